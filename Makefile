@@ -1,0 +1,43 @@
+# `make run` and `make test` start from nothing but Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CONSTRAINTS := constraints.txt
+
+.PHONY: run test lint bench proto clean
+.DEFAULT_GOAL := run
+
+$(VENV)/.base: pyproject.toml $(CONSTRAINTS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Consilium needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Set PYTHON=python3.11 and try again."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing Consilium into $(VENV) (a few minutes the first time)"
+	@# torch first and alone: a build that satisfies the pin is then kept, and nothing bigger is fetched for others
+	$(PIP) install -q -c $(CONSTRAINTS) torch
+	$(PIP) install -q -c $(CONSTRAINTS) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(PIP) install -q -c $(CONSTRAINTS) -e '.[dev]'
+	@touch $@
+
+run: $(VENV)/.base
+	$(BIN)/consilium run $(ARGS)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks $(ARGS)
+
+proto: $(VENV)/.dev
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. protocol/labels.proto
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache

@@ -1,0 +1,235 @@
+"""Composition: dry run, then commit.
+
+Curves add per order over all releases on the same data; the conversion to epsilon happens once, at the end.
+
+The cap is enforced on the WORST CASE only. A data-dependent spend is a function of the votes, so a stop that depends on
+it tells about them: with top votes (165, 32, 14, 14, 11), sigma 40, order 20 and a budget of 100 times the cost of one
+such query, the neighbour with (164, 33, ...) stops after 95 queries, and the difference is visible to everybody.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from accounting.checks import check_delta, check_orders
+from accounting.conversion import EpsilonBound, Method, rdp_to_epsilon
+from accounting.errors import AccountingError, BudgetExceededError, DeltaError, OrdersError, UnitError
+from accounting.gdp import GaussianPart, exact_epsilon
+from accounting.guarantee import Guarantee, Kind
+from accounting.orders import DEFAULT_ORDERS
+from accounting.release import ReleaseEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """Largest worst-case epsilon that may ever be reached, at this delta. Fixed before the run."""
+
+    max_epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        if not self.max_epsilon > 0:
+            raise AccountingError(f"max_epsilon must be above 0, got {self.max_epsilon!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What one release would cost in the worst case, before anything is charged.
+
+    rdp : float64 (orders,), of this release alone. epsilon_after : worst case with it, at the delta of the cap (None
+    without a cap). allowed : whether ``commit`` would accept it.
+    """
+
+    event: ReleaseEvent
+    rdp: np.ndarray
+    added_delta: float
+    epsilon_after: float | None
+    allowed: bool
+
+
+def _left(delta: float, added: float) -> float:
+    if added >= check_delta(delta):
+        raise DeltaError(f"the releases fail with probability {added:g} already, but delta is {delta:g}. Raise delta.")
+    return delta - added
+
+
+def worst_case_before_run(
+    event: ReleaseEvent,
+    asked_cap: int,
+    answered_cap: int,
+    delta: float,
+    orders: object = DEFAULT_ORDERS,
+    method: Method = "cks",
+) -> EpsilonBound:
+    """The epsilon that a whole run cannot exceed, from caps that are fixed before it. Looks at no votes.
+
+    >>> from accounting.events import ConfidentEvent
+    >>> from accounting.units import Neighbouring, Noise, Towards, Unit
+    >>> event = ConfidentEvent(asked=0, answered=0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
+    ...                        teachers_per_party=1, towards=Towards.STUDENT, noise=Noise.DISCRETE,
+    ...                        threshold=200.0, sigma1=150.0, sigma2=40.0)
+    >>> round(worst_case_before_run(event, 640, 283, 1e-5).epsilon, 3)
+    2.743
+    """
+    full = event.with_counts(asked_cap, answered_cap)
+    return rdp_to_epsilon(full.worst_case_rdp(orders), orders, _left(delta, full.added_delta()), method)
+
+
+class Accountant:
+    """Adds up releases with the same unit, neighbouring relation and audience.
+
+    Parameters
+    ----------
+    orders : Renyi orders (orders,) at which everything is tracked.
+    cap : optional; a release that would take the worst case above it is refused, and nothing changes.
+    """
+
+    def __init__(self, orders: object = DEFAULT_ORDERS, *, cap: Cap | None = None) -> None:
+        self._orders = check_orders(orders).copy()
+        self._orders.setflags(write=False)
+        self._cap = cap
+        self._events: list[ReleaseEvent] = []
+        self._worst = np.zeros(self._orders.size)
+        self._data_dependent = np.zeros(self._orders.size)
+        self._added_delta = 0.0
+
+    def __repr__(self) -> str:
+        return f"Accountant({len(self._events)} release(s), {self._orders.size} orders)"
+
+    @property
+    def orders(self) -> np.ndarray:
+        """Renyi orders, read-only (orders,)."""
+        return self._orders
+
+    @property
+    def events(self) -> tuple[ReleaseEvent, ...]:
+        """What was committed, in order."""
+        return tuple(self._events)
+
+    def _check_same_claim(self, event: ReleaseEvent) -> None:
+        if not self._events:
+            return
+        first = self._events[0]
+        for name in ("unit", "neighbouring", "votes_moved", "towards"):
+            if getattr(first, name) != getattr(event, name):
+                raise UnitError(
+                    f"cannot compose a release with {name} {getattr(event, name)} with earlier ones of "
+                    f"{getattr(first, name)}. Use one accountant for each."
+                )
+
+    def preview(self, event: ReleaseEvent) -> Spend:
+        """What ``event`` would cost; changes nothing.
+
+        Raises
+        ------
+        UnitError : it speaks about another unit, relation or audience than the releases before it.
+        """
+        self._check_same_claim(event)
+        rdp = event.worst_case_rdp(self._orders)
+        added = event.added_delta()
+        if self._cap is None:
+            return Spend(event, rdp, added, None, True)
+        delta_left = self._cap.delta - self._added_delta - added
+        if delta_left <= 0:
+            return Spend(event, rdp, added, float("inf"), False)
+        after = rdp_to_epsilon(self._worst + rdp, self._orders, delta_left).epsilon
+        return Spend(event, rdp, added, after, after <= self._cap.max_epsilon)
+
+    def commit(self, event: ReleaseEvent, data_dependent_rdp: np.ndarray | None = None) -> Spend:
+        """Charge ``event``. Call it before the release, and release only if it returns.
+
+        Parameters
+        ----------
+        data_dependent_rdp : float64 (orders,) from ``event.data_dependent_rdp``; without it the worst case is charged
+            to the data-dependent curve too. It has no influence on whether the release is allowed.
+
+        Raises
+        ------
+        BudgetExceededError : the cap would be passed. UnitError, OrdersError : see there. State is unchanged.
+        """
+        spend = self.preview(event)
+        if not spend.allowed and self._cap is not None:
+            raise BudgetExceededError(
+                f"this release would take the worst-case epsilon to {spend.epsilon_after:.4g}, above the cap of "
+                f"{self._cap.max_epsilon:g} at delta {self._cap.delta:g}. Ask less or stop; nothing was charged."
+            )
+        if data_dependent_rdp is None:
+            secret = spend.rdp
+        else:
+            secret = np.asarray(data_dependent_rdp, dtype=np.float64)
+            if secret.shape != self._orders.shape or np.any(np.isnan(secret)) or np.any(secret < 0):
+                raise OrdersError(f"a data-dependent curve must be >= 0 with shape {self._orders.shape}.")
+            # Never above the worst case; rounding in a sum of many terms may put it there.
+            secret = np.minimum(secret, spend.rdp)
+        self._worst = self._worst + spend.rdp
+        self._data_dependent = self._data_dependent + secret
+        self._added_delta += spend.added_delta
+        self._events.append(event)
+        return spend
+
+    def worst_case_rdp(self) -> np.ndarray:
+        """Sum of the worst-case curves so far: float64 (orders,)."""
+        return self._worst.copy()
+
+    def data_dependent_rdp(self) -> np.ndarray:
+        """Sum of the data-dependent curves so far: float64 (orders,). Secret."""
+        return self._data_dependent.copy()
+
+    def worst_case_epsilon(self, delta: float, method: Method = "cks") -> EpsilonBound:
+        """Epsilon of what was released so far, whatever the votes were."""
+        return rdp_to_epsilon(self._worst, self._orders, _left(delta, self._added_delta), method)
+
+    def exact_worst_case_epsilon(self, delta: float) -> float | None:
+        """The same without the loss of the Renyi route, if all releases are Gaussian; None where no form is known.
+
+        See ``accounting.gdp``. Never above ``worst_case_epsilon``.
+        """
+        parts: list[GaussianPart] = []
+        for event in self._events:
+            mine = event.gaussian_parts()
+            if mine is None or event.noise is not self._events[0].noise:
+                return None
+            parts.extend(mine)
+        if not parts:
+            return None
+        left = _left(delta, self._added_delta)
+        return exact_epsilon(parts, self._events[0].noise, self._events[0].votes_moved, left)
+
+    def data_dependent_epsilon(self, delta: float, method: Method = "cks") -> EpsilonBound:
+        """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it."""
+        return rdp_to_epsilon(self._data_dependent, self._orders, _left(delta, self._added_delta), method)
+
+    def guarantee(self, delta: float, kind: Kind, method: Method = "cks") -> Guarantee:
+        """The epsilon together with everything that it means.
+
+        Raises
+        ------
+        AccountingError : nothing was released yet, or a sanitised value is asked for (see ``accounting.sanitised``).
+        """
+        if not self._events:
+            raise AccountingError("nothing was released yet, so there is no guarantee to state. Commit an event first.")
+        if kind is Kind.SANITISED:
+            raise AccountingError("an accountant holds no sanitised value. Make one with accounting.sanitised.")
+        worst = kind is Kind.WORST_CASE
+        bound = self.worst_case_epsilon(delta, method) if worst else self.data_dependent_epsilon(delta, method)
+        words = f"Renyi curves summed per order, {method} conversion"
+        # what holds for all data holds for these too, so the exact worst case may stand for either
+        exact = self.exact_worst_case_epsilon(delta) if method == "cks" else None
+        if exact is not None and exact < bound.epsilon:
+            bound, words = EpsilonBound(exact, math.nan), "exact composition of Gaussian noise"
+        first = self._events[0]
+        return Guarantee(
+            epsilon=bound.epsilon,
+            delta=delta,
+            order=bound.order,
+            unit=first.unit,
+            neighbouring=first.neighbouring,
+            teachers_per_party=first.teachers_per_party,
+            towards=first.towards,
+            kind=kind,
+            method=f"{words}, {first.noise} noise",
+        )

@@ -1,0 +1,254 @@
+"""``consilium accounting``: what given votes cost, and which parameters keep a run below a target."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from accounting.calibration import PROFILES, calibrate, profile_votes
+from accounting.checks import check_count
+from accounting.conversion import Method
+from accounting.errors import AccountingError, CalibrationError, UnitError
+from accounting.report import Assessment, assess
+from accounting.units import Noise, Unit
+from accounting.votefiles import load_votes
+
+app = typer.Typer(
+    name="accounting",
+    help="Privacy accounting on vote histograms: what a release costs, and parameters that meet a target.",
+    no_args_is_help=True,
+    # Local variables in a traceback would be votes.
+    pretty_exceptions_show_locals=False,
+)
+Format = Literal["table", "json"]
+Mechanism = Literal["gnmax", "confident", "lnmax"]
+
+
+def _clear_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """A mistake of the user becomes one or two lines on stderr and exit code 2."""
+
+    @wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except AccountingError as error:
+            typer.echo(f"Error: {error}", err=True)
+            raise typer.Exit(code=2) from None
+
+    return wrapped
+
+
+def _console() -> Console:
+    # A table that is cut off loses numbers; a narrow terminal wraps its lines instead.
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    return console if console.width >= 110 else Console(file=sys.stdout, highlight=False, soft_wrap=True, width=110)
+
+
+def _unit(unit: Unit | None, teachers_per_party: int) -> Unit:
+    if unit is None and teachers_per_party != 1:
+        raise UnitError(
+            "--teachers-per-party above 1 needs --unit record or --unit party: they are different guarantees."
+        )
+    return unit or Unit.RECORD
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    typer.echo(json.dumps(value, allow_nan=False))
+
+
+def _need(value: float | None, option: str, mechanism: str) -> float:
+    if value is None:
+        raise CalibrationError(f"--mechanism {mechanism} needs {option}. Give it.")
+    return value
+
+
+@app.command()
+@_clear_errors
+def epsilon(
+    votes: Annotated[Path, typer.Option(help="Votes (queries, classes): .npz with key 'votes', or .npy.")],
+    delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
+    mechanism: Annotated[Mechanism, typer.Option(help="Which release.")] = "confident",
+    threshold: Annotated[float | None, typer.Option(help="Votes the noisy top count must reach (confident).")] = None,
+    sigma1: Annotated[float | None, typer.Option(help="Noise of the threshold check (confident).")] = None,
+    sigma2: Annotated[float | None, typer.Option(help="Noise on every count (confident).")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Noise on every count (gnmax).")] = None,
+    gamma: Annotated[float | None, typer.Option(help="Inverse scale of the Laplace noise (lnmax).")] = None,
+    queries: Annotated[int | None, typer.Option(help="Use only the first N queries.")] = None,
+    conversion: Annotated[Method, typer.Option(help="cks is tighter; classic is what the PATE papers use.")] = "cks",
+    unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
+    teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
+    noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.CONTINUOUS,
+    plan_votes: Annotated[
+        Path | None,
+        typer.Option(help="PUBLIC votes on which the sanitised release is planned; else a made-up profile."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sampled answers and of the shown sanitised value.")] = 0,
+    format: Annotated[Format, typer.Option(help="table or json.")] = "table",
+) -> None:
+    """Cost of releasing labels for these votes: worst case, data-dependent, and sanitised.
+
+    The data-dependent numbers are functions of the votes: keep them to yourself. Answers and the sanitised value are
+    sampled with a seed here, to look at; this command releases nothing.
+    """
+    unit = _unit(unit, teachers_per_party)
+    histogram, teachers, _ = load_votes(votes, queries)
+    if mechanism == "confident":
+        parameters = {
+            "threshold": _need(threshold, "--threshold", mechanism),
+            "sigma1": _need(sigma1, "--sigma1", mechanism),
+            "sigma2": _need(sigma2, "--sigma2", mechanism),
+        }
+    elif mechanism == "gnmax":
+        parameters = {"sigma": _need(sigma, "--sigma", mechanism)}
+    else:
+        parameters = {"gamma": _need(gamma, "--gamma", mechanism)}
+    plan = None
+    if plan_votes is not None:
+        plan, plan_teachers, _ = load_votes(plan_votes)
+        if plan_teachers != teachers or plan.shape[1] != histogram.shape[1]:
+            raise CalibrationError("--plan-votes must have the same number of teachers and classes as --votes.")
+    found = assess(
+        histogram,
+        teachers,
+        mechanism,
+        parameters,
+        delta,
+        noise=noise,
+        unit=unit,
+        teachers_per_party=teachers_per_party,
+        method=conversion,
+        plan_votes=plan,
+        rng=np.random.default_rng(seed),
+    )
+    if format == "json":
+        _print_json(found.to_json())
+    else:
+        _show(found)
+
+
+def _show(found: Assessment) -> None:
+    console = _console()
+    console.print(
+        f"{found.mechanism}, {found.queries} queries, {found.classes} classes, {found.teachers} teachers, "
+        f"{found.noise} noise; expected answers {found.expected_answered:.1f}, sampled {found.sampled_answered}"
+    )
+    table = Table("epsilon at delta " + f"{found.delta:g}", "value", "order", "may be published", box=None)
+    for name, bound, publishable in found.rows():
+        order = "" if math.isnan(bound.order) else f"{bound.order:g}"
+        table.add_row(name, f"{bound.epsilon:.4f}", order, "yes" if publishable else "no, secret")
+    console.print(table)
+    console.print(found.sanitised_text())
+    console.print(str(found.guarantee))
+
+
+@app.command("calibrate")
+@_clear_errors
+def calibrate_command(
+    parties: Annotated[int, typer.Option(help="Number of data holders.")],
+    classes: Annotated[int, typer.Option(help="Number of classes.")],
+    epsilon: Annotated[float, typer.Option(help="Worst-case epsilon that the run must not pass.")],
+    delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
+    queries: Annotated[int, typer.Option(help="Most queries that will be asked.")],
+    votes: Annotated[
+        Path | None, typer.Option(help="PUBLIC or simulated votes to score on, .npz or .npy. Never private ones.")
+    ] = None,
+    consensus: Annotated[
+        str, typer.Option(help=f"Made-up consensus profile if no votes are given: {', '.join(PROFILES)}.")
+    ] = "typical",
+    unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
+    teachers_per_party: Annotated[int, typer.Option(help="k: teachers, so votes, of each party.")] = 1,
+    noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
+    format: Annotated[Format, typer.Option(help="table or json.")] = "table",
+) -> None:
+    """Threshold, sigmas and caps whose worst-case epsilon meets a target, with alternatives.
+
+    This NEVER reads private votes, and must not: parameters that are tuned on private votes leak about them, and no
+    epsilon covers that. Give public or simulated votes with --votes, or a made-up --consensus profile.
+    """
+    unit = _unit(unit, teachers_per_party)
+    check_count(parties, "--parties", 2, CalibrationError)
+    check_count(classes, "--classes", 2, CalibrationError)
+    check_count(teachers_per_party, "--teachers-per-party", 1, CalibrationError)
+    teachers = parties * teachers_per_party
+    truth = None
+    if votes is not None:
+        public, found_teachers, truth = load_votes(votes)
+        if found_teachers != teachers or public.shape[1] != classes:
+            raise CalibrationError(
+                f"the public votes have {found_teachers} teachers and {public.shape[1]} classes, not the "
+                f"{teachers} and {classes} asked for. Make them agree."
+            )
+        every = max(1, public.shape[0] // 500)
+        public, truth = public[::every], truth[::every] if truth is not None else None
+    else:
+        public = profile_votes(consensus, teachers, classes)
+    moved = teachers_per_party if unit is Unit.PARTY else 1
+    settings = calibrate(public, teachers, epsilon, delta, queries, votes_moved=moved, noise=noise, truth=truth)
+    source = str(votes) if votes is not None else f"made-up profile '{consensus}'"
+    if format == "json":
+        rows = [
+            {
+                "threshold": s.threshold,
+                "sigma1": s.sigma1,
+                "sigma2": s.sigma2,
+                "asked_cap": s.asked_cap,
+                "answered_cap": s.answered_cap,
+                "epsilon_worst_case": s.epsilon_worst_case,
+                "expected_answered": s.answered,
+                "answered_share": s.answered / s.asked_cap,
+                "label_accuracy": s.accuracy,
+                "epsilon_if_private_votes_were_alike": s.epsilon_if_alike,
+            }
+            for s in settings
+        ]
+        _print_json(
+            {
+                "teachers": teachers,
+                "classes": classes,
+                "delta": delta,
+                "unit": unit.value,
+                "teachers_per_party": teachers_per_party,
+                "noise": noise.value,
+                "scored_on": source,
+                "accuracy_against": "truth" if truth is not None else "plurality of the public votes",
+                "recommended": rows[0],
+                "alternatives": rows[1:],
+            }
+        )
+        return
+    console = _console()
+    console.print(
+        f"{teachers} teachers, {classes} classes, {queries} queries, {noise} noise; unit: {unit}; scored on {source}. "
+        "Private votes were not read."
+    )
+    columns = ("threshold", "sigma1", "sigma2", "answer cap", "worst case", "answered", "share", "accuracy", "if alike")
+    table = Table("", *columns, box=None)
+    for index, s in enumerate(settings):
+        table.add_row(
+            "recommended" if index == 0 else "",
+            f"{s.threshold:g}",
+            f"{s.sigma1:g}",
+            f"{s.sigma2:g}",
+            str(s.answered_cap),
+            f"{s.epsilon_worst_case:.3f}",
+            f"{s.answered:.0f}",
+            f"{s.answered / s.asked_cap:.0%}",
+            f"{s.accuracy:.1%}",
+            f"{s.epsilon_if_alike:.3f}",
+        )
+    console.print(table)
+    console.print(
+        f"worst case: epsilon at delta {delta:g} that the caps guarantee. accuracy: labels that equal the "
+        + ("truth" if truth is not None else "plurality of the public votes")
+        + ". if alike: data-dependent epsilon if private votes looked like these; a forecast, no guarantee."
+    )

@@ -1,0 +1,57 @@
+"""Typed errors of the accounting.
+
+Every message names the thing, its value, the limit and the next action. None of them ever carries votes, counts per
+class or a data-dependent cost: an exception text travels to logs and to other machines, and those values are secret.
+"""
+
+from __future__ import annotations
+
+
+class AccountingError(ValueError):
+    """Base of every error that the accounting raises on purpose."""
+
+    exit_code = 2
+
+
+class VotesError(AccountingError):
+    """A vote histogram is not what the bounds assume (dtype, shape, sign, row sums)."""
+
+
+class OrdersError(AccountingError):
+    """A Renyi order, or a curve over orders, is unusable."""
+
+
+class NoiseError(AccountingError):
+    """A noise scale (sigma, gamma, beta) is not a positive finite number."""
+
+
+class DeltaError(AccountingError):
+    """A delta lies outside (0, 1), or nothing is left of it after the parts already spent."""
+
+
+class ThresholdError(AccountingError):
+    """A threshold cannot be compared with a number of votes."""
+
+
+class UnitError(AccountingError):
+    """The unit of privacy is missing, contradictory, or differs between releases that are to be composed."""
+
+
+class EventError(AccountingError):
+    """A release event is inconsistent or cannot be read."""
+
+
+class NoDataDependentBoundError(AccountingError):
+    """The mechanism has no data-dependent bound; use its worst case."""
+
+
+class BudgetExceededError(AccountingError):
+    """A release would pass the cap that was fixed before the run. Nothing was charged."""
+
+
+class ConditionError(AccountingError):
+    """Condition C5 or C6 of the smooth-sensitivity theorem fails for these public parameters."""
+
+
+class CalibrationError(AccountingError):
+    """No parameters reach the target that was asked for."""

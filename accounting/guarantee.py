@@ -1,0 +1,125 @@
+"""A guarantee that says everything a reader must know, so that no epsilon is ever quoted alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from accounting.checks import check_count, check_delta
+from accounting.errors import AccountingError, UnitError
+from accounting.units import Neighbouring, Towards, Unit
+
+
+class Kind(StrEnum):
+    """Where an epsilon comes from, which decides whether anyone may see it."""
+
+    WORST_CASE = "worst_case"
+    """Holds for every data set; depends on public numbers only."""
+    DATA_DEPENDENT = "data_dependent"
+    """Computed from the votes, so it is itself private."""
+    SANITISED = "sanitised"
+    """A data-dependent value released with noise, the cost of which is included."""
+
+
+_KIND_TEXT = {
+    Kind.WORST_CASE: "worst case over all data",
+    Kind.DATA_DEPENDENT: "data-dependent, at the data at hand",
+    Kind.SANITISED: "data-dependent, released with noise (an estimate, not a ceiling)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """An (epsilon, delta) statement with its unit, neighbouring relation, direction and audience.
+
+    Fields
+    ------
+    epsilon, delta : the bound; epsilon may be +inf, which means that there is none.
+    order : Renyi order that gave it; NaN when it did not come from a Renyi curve.
+    unit, neighbouring, teachers_per_party : whose data may change, and how.
+    towards : who sees the releases.
+    kind : where the number comes from.
+    method : which bounds and conversion were used, in words.
+
+    Raises
+    ------
+    AccountingError, DeltaError, UnitError : a field that cannot be part of a guarantee.
+
+    >>> print(Guarantee(epsilon=1.5, delta=1e-5, order=14.0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
+    ...                 teachers_per_party=1, towards=Towards.STUDENT, kind=Kind.WORST_CASE, method="Renyi, CKS"))
+    epsilon 1.5000 at delta 1e-05 towards the student; worst case over all data; may be published.
+    Unit: a record in one shard (one teacher's vote per query changes); with one teacher per party this is also the \
+guarantee of a whole party; both directions; Renyi, CKS, order 14.
+    """
+
+    epsilon: float
+    delta: float
+    order: float
+    unit: Unit
+    neighbouring: Neighbouring
+    teachers_per_party: int
+    towards: Towards
+    kind: Kind
+    method: str
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.epsilon) or self.epsilon < 0:
+            raise AccountingError(f"epsilon must be at least 0, got {self.epsilon}. Recompute it.")
+        check_delta(self.delta)
+        check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
+
+    @property
+    def publishable(self) -> bool:
+        """False for a data-dependent epsilon: it is a function of the votes, and telling it tells about them."""
+        return self.kind is not Kind.DATA_DEPENDENT
+
+    @property
+    def direction(self) -> str:
+        """Which of the two divergences the number bounds.
+
+        Theorem 6 bounds D(M(D) || M(D')) only, with D the data at hand; a worst case is symmetric.
+        """
+        if self.kind is Kind.WORST_CASE:
+            return "both directions"
+        return "one direction, D(M(D) || M(D')) with D the data at hand"
+
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation in words."""
+        k = self.teachers_per_party
+        if self.unit is Unit.RECORD:
+            text = "a record in one shard (one teacher's vote per query changes)"
+            return text + ("; with one teacher per party this is also the guarantee of a whole party" if k == 1 else "")
+        return "a whole party (" + (
+            "its one teacher's vote per query changes)" if k == 1 else f"the votes of its {k} teachers change)"
+        )
+
+    def __str__(self) -> str:
+        what = "may be published" if self.publishable else "SECRET, do not publish"
+        order = "" if math.isnan(self.order) else f", order {self.order:g}"
+        return (
+            f"epsilon {self.epsilon:.4f} at delta {self.delta:g} towards the {self.towards}; {_KIND_TEXT[self.kind]}; "
+            f"{what}.\nUnit: {self.relation}; {self.direction}; {self.method}{order}."
+        )
+
+    def __repr__(self) -> str:
+        shown = f"{self.epsilon:.6g}" if self.publishable else "<secret>"
+        return f"Guarantee(epsilon={shown}, delta={self.delta:g}, unit={self.unit}, kind={self.kind})"
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values; strict JSON, so an infinite epsilon becomes the string "inf" and a missing order None."""
+        return {
+            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "order": None if math.isnan(self.order) else self.order,
+            "unit": self.unit.value,
+            "neighbouring": self.neighbouring.value,
+            "relation": self.relation,
+            "teachers_per_party": self.teachers_per_party,
+            "direction": self.direction,
+            "towards": self.towards.value,
+            "kind": self.kind.value,
+            "method": self.method,
+            "publishable": self.publishable,
+        }

@@ -1,0 +1,261 @@
+"""The audit of mechanisms: every mechanism at three settings, planted bugs, and how often a sound one is accused.
+
+Runs on one core. The three parts and their bounds: sound mechanisms with one draw call per run (about 4 minutes),
+planted bugs (about 2 minutes), false alarms over 200 seeds (about 15 minutes; CONSILIUM_AUDIT_SEEDS lowers the number).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from scipy.stats import beta
+
+from accounting.events import GNMaxEvent, ReleaseEvent
+from accounting.units import Towards, Unit
+from coordinator.audit import Claims, EventClaims, MechanismAudit, Setting, audit_mechanism
+from coordinator.mechanisms import (
+    Confident,
+    Distributed,
+    DistributedTwoPhase,
+    Drawn,
+    GNMax,
+    Immutable,
+    Interactive,
+    LNMax,
+    Mechanism,
+    Stable,
+)
+from coordinator.mechanisms.base import stated
+from coordinator.mechanisms.noise import NoiseSource, SeededNoise
+from protocol.labels import NO_LABEL
+
+SOUND: tuple[Mechanism, ...] = (
+    LNMax(gamma=0.02),
+    LNMax(gamma=0.05),
+    LNMax(gamma=0.2),
+    GNMax(sigma=10.0),
+    GNMax(sigma=40.0),
+    GNMax(sigma=100.0),
+    Confident(threshold=100, sigma1=40.0, sigma2=20.0),
+    Confident(threshold=200, sigma1=150.0, sigma2=40.0),
+    Confident(threshold=300, sigma1=20.0, sigma2=80.0),
+    Interactive(threshold=100, sigma1=40.0, sigma2=20.0, confidence=0.9),
+    Interactive(threshold=200, sigma1=150.0, sigma2=40.0, confidence=0.9),
+    Interactive(threshold=300, sigma1=20.0, sigma2=80.0, confidence=0.5),
+    Stable(threshold=43, sigma=8.0),
+    Stable(threshold=80, sigma=15.0),
+    Stable(threshold=210, sigma=40.0),
+    Distributed(threshold=60, sigma=10.0, noise_shares=50),
+    Distributed(threshold=100, sigma=40.0, noise_shares=100),
+    Distributed(threshold=200, sigma=100.0, noise_shares=200),
+    DistributedTwoPhase(threshold=100, sigma1=40.0, sigma2=20.0, noise_shares=100),
+    DistributedTwoPhase(threshold=200, sigma1=150.0, sigma2=40.0, noise_shares=200),
+    DistributedTwoPhase(threshold=300, sigma1=20.0, sigma2=80.0, noise_shares=100),
+)
+"""Three settings each of the mechanisms that keep their promise."""
+
+UNSOUND: tuple[Mechanism, ...] = (
+    Immutable(gamma=1e-3, constant=2_000, unsafe_not_private=True),
+    Immutable(gamma=1e-10, constant=10**12, unsafe_not_private=True),
+    Immutable(gamma=0.05, constant=100, unsafe_not_private=True),
+)
+
+
+class WeakNoise:
+    """Noise of another source with every scale multiplied by `share`: what is charged is not what is drawn."""
+
+    simulated = True
+
+    def __init__(self, source: NoiseSource, share: float) -> None:
+        self._source, self._share = source, share
+
+    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
+        return self._source.gaussian(sigma * self._share, shape)
+
+    def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
+        return self._source.laplace(gamma / self._share, shape)
+
+
+class RepeatedRow:
+    """Draws one row of noise and uses it for every query of a call."""
+
+    simulated = True
+
+    def __init__(self, source: NoiseSource) -> None:
+        self._source = source
+
+    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
+        return np.broadcast_to(self._source.gaussian(sigma, (1, *shape[1:])), shape) if shape[0] else np.zeros(shape)
+
+    def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
+        return np.broadcast_to(self._source.laplace(gamma, (1, *shape[1:])), shape)
+
+
+@dataclass
+class Planted:
+    """A mechanism with a bug: everything but what is overridden is that of the sound one."""
+
+    sound: Mechanism
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__") or name == "sound":
+            raise AttributeError(name)
+        return getattr(self.sound, name)
+
+    def describe(self) -> str:
+        return self.sound.describe()
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        return self.sound.draw(votes, noise, probabilities)
+
+    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ReleaseEvent:
+        return self.sound.event(asked=asked, answered=answered, unit=unit, teachers_per_party=teachers_per_party)
+
+
+@dataclass
+class TooLittleNoise(Planted):
+    """Draws with half the sigma (or twice the gamma) that it is charged for."""
+
+    share: float = 0.5
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        return self.sound.draw(votes, WeakNoise(noise, self.share), probabilities)
+
+
+@dataclass
+class ForgetsCheck(Planted):
+    """Its event charges the labels and leaves out the threshold check, which every query pays."""
+
+    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ReleaseEvent:
+        sigma = float(self.sound.sigma2)  # pyright: ignore[reportAttributeAccessIssue]
+        return GNMaxEvent(**stated(answered, answered, unit, teachers_per_party, Towards.STUDENT), sigma=sigma)
+
+
+@dataclass
+class ExactCheck(Planted):
+    """Compares the exact top count with the threshold: the check has no noise."""
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        passed = votes.max(axis=1) >= float(self.sound.threshold)  # pyright: ignore[reportAttributeAccessIssue]
+        sigma = float(self.sound.sigma2)  # pyright: ignore[reportAttributeAccessIssue]
+        labels = (votes + noise.gaussian(sigma, votes.shape)).argmax(axis=1)
+        return Drawn.from_teachers(np.where(passed, labels, NO_LABEL))
+
+
+@dataclass
+class SameNoiseInACall(Planted):
+    """All queries of a call get the same noise."""
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        return self.sound.draw(votes, RepeatedRow(noise), probabilities)
+
+
+class SameNoiseInEveryCall(Planted):
+    """Draws noise once and uses it again in the next call, as a source that is seeded anew does."""
+
+    def __init__(self, sound: Mechanism) -> None:
+        super().__init__(sound)
+        self.seed: int | None = None
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        if self.seed is None:
+            self.seed = int(np.abs(noise.gaussian(1e5, (2,))) @ np.array([1, 1_000_003]))
+        return self.sound.draw(votes, SeededNoise(self.seed), probabilities)
+
+
+@dataclass
+class SameNoiseOnEveryCount(Planted):
+    """One number is added to all counts of a query, which changes no argmax: no noise at all."""
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        return Drawn.from_teachers(votes.argmax(axis=1))
+
+
+@dataclass
+class ChargesARecord(Planted):
+    """A party with several teachers is charged as if one vote moved."""
+
+    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ReleaseEvent:
+        return self.sound.event(asked=asked, answered=answered, unit=Unit.RECORD, teachers_per_party=1)
+
+
+MANY = Setting(runs=60_000)
+PARTY = Setting(unit=Unit.PARTY, teachers_per_party=3)
+PLANTED: tuple[tuple[str, Planted, Setting], ...] = (
+    ("half the noise: lnmax", TooLittleNoise(SOUND[1]), Setting(runs=100_000)),
+    *((f"half the noise: {m.name}", TooLittleNoise(m), Setting()) for m in (SOUND[4], SOUND[13], SOUND[16])),
+    *((f"half the noise: {m.name}", TooLittleNoise(m), MANY) for m in (SOUND[6], SOUND[9], SOUND[18])),
+    *((f"forgets the check: {m.name}", ForgetsCheck(m), Setting()) for m in (SOUND[8], SOUND[11], SOUND[20])),
+    ("no noise on the check: confident", ExactCheck(SOUND[7]), Setting()),
+    *((f"same noise in a call: {m.name}", SameNoiseInACall(m), Setting()) for m in (SOUND[1], SOUND[4], SOUND[7])),
+    *((f"same noise in a call: {m.name}", SameNoiseInACall(m), Setting()) for m in (SOUND[13], SOUND[16])),
+    *((f"same noise in every call: {m.name}", SameNoiseInEveryCall(m), Setting()) for m in (SOUND[1], SOUND[4])),
+    ("same noise on every count: gnmax", SameNoiseOnEveryCount(SOUND[4]), Setting()),
+    ("a party charged as a record: gnmax", ChargesARecord(SOUND[5]), PARTY),
+)
+"""Name, mechanism with the bug, setting."""
+
+
+def _print_header() -> None:
+    print(f"{'mechanism':88s} {'delta':>7s} {'claimed':>8s} {'bound':>7s} {'claimed':>8s} {'bound':>7s}  verdict")
+
+
+def _print_row(name: str, audit: MechanismAudit) -> None:
+    result, headline = audit.headline
+    best = max((each.at_delta for each in audit.results), key=lambda each: each.lower)
+    verdict = f"VIOLATED ({result.pair})" if audit.violated else "holds up"
+    claimed = "none" if best.claimed == float("inf") else f"{best.claimed:.3f}"
+    at = f"{headline.delta:g}" if audit.violated else f"{best.delta:g}"
+    sharp = (headline.claimed, headline.lower) if audit.violated else (best.claimed, best.lower)
+    print(f"{name:88s} {at:>7s} {sharp[0]:8.3f} {sharp[1]:7.3f} {claimed:>8s} {best.lower:7.3f}  {verdict}", flush=True)
+
+
+def false_alarms(seeds: int, setting: Setting) -> list[tuple[str, int]]:
+    """Sound mechanisms and how many of `seeds` audits accuse them."""
+    found = []
+    for mechanism in SOUND:
+        claims: Claims = EventClaims(mechanism, setting.unit, setting.teachers_per_party)
+        accused = sum(audit_mechanism(mechanism, SeededNoise(seed), setting, claims).violated for seed in range(seeds))
+        found.append((mechanism.describe(), accused))
+    return found
+
+
+def main() -> None:
+    """Print the three tables."""
+    setting = Setting()
+    print(f"{setting.queries} queries a run, {setting.runs} runs each of D and D', confidence {setting.confidence:g}")
+    print("left: the bound that decides; right: the highest bound at delta 1e-5")
+    start = time.perf_counter()
+    _print_header()
+    for index, mechanism in enumerate((*SOUND, *UNSOUND)):
+        _print_row(mechanism.describe(), audit_mechanism(mechanism, SeededNoise(index), setting))
+    print(f"{time.perf_counter() - start:.0f} s\n\nplanted bugs")
+    start = time.perf_counter()
+    _print_header()
+    missed = []
+    for index, (name, mechanism, one) in enumerate(PLANTED):
+        audit = audit_mechanism(cast(Mechanism, mechanism), SeededNoise(1000 + index), one)
+        _print_row(f"{name} ({mechanism.describe()})"[:88], audit)
+        if not audit.violated:
+            missed.append(name)
+    print(f"missed: {', '.join(missed) or 'none'}; {time.perf_counter() - start:.0f} s\n")
+    seeds = int(os.environ.get("CONSILIUM_AUDIT_SEEDS", "200"))
+    start = time.perf_counter()
+    few = replace(setting, queries=20, runs=2_000, one_call=True)
+    total = 0
+    for name, accused in false_alarms(seeds, few):
+        total += accused
+        print(f"{name:108s} {accused} of {seeds}", flush=True)
+    audits = seeds * len(SOUND)
+    most = float(beta.ppf(0.95, total + 1, audits - total)) if total < audits else 1.0
+    print(f"{few.queries} queries, {few.runs} runs: {total} of {audits} audits accuse a sound mechanism;")
+    print(f"rate below {most:.2g} with confidence 0.95, stated at most {1 - few.confidence:.2g};", end=" ")
+    print(f"{time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Interactive against Confident at the same thresholds, sigmas and caps: answers, epsilon, label and student accuracy.
+
+First on the default scenario, then on the published votes of 250 MNIST teachers (skipped where they are not at hand):
+there the student is a logistic regression on the pixels of the 9,000 images that the votes are for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accounting.units import Unit
+from coordinator.collection import Histogram
+from coordinator.config import Caps, FederationConfig, Privacy
+from coordinator.events import EventLog
+from coordinator.federation import noise_for
+from coordinator.ledger import Ledger
+from coordinator.mechanisms import Confident, Interactive
+from coordinator.privacy import promised, spent
+from coordinator.service import LabelService
+from protocol.labels import Outcome, Progress
+from protocol.queries import query_set_hash
+from protocol.schema import Schema
+from simulations.run import run_scenario
+from simulations.scenario import load_scenario
+from student.config import StudentSpec
+from student.pool import Pool
+from student.run import run_student
+
+SEEDS = range(5)
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+TEACHERS = 250
+POOL = 9000
+COLUMNS = ("asked", "answered", "reinforced", "promised", "data-dep.", "labels right", "student")
+STROKE = {
+    "confident": [],
+    "confident, 3 rounds, margin": ["student.rounds=3", "student.selection=margin"],
+    "interactive, 3 rounds, margin": [
+        "mechanism={name='interactive', threshold=150, sigma1=300, sigma2=108, confidence=0.9}",
+        "student.rounds=3",
+        "student.selection=margin",
+    ],
+}
+
+
+def stroke(overrides: list[str], seed: int, folder: Path) -> list[float]:
+    """One run of the default scenario; the student's figure is AUC."""
+    scenario = load_scenario("stroke", overrides)
+    summary = run_scenario("stroke", scenario, "local", seed, folder, lambda _: contextlib.nullcontext())
+    queries, privacy = summary["queries"], summary["privacy"]
+    return [
+        queries["asked"],
+        queries["answered"],
+        queries["reinforced"],
+        privacy["epsilon_promised"],
+        privacy["epsilon_data_dependent"],
+        privacy["released_label_accuracy"],
+        summary["student"]["auc"],
+    ]
+
+
+def read_idx(path: Path, header: int) -> np.ndarray:
+    """Bytes of an idx file after its header."""
+    return np.frombuffer(gzip.decompress(path.read_bytes()), dtype=np.uint8, offset=header)
+
+
+def mnist(mechanism: Confident | Interactive, spec: StudentSpec, seed: int, folder: Path) -> list[float]:
+    """640 queries against the published votes; the student's figure is accuracy on the last 1,000 test images."""
+    votes = np.load(DATA / "pate2018_votes_mnist.npz")["votes"].astype(np.int64)
+    images = read_idx(DATA / "mnist" / "t10k-images-idx3-ubyte.gz", 16).reshape(-1, 784).astype(np.float32)
+    labels = read_idx(DATA / "mnist" / "t10k-labels-idx1-ubyte.gz", 8).astype(np.int64)
+    index = {query_set_hash(row[np.newaxis]): number for number, row in enumerate(images[:POOL])}
+    names = tuple(f"pixel{number}" for number in range(784))
+    config = FederationConfig(
+        name="mnist votes",
+        rows=Schema(features=names, classes=tuple("0123456789"), center=(0.0,) * 784, scale=(255.0,) * 784),
+        minimum_parties=TEACHERS,
+        mechanism=mechanism,
+        privacy=Privacy(unit=Unit.RECORD, delta=1e-5),
+        caps=Caps(queries=640, answers=640),
+        simulation=True,
+        noise_seed=seed,
+    )
+
+    def ballot(queries: np.ndarray, query_set: str, progress: Progress) -> Histogram:
+        rows = [index[query_set_hash(row[np.newaxis])] for row in queries]
+        return Histogram(votes[rows], tuple(map(str, range(TEACHERS))), TEACHERS)
+
+    folder.mkdir()
+    ledger = Ledger(folder / "ledger.db", config.digest(), "{}")
+    service = LabelService(config, ledger, noise_for(config), ballot, TEACHERS, EventLog(folder / "events.jsonl"))
+    pool = Pool(names, images[:POOL], images[POOL:], labels[POOL:])
+    result = run_student(service, pool, spec, folder, seed)
+    import polars as pl
+
+    frame = pl.read_parquet(folder / "labels.parquet").filter(pl.col("outcome") == Outcome.ANSWERED.name.lower())
+    right = (frame["label"].cast(pl.Int64).to_numpy() == labels[frame["row"].to_numpy()]).mean()
+    guarantees = spent(config, ledger.batches())
+    ledger.close()
+    metrics: dict[str, Any] = result.metrics or {}
+    epsilon = guarantees["data_dependent"].epsilon
+    return [
+        result.asked, result.answered, result.reinforced, promised(config).epsilon, epsilon, right, metrics["accuracy"],
+    ]  # fmt: skip
+
+
+def show(name: str, rows: list[list[float]]) -> None:
+    """One line: mean and standard deviation over the seeds."""
+    mean, deviation = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1)
+    cells = (f"{m:.3f} ± {d:.3f}" if m < 10 else f"{m:.0f} ± {d:.0f}" for m, d in zip(mean, deviation, strict=True))
+    print(f"{name:32}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+
+
+def main() -> None:
+    """Print both tables."""
+    print(f"{'stroke, seeds 0 to 4; AUC':32}" + "".join(f"{name:>16}" for name in COLUMNS))
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, overrides) in enumerate(STROKE.items()):
+            show(name, [stroke(overrides, seed, Path(folder) / f"{number}-{seed}") for seed in SEEDS])
+        if not DATA.is_dir():
+            print(f"MNIST votes: skipped, no data sets at {DATA}")
+            return
+        print(f"{'MNIST votes, accuracy':32}" + "".join(f"{name:>16}" for name in COLUMNS))
+        confident = Confident(threshold=200, sigma1=150, sigma2=40)
+        interactive = Interactive(threshold=200, sigma1=150, sigma2=40, confidence=0.98)
+        rounds = StudentSpec(C=0.1, rounds=3, selection="margin")
+        cases = {
+            "confident": (confident, StudentSpec(C=0.1)),
+            "confident, 3 rounds, margin": (confident, rounds),
+            "interactive, 3 rounds, random": (interactive, StudentSpec(C=0.1, rounds=3)),
+            "interactive, 3 rounds, margin": (interactive, rounds),
+        }
+        for number, (name, (mechanism, spec)) in enumerate(cases.items()):
+            show(name, [mnist(mechanism, spec, seed, Path(folder) / f"m{number}-{seed}") for seed in SEEDS])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What the federation costs: the local engine against a plain loop with the same teachers and votes.
+
+The loop has no messages, no files, no processes, no ledger. Its votes must equal those of the run, or the comparison is
+worth nothing: that is checked. How much two processes at once gain over one is measured too, since "two cores" of a
+shared machine may be two threads of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from party.data import Rows
+from party.teachers import train, vote
+from protocol.queries import canonical_queries, query_ids
+from protocol.schema import canonical_digest
+from simulations.datasets import load_dataset
+from simulations.partition import natural_partition
+from simulations.run import run_scenario
+from simulations.scenario import load_scenario
+from simulations.workspace import federation_config
+
+ROUNDS = 5
+KINDS = {
+    "logistic regression (default)": [],
+    "random forest, 50 trees": ["teacher.model=random_forest", "teacher.depth=6"],
+}
+
+
+def plain_loop(overrides: list[str], seed: int = 0) -> tuple[float, np.ndarray, list[str]]:
+    """Seconds, votes (parties, queries, classes) and ids of the queries, without Flower."""
+    scenario, data = load_scenario("stroke", overrides), load_dataset("stroke")
+    parts = natural_partition(data, scenario.data.public_share, scenario.data.least_rows, 200, seed)
+    schema = federation_config(scenario, data, parts, seed).rows
+    pool = canonical_queries(data.x[parts.queries], len(schema.features))
+    generator = np.random.default_rng([seed, 0x617368, 0])  # the student's own draw
+    chosen = generator.permutation(np.arange(len(pool)))[: scenario.caps.queries]
+    queries = schema.standardise(pool[chosen])
+    start = time.perf_counter()
+    votes = np.zeros((len(parts.parties), len(chosen), 2), dtype=np.int64)
+    with threadpool_limits(1):
+        for index, (name, rows) in enumerate(parts.parties.items()):
+            digest = int(canonical_digest(f'["{name}", "teacher"]'), 16)
+            estimator_seed = np.random.SeedSequence([seed, digest]).spawn(2)[1].spawn(1)[0].generate_state(1)[0]
+            own = Rows(schema.standardise(data.x[rows]), data.y[rows])
+            teacher = train(own, scenario.teacher, np.arange(len(rows)), int(estimator_seed))
+            votes[index] = vote([teacher], queries, 2)
+    return time.perf_counter() - start, votes, query_ids(pool[chosen])
+
+
+def seconds_of(_: int) -> float:
+    """The plain loop alone, for a process of its own."""
+    return plain_loop([])[0]
+
+
+def two_at_once() -> float:
+    """How many times faster two processes get two loops done than one process."""
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.map(seconds_of, range(2), chunksize=1)
+        alone = min(pool.apply(seconds_of, (0,)) for _ in range(3))
+        both = min(max(pool.map(seconds_of, range(2), chunksize=1)) for _ in range(3))
+    return 2 * alone / both
+
+
+def main() -> None:
+    """Print the table: medians over rounds that alternate between the two."""
+    print(f"two processes at once do the work of {two_at_once():.2f} on this machine")
+    for kind, overrides in KINDS.items():
+        scenario = load_scenario("stroke", overrides)
+        rows = []
+        with tempfile.TemporaryDirectory() as folder:
+            for round_number in range(ROUNDS):
+                plain, votes, ids = plain_loop(overrides)
+                out = Path(folder) / str(round_number)
+                summary = run_scenario("stroke", scenario, "local", 0, out, lambda _: contextlib.nullcontext())
+                (file,) = (out / "private").glob("votes-*.npz")
+                with np.load(file) as content:
+                    assert (content["votes"] == votes[:, [ids.index(i) for i in content["query_ids"]]]).all()
+                seconds = summary["seconds"]
+                rows.append((plain, seconds["train"] + seconds["vote"], seconds["enrol"], seconds["total"]))
+        plain, work, enrol, total = np.median(np.array(rows), axis=0)
+        print(f"{kind}: median of {ROUNDS} rounds, 207 parties, 800 queries; same votes in both")
+        print(f"  plain loop, one process              {plain:6.2f} s")
+        print(f"  federation, train + vote             {work:6.2f} s   {work / plain:5.2f} x the loop")
+        print(f"    and enrolment (worker start-up)    {enrol:6.2f} s")
+        print(f"    whole run with report              {total:6.2f} s   {total / plain:5.2f} x the loop")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The `consilium` command: brings the packages' sub-commands together and turns typed errors into exit codes.
+
+Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up,
+6 output folder exists, 7 ledger, 8 engine, 9 label service, 10 malformed message, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+from typer.core import TyperGroup
+
+import accounting.cli
+import coordinator.cli
+import simulations.cli
+import student.cli
+from protocol.errors import ConsiliumError
+
+
+class AuditGroup(TyperGroup):
+    """`consilium audit RUN` is `consilium audit run RUN`; whatever is no command's name is a run's folder."""
+
+    def parse_args(self, ctx, args: list[str]) -> list[str]:
+        """Put the command's name in where it was left out."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they would print local variables, and those are votes
+    pretty_exceptions_show_locals=False,
+    help="Private knowledge transfer: parties vote, only noisy accounted winners are released, a student learns.",
+    epilog="Exit codes: 0 done, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up, 6 output exists,"
+    " 7 ledger, 8 engine, 9 label service, 10 malformed message, 130 interrupted, 1 anything else.",
+)
+simulations.cli.register(app)
+app.add_typer(student.cli.app, name="student")
+coordinator.cli.audit_app.command("run")(simulations.cli.audit)
+app.add_typer(
+    coordinator.cli.audit_app,
+    name="audit",
+    cls=AuditGroup,
+    help="Check a run folder against its ledger (`audit RUN`), or a mechanism against its epsilon (`audit mechanism`).",
+)
+app.add_typer(accounting.cli.app, name="accounting")
+
+
+def main() -> None:
+    """Entry point."""
+    # one thread each: many small models in parallel are faster so, and results do not depend on the machine
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    try:
+        app()
+    except ConsiliumError as error:
+        print(f"consilium: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("consilium: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Runs at the coordinator: collection of votes, mechanisms, ledger, label service."""

@@ -1,0 +1,95 @@
+"""Collection of clear votes: every matrix is checked before it is counted; a bad one leaves its party out by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from coordinator.config import FederationConfig
+from coordinator.events import EventLog
+from coordinator.exchange import Failure, Transport, exchange
+from coordinator.members import Member, require, tell_left_out
+from protocol.labels import Progress, no_progress
+from protocol.messages import VOTE_DTYPE, VoteReply, VoteRequest
+
+VotesSink = Callable[[dict[str, np.ndarray]], None]
+"""Gets every counted party's matrix by name. Only simulations have one: it is where exact votes leave this module."""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`."""
+
+    votes: np.ndarray = field(repr=False)
+    parties: tuple[str, ...]
+    teachers: int
+
+
+def fault(votes: np.ndarray, queries: int, classes: int, teachers: int) -> str | None:
+    """What is wrong with one party's matrix, in words without its numbers, or None.
+
+    uint16 is the only type that is taken: a narrower one could have wrapped around, a signed or float one can hold
+    what no vote can be (negative, NaN).
+    """
+    if votes.dtype != VOTE_DTYPE:
+        return f"votes are {votes.dtype}, must be {VOTE_DTYPE.name}"
+    if votes.shape != (queries, classes):
+        return f"votes have shape {votes.shape[:3]}, must be {(queries, classes)}"
+    if (votes.astype(np.int64).sum(axis=1) != teachers).any():
+        return f"votes of a query do not sum to its number of teachers ({teachers})"
+    return None
+
+
+def collect(
+    transport: Transport,
+    config: FederationConfig,
+    members: list[Member],
+    queries: np.ndarray,
+    query_set: str,
+    log: EventLog,
+    sink: VotesSink | None = None,
+    progress: Progress = no_progress,
+) -> Histogram:
+    """Ask `query.vote` of every member and add up the valid answers.
+
+    `queries` is canonical float32 (queries, features), `query_set` its hash. Raises NotEnoughParties.
+    """
+    request = VoteRequest(federation=config.digest(), promise=config.promise(), query_set=query_set, queries=queries)
+    log.write("stage", stage="vote", total=len(members), queries=len(queries))
+    by_node = {member.node: member for member in members}
+
+    def told(done: int, total: int) -> None:
+        log.write("progress", stage="vote", done=done, total=total)
+        progress("vote", done, total)
+
+    replies = exchange(
+        transport,
+        dict.fromkeys(by_node, request),
+        VoteReply,
+        config.timeouts.vote,
+        told,
+    )
+    failures = {by_node[node].party: failure for node, failure in replies.failures.items()}
+    shape = (len(queries), len(config.rows.classes))
+    counted: dict[str, np.ndarray] = {}
+    teachers = 0
+    for node, reply in replies.answers.items():
+        member = by_node[node]
+        wrong = fault(reply.votes, *shape, member.teachers)
+        if reply.party != member.party or reply.query_set != query_set:
+            wrong = "answers for another party or another query set"
+        if wrong is not None:
+            failures[member.party] = Failure(wrong)
+        else:
+            counted[member.party] = reply.votes.astype(np.int64)
+            teachers += member.teachers
+    tell_left_out(log, "vote", failures)
+    require(len(counted), config.minimum_parties, "vote", failures)
+    if sink is not None:
+        sink(counted)
+    total = np.zeros(shape, dtype=np.int64)
+    for votes in counted.values():
+        total += votes
+    return Histogram(total, tuple(sorted(counted)), teachers)

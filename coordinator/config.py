@@ -1,0 +1,122 @@
+"""The federation's configuration: what the coordinator asks of the parties and promises to the student."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import Field, model_validator
+
+from accounting.units import Unit
+from coordinator.mechanisms import AnyMechanism, Confident, Distributed
+from protocol.config_files import Frozen
+from protocol.errors import ConfigError
+from protocol.messages import MOST_TEACHERS, TeacherSpec
+from protocol.schema import Schema, canonical_digest
+
+
+class Caps(Frozen):
+    """Most queries ever asked and most answers ever given, fixed before the run: they alone fix the worst case."""
+
+    queries: int = Field(ge=1)
+    answers: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _answers_within_queries(self) -> Caps:
+        if self.answers > self.queries:
+            raise ValueError(f"answers {self.answers} exceeds queries {self.queries}")
+        return self
+
+
+def check_caps(mechanism: AnyMechanism, caps: Caps) -> None:
+    """Raise ValueError where the caps cannot be those of the mechanism."""
+    if mechanism.noise_by_parties and caps.answers != caps.queries:
+        # what the parties have sent is seen, whether its label is released or not
+        raise ValueError(
+            f"{mechanism.name} charges for all it sees: caps.answers {caps.answers} must equal queries {caps.queries}"
+        )
+    if mechanism.answers_all and caps.answers != caps.queries:
+        raise ValueError(
+            f"{mechanism.name} answers every query: caps.answers {caps.answers} must equal queries {caps.queries}"
+        )
+
+
+def check_threshold(mechanism: AnyMechanism, votes: int) -> None:
+    """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
+    if isinstance(mechanism, Confident | Distributed) and mechanism.threshold > votes:
+        raise ConfigError(
+            f"mechanism.threshold {mechanism.threshold} is above the {votes} votes that the parties can give",
+            "Lower it: hardly a query would be answered, yet each would be paid for",
+        )
+
+
+class Privacy(Frozen):
+    """`unit` has no default on purpose: whoever states an epsilon says for what."""
+
+    unit: Unit
+    delta: float = Field(gt=0, lt=1)
+
+
+class Timeouts(Frozen):
+    """Seconds to wait, by stage; a party that is late is left out of that stage."""
+
+    enrol: float = Field(default=60, gt=0)
+    train: float = Field(default=600, gt=0)
+    vote: float = Field(default=300, gt=0)
+    student: float = Field(default=3600, gt=0)
+
+
+class FederationConfig(Frozen):
+    """One federation.
+
+    simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and parties
+        refuse it by default.
+    seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
+    record_votes: write every party's votes under `private/`.
+    service: host:port on which the label service listens for a student; port 0 for any free one.
+    """
+
+    name: str = Field(min_length=1, max_length=100)
+    rows: Schema
+    teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
+    teacher: TeacherSpec = TeacherSpec()
+    minimum_parties: int = Field(ge=2)
+    mechanism: AnyMechanism
+    privacy: Privacy
+    caps: Caps
+    timeouts: Timeouts = Timeouts()
+    simulation: bool = False
+    seed: int = Field(default=-1, ge=-1)
+    noise_seed: int | None = Field(default=None, ge=0)
+    record_votes: bool = False
+    service: str = "127.0.0.1:0"
+
+    @model_validator(mode="after")
+    def _seeds_only_in_simulations(self) -> FederationConfig:
+        if not self.simulation and (self.noise_seed is not None or self.record_votes):
+            raise ValueError("noise_seed and record_votes need simulation = true: they leave nothing private")
+        return self
+
+    @model_validator(mode="after")
+    def _unfinished_mechanisms_only_in_simulations(self) -> FederationConfig:
+        if self.mechanism.noise_by_parties and not self.simulation:
+            raise ValueError(f"{self.mechanism.name} needs noise from the parties, which only simulations draw so far")
+        return self
+
+    @model_validator(mode="after")
+    def _mechanism_fits_caps(self) -> FederationConfig:
+        check_caps(self.mechanism, self.caps)
+        return self
+
+    def promise(self) -> str:
+        """JSON of the release event at the caps, which parties hold the coordinator to."""
+        event = self.mechanism.event(
+            asked=self.caps.queries,
+            answered=self.caps.answers,
+            unit=self.privacy.unit,
+            teachers_per_party=self.teachers_per_party,
+        )
+        return json.dumps(event.to_json(), sort_keys=True)
+
+    def digest(self) -> str:
+        """Hash of what the parties and the student agree on: all but addresses, time limits and the noise seed."""
+        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}))

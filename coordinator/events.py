@@ -1,0 +1,45 @@
+"""The run's event log: one JSON object a line, flushed as it is written, so that anybody can follow it.
+
+Events tell stages, names, counts of parties and seconds. They never carry votes or anything computed from single
+votes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+Listener = Callable[[dict[str, Any]], None]
+
+
+class EventLog:
+    """Appends events to a file and tells listeners."""
+
+    def __init__(self, path: Path, listener: Listener | None = None) -> None:
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        self._lock = threading.Lock()
+        self._start = time.monotonic()
+        self._listener = listener
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event with the time of day and the seconds since the log was opened."""
+        record = {
+            "event": event,
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "seconds": round(time.monotonic() - self._start, 3),
+            **fields,
+        }
+        with self._lock:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+        if self._listener is not None:
+            self._listener(record)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

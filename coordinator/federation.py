@@ -1,0 +1,134 @@
+"""One federation from enrolment to close, on plain objects: transport, configuration, run folder, student."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from coordinator.collection import Histogram, collect
+from coordinator.config import FederationConfig, check_threshold
+from coordinator.events import EventLog
+from coordinator.exchange import Transport
+from coordinator.grpc_server import serving
+from coordinator.ledger import Ledger
+from coordinator.mechanisms.noise import SeededNoise, SystemNoise
+from coordinator.members import enrol, train
+from coordinator.privacy import spent
+from coordinator.service import LabelService, NoiseFor
+from protocol.errors import ServiceError
+from protocol.labels import LabelSource, Progress
+from protocol.queries import query_ids
+from protocol.schema import canonical_digest
+
+Student = Callable[[LabelSource], None]
+"""A student that runs inside the coordinator's process: it asks, trains and finishes before it returns."""
+
+
+def run_federation(
+    transport: Transport, config: FederationConfig, run_dir: Path, log: EventLog, student: Student | None = None
+) -> None:
+    """Enrol, train, answer the student, close. Without `student`, one is awaited on the socket `config.service`.
+
+    Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes.npz.
+
+    Raises
+    ------
+    ConsiliumError : typed; nothing is released that is not in the ledger.
+    """
+    clock = _Clock()
+    members = enrol(transport, config, log)
+    clock.lap("enrol")
+    members = train(transport, config, members, log)
+    clock.lap("train")
+    check_threshold(config.mechanism, sum(member.teachers for member in members))
+    ledger = Ledger(run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+    counted: list[Histogram] = []
+    voting = 0.0
+
+    def ballot(queries: np.ndarray, query_set: str, progress: Progress) -> Histogram:
+        nonlocal voting
+        start = time.monotonic()
+        sink = _votes_sink(run_dir, queries, query_set) if config.record_votes else None
+        histogram = collect(transport, config, members, queries, query_set, log, sink, progress)
+        counted.append(histogram)
+        voting += time.monotonic() - start
+        return histogram
+
+    try:
+        service = LabelService(config, ledger, noise_for(config), ballot, len(members), log)
+        log.write("promised", **service.promised.to_json())
+        if student is not None:
+            student(service)
+        else:
+            _serve(service, config, log)
+        clock.lap("student", minus=voting)
+        batches = ledger.batches()
+        summary = {
+            "federation": config.digest(),
+            "parties": sorted(member.party for member in members),
+            "teachers": sum(member.teachers for member in members),
+            "parties_counted": [len(histogram.parties) for histogram in counted],
+            "asked": sum(len(batch.query_ids) for batch in batches),
+            "answered": sum(int(batch.answered.sum()) for batch in batches),
+            "reinforced": sum(int(batch.reinforced.sum()) for batch in batches),
+            "noise": "system" if config.noise_seed is None else "seeded",
+            "privacy": {
+                "promised": service.promised.to_json(),
+                **{name: guarantee.to_json() for name, guarantee in spent(config, batches).items()},
+            },
+            "seconds": {**clock.laps, "vote": voting},
+        }
+    finally:
+        ledger.close()
+    (run_dir / "coordinator.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    log.write("closed", asked=summary["asked"], answered=summary["answered"])
+
+
+class _Clock:
+    """Seconds by stage."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def lap(self, stage: str, minus: float = 0.0) -> None:
+        now = time.monotonic()
+        self.laps[stage] = now - self._last - minus
+        self._last = now
+
+
+def noise_for(config: FederationConfig) -> NoiseFor:
+    """The operating system's noise; in a simulation that asks for it, noise seeded by seed and number of the batch."""
+    if config.noise_seed is None:
+        return lambda _: SystemNoise()
+    seed = config.noise_seed
+    return lambda batch: SeededNoise(int(canonical_digest([seed, batch]), 16))
+
+
+def _serve(service: LabelService, config: FederationConfig, log: EventLog) -> None:
+    with serving(service, config.service, config.caps.queries) as address:
+        log.write("serving", address=address)
+        if not service.finished.wait(config.timeouts.student):
+            raise ServiceError(
+                f"no student finished within {config.timeouts.student:g} s at {address}",
+                "Start one with `consilium student run`, or raise timeouts.student",
+            )
+
+
+def _votes_sink(run_dir: Path, queries: np.ndarray, query_set: str) -> Callable[[dict[str, np.ndarray]], None]:
+    def write(counted: dict[str, np.ndarray]) -> None:
+        folder = run_dir / "private"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        names = sorted(counted)
+        votes = np.stack([counted[name] for name in names]).astype(np.uint16)
+        ids = np.array(query_ids(queries))
+        path = folder / f"votes-{query_set[:12]}.npz"
+        with open(path.with_suffix(".part"), "wb") as file:
+            np.savez_compressed(file, parties=np.array(names), query_ids=ids, votes=votes)
+        path.with_suffix(".part").replace(path)
+
+    return write

@@ -1,0 +1,273 @@
+"""The ledger: what was charged and what was released, durable before a label leaves.
+
+One SQLite file, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
+parameters, counts) and the outcome of each query; it is chained by SHA-256 to the batch before. Beside it, table
+`evidence` keeps per query the two log q of the data-dependent analysis. Those are functions of the votes: the file is
+secret, as the votes are, and readable by its owner only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protocol.errors import BudgetExceeded, LedgerError
+from protocol.labels import NO_LABEL, Outcome
+
+FORMAT = 1
+GENESIS = "0" * 64
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE batches (
+    seq INTEGER PRIMARY KEY, at TEXT NOT NULL, event TEXT NOT NULL, asked INTEGER NOT NULL, answered INTEGER NOT NULL,
+    parties INTEGER NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
+CREATE TABLE releases (
+    query_id TEXT PRIMARY KEY, seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,
+    outcome INTEGER NOT NULL, label INTEGER NOT NULL);
+CREATE TABLE evidence (query_id TEXT PRIMARY KEY REFERENCES releases, log_q_check REAL, log_q_label REAL);
+"""
+
+
+@dataclass(frozen=True)
+class Release:
+    """The recorded outcome of one query."""
+
+    outcome: Outcome
+    label: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One charge with what it paid for; arrays in the order of the queries, `log_q_*` float64 or None."""
+
+    event: dict[str, Any]
+    parties: int
+    query_ids: tuple[str, ...]
+    labels: np.ndarray = field(repr=False)
+    reinforced: np.ndarray = field(repr=False)
+    log_q_check: np.ndarray | None = field(default=None, repr=False)
+    log_q_label: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def answered(self) -> np.ndarray:
+        """bool (queries,): which queries the parties' votes gave a label, which is what was paid for."""
+        return (self.labels != NO_LABEL) & ~self.reinforced
+
+    @property
+    def outcomes(self) -> np.ndarray:
+        """int64 (queries,): what became of each query."""
+        without = np.where(self.reinforced, Outcome.REINFORCED, Outcome.ABSTAINED)
+        return np.where(self.answered, Outcome.ANSWERED, without)
+
+
+def chain_hash(previous: str, seq: int, at: str, event: str, parties: int, rows: Sequence[tuple[Any, ...]]) -> str:
+    """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before."""
+    text = json.dumps([previous, seq, at, event, parties, [list(row) for row in rows]], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Ledger:
+    """The ledger of one federation. `federation` is the hash of its configuration: another one cannot write to it."""
+
+    def __init__(self, path: Path, federation: str, config_json: str, *, read_only: bool = False) -> None:
+        """Open or create; `read_only` opens what is there and changes nothing.
+
+        Raises
+        ------
+        LedgerError : not readable or writable, another format, or another federation's ledger.
+        """
+        self.path = path
+        try:
+            if read_only:
+                self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
+                found = dict(self._connection.execute("SELECT key, value FROM meta"))
+                self._check(found, federation)
+                return
+            if not path.exists():
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+            self._connection.execute("PRAGMA synchronous=FULL")
+            self._connection.execute("PRAGMA foreign_keys=ON")
+            with self._transaction():
+                if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+                    for statement in TABLES.split(";"):
+                        self._connection.execute(statement)
+                    meta = {"format": str(FORMAT), "federation": federation, "config": config_json}
+                    self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            found = dict(self._connection.execute("SELECT key, value FROM meta"))
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerError(f"cannot open ledger {path}: {error}", "Nothing was released") from None
+        self._check(found, federation)
+
+    def _check(self, found: dict[str, str], federation: str) -> None:
+        if found.get("format") != str(FORMAT) or found.get("federation") != federation:
+            raise LedgerError(
+                f"ledger {self.path} belongs to another federation or format",
+                "Use the configuration it was made with, or another run folder",
+            )
+
+    @contextmanager
+    def _transaction(self):
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the ledger against every other coordinator, from looking a query up until its charge is committed.
+
+        A lock on a file beside the ledger; the operating system gives it back when its holder dies, however it dies.
+
+        Raises
+        ------
+        LedgerError : the lock file cannot be opened.
+        """
+        path = self.path.with_name(self.path.name + ".lock")
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise LedgerError(f"cannot lock ledger {self.path}: {error.strerror}", "Nothing was released") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def next_batch(self) -> int:
+        """Number that the next batch will have; call it within `exclusive`."""
+        return self._connection.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM batches").fetchone()[0]
+
+    def spent(self) -> tuple[int, int]:
+        """Queries asked and answers given so far."""
+        return self._connection.execute(
+            "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(answered), 0) FROM batches"
+        ).fetchone()
+
+    def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
+        """Recorded outcomes of those ids that are in the ledger."""
+        found: dict[str, Release] = {}
+        for start in range(0, len(query_ids), 500):
+            part = query_ids[start : start + 500]
+            marks = ",".join("?" * len(part))
+            for row in self._connection.execute(
+                f"SELECT query_id, outcome, label FROM releases WHERE query_id IN ({marks})", part
+            ):
+                found[row[0]] = Release(Outcome(row[1]), row[2])
+        return found
+
+    def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
+        """Charge and record one batch; durable when this returns. Only then may its labels leave.
+
+        Raises
+        ------
+        BudgetExceeded : the batch would pass a cap.
+        LedgerError : the file cannot be written, or a query id is already recorded. Nothing was written.
+        """
+        answered = batch.answered
+        event = json.dumps(batch.event, sort_keys=True, separators=(",", ":"))
+        # + 0.0: SQLite does not keep the sign of -0.0, and the chain hashes what will be read back
+        checks = [None] * len(answered) if batch.log_q_check is None else (batch.log_q_check + 0.0).tolist()
+        labels_q = [None] * len(answered) if batch.log_q_label is None else (batch.log_q_label + 0.0).tolist()
+        rows = [
+            (query_id, int(outcome), int(label), check, label_q)
+            for query_id, outcome, label, check, label_q in zip(
+                batch.query_ids, batch.outcomes, batch.labels, checks, labels_q, strict=True
+            )
+        ]
+        try:
+            with self._transaction():
+                asked_before, answered_before = self.spent()
+                if asked_before + len(rows) > most_queries or answered_before + int(answered.sum()) > most_answers:
+                    raise BudgetExceeded(
+                        f"the batch needs {len(rows)} queries and {int(answered.sum())} answers,"
+                        f" {most_queries - asked_before} and {most_answers - answered_before} are left"
+                    )
+                head = self._connection.execute("SELECT seq, hash FROM batches ORDER BY seq DESC LIMIT 1").fetchone()
+                seq, previous = (head[0] + 1, head[1]) if head else (1, GENESIS)
+                at = datetime.now(UTC).isoformat(timespec="milliseconds")
+                link = chain_hash(previous, seq, at, event, batch.parties, rows)
+                self._connection.execute(
+                    "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (seq, at, event, len(rows), int(answered.sum()), batch.parties, previous, link),
+                )
+                self._connection.executemany(
+                    "INSERT INTO releases VALUES (?, ?, ?, ?, ?)",
+                    [(row[0], seq, position, row[1], row[2]) for position, row in enumerate(rows)],
+                )
+                self._connection.executemany(
+                    "INSERT INTO evidence VALUES (?, ?, ?)", [(row[0], row[3], row[4]) for row in rows]
+                )
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
+
+    def batches(self) -> list[Batch]:
+        """All batches in order.
+
+        Raises
+        ------
+        LedgerError : the hash chain is broken.
+        """
+        result = []
+        previous = GENESIS
+        for seq, at, event, _, _, parties, stored_previous, link in self._connection.execute(
+            "SELECT * FROM batches ORDER BY seq"
+        ).fetchall():
+            rows = self._connection.execute(
+                "SELECT query_id, outcome, label, log_q_check, log_q_label FROM releases JOIN evidence USING (query_id)"
+                " WHERE seq = ? ORDER BY position",
+                (seq,),
+            ).fetchall()
+            if stored_previous != previous or chain_hash(previous, seq, at, event, parties, rows) != link:
+                raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
+            previous = link
+            result.append(
+                Batch(
+                    event=json.loads(event),
+                    parties=parties,
+                    query_ids=tuple(row[0] for row in rows),
+                    labels=np.array([row[2] for row in rows], dtype=np.int64),
+                    reinforced=np.array([row[1] == Outcome.REINFORCED for row in rows], dtype=bool),
+                    log_q_check=_column([row[3] for row in rows]),
+                    log_q_label=_column([row[4] for row in rows]),
+                )
+            )
+        return result
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+
+def _column(values: list[float | None]) -> np.ndarray | None:
+    return None if any(value is None for value in values) else np.array(values, dtype=np.float64)
+
+
+def stored_config(path: Path) -> tuple[str, str]:
+    """Hash and JSON of the configuration that a ledger was made with.
+
+    Raises
+    ------
+    LedgerError
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            found = dict(connection.execute("SELECT key, value FROM meta"))
+        return found["federation"], found["config"]
+    except (sqlite3.Error, KeyError) as error:
+        raise LedgerError(f"cannot read ledger {path}: {error}") from None

@@ -1,0 +1,41 @@
+"""Noisy-argmax mechanisms. Each is one frozen object that draws the outcome and describes the event it must be charged
+for, so that the sigma in the noise cannot differ from the sigma in the ledger."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from coordinator.mechanisms.base import Drawn, Mechanism
+from coordinator.mechanisms.confident import Confident
+from coordinator.mechanisms.distributed import Distributed, DistributedTwoPhase
+from coordinator.mechanisms.gnmax import GNMax
+from coordinator.mechanisms.immutable import Immutable
+from coordinator.mechanisms.interactive import Interactive
+from coordinator.mechanisms.lnmax import LNMax
+from coordinator.mechanisms.stable import Stable
+
+__all__ = [
+    "ALL_MECHANISMS",
+    "AnyMechanism",
+    "Confident",
+    "Distributed",
+    "DistributedTwoPhase",
+    "Drawn",
+    "GNMax",
+    "Immutable",
+    "Interactive",
+    "LNMax",
+    "Mechanism",
+    "Stable",
+]
+
+ALL_MECHANISMS = (LNMax, GNMax, Confident, Interactive, Stable, Immutable, Distributed, DistributedTwoPhase)
+"""Every mechanism there is."""
+
+AnyMechanism = Annotated[
+    LNMax | GNMax | Confident | Interactive | Stable | Immutable | Distributed | DistributedTwoPhase,
+    Field(discriminator="name"),
+]
+"""The field type of a configuration: a table whose `name` says which mechanism it is."""

@@ -1,0 +1,46 @@
+"""Confident GNMax (Papernot et al. 2018, Algorithm 1): a label only where the parties agree enough."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from accounting.events import ConfidentEvent
+from accounting.units import Towards, Unit
+from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from coordinator.mechanisms.noise import NoiseSource
+from protocol.labels import NO_LABEL
+
+
+class Confident(MechanismModel):
+    """Label = argmax_j (n_j + N_Z(0, sigma2^2)) where max_j n_j + N_Z(0, sigma1^2) >= threshold, else none.
+
+    threshold: votes, whole. sigma1: of the noise on the largest count. sigma2: of the noise on one count.
+    """
+
+    name: Literal["confident"] = "confident"
+    threshold: Votes
+    sigma1: Sigma
+    sigma2: Sigma
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        """See `Mechanism.draw`. The noise of the check and of the labels is independent."""
+        passed = votes.max(axis=1) + noise.gaussian(self.sigma1, votes.shape[:1]) >= self.threshold
+        labels = np.full(len(votes), NO_LABEL, dtype=np.int64)
+        chosen = votes[passed]
+        labels[passed] = (chosen + noise.gaussian(self.sigma2, chosen.shape)).argmax(axis=1)
+        return Drawn.from_teachers(labels)
+
+    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ConfidentEvent:
+        """See `Mechanism.event`."""
+        return ConfidentEvent(
+            **stated(asked, answered, unit, teachers_per_party, Towards.STUDENT),
+            threshold=self.threshold,
+            sigma1=self.sigma1,
+            sigma2=self.sigma2,
+        )
+
+    def describe(self) -> str:
+        """See `Mechanism.describe`."""
+        return f"Confident GNMax, threshold {self.threshold}, sigma1 {self.sigma1:g}, sigma2 {self.sigma2:g}"

@@ -1,0 +1,163 @@
+"""Noise that the parties add, each a share: the coordinator sees noisy histograms only, and decides on those.
+
+What it decides is post-processing, so the guarantee towards the coordinator holds towards the student as well, with the
+same number; an event towards the student can be asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, ReleaseEvent
+from accounting.units import Towards, Unit
+from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from coordinator.mechanisms.noise import NoiseSource, sum_of_shares
+from protocol.labels import NO_LABEL
+
+Shares = Annotated[int, Field(ge=1, le=100_000)]
+"""Shares that together make up the noise: honest parties that are sure to be in the sum. Those that may collude or
+drop out are left out; what they add comes on top."""
+
+
+def noise_bias(sigma: float, classes: int) -> float:
+    """What noise adds to the largest of equal counts, at most, in the mean: sigma sqrt(2 ln classes).
+
+    >>> round(noise_bias(150.0, 10), 1)
+    321.9
+    """
+    return sigma * math.sqrt(2 * math.log(classes))
+
+
+def _check_share(sigma: float, shares: int) -> None:
+    if sigma**2 < shares:
+        raise ValueError(
+            f"a share of the noise has variance {sigma**2 / shares:.3g}, below 1: raise sigma {sigma:g} to at least"
+            f" {math.sqrt(shares):.4g} or lower noise_shares {shares}"
+        )
+
+
+class _NoiseByParties(MechanismModel):
+    noise_by_parties: ClassVar[bool] = True
+
+    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
+        """See `Mechanism.evidence`: nobody sees the votes, and the whole histogram is paid for."""
+        return Evidence(None, None)
+
+
+class Distributed(_NoiseByParties):
+    """Label = argmax of one noisy histogram where its largest count reaches the threshold, else none.
+
+    The largest of K noisy counts is too large by up to sigma sqrt(2 ln K) in the mean; that much is added to the
+    threshold. Threshold and label come from the same noise, at no cost beyond the histogram's.
+
+    threshold: votes, whole. sigma: of the noise on one count, all shares together. noise_shares: see `Shares`.
+    """
+
+    name: Literal["distributed"] = "distributed"
+    threshold: Votes
+    sigma: Sigma
+    noise_shares: Shares
+
+    @model_validator(mode="after")
+    def _share_is_wide_enough(self) -> Distributed:
+        _check_share(self.sigma, self.noise_shares)
+        return self
+
+    def decide(self, noisy: np.ndarray) -> Drawn:
+        """Labels from noisy histograms, int64 (queries, classes). Looks at nothing else."""
+        passed = noisy.max(axis=1) >= self.threshold + noise_bias(self.sigma, noisy.shape[1])
+        return Drawn.from_teachers(np.where(passed, noisy.argmax(axis=1), NO_LABEL))
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        """See `Mechanism.draw`: what the coordinator would decide if `noise_shares` parties had added their shares."""
+        return self.decide(votes + sum_of_shares(noise, self.sigma, self.noise_shares, votes.shape))
+
+    def event(
+        self,
+        *,
+        asked: int,
+        answered: int,
+        unit: Unit,
+        teachers_per_party: int,
+        towards: Towards = Towards.COORDINATOR,
+    ) -> DistributedEvent:
+        """See `Mechanism.event`. Every query whose histogram the coordinator sees counts as asked."""
+        return DistributedEvent(
+            **stated(asked, answered, unit, teachers_per_party, towards),
+            sigma=self.sigma,
+            noise_shares=self.noise_shares,
+        )
+
+    def describe(self) -> str:
+        """See `Mechanism.describe`."""
+        return (
+            f"noise by the parties, threshold {self.threshold}, sigma {self.sigma:g} in {self.noise_shares} shares,"
+            " bias of the maximum compensated"
+        )
+
+
+class DistributedTwoPhase(_NoiseByParties):
+    """One noisy histogram (sigma1) screens every query, a fresh one (sigma2) labels those that passed.
+
+    Worth it where few queries pass: a coarse screen is cheap, and only what passed pays for a fine histogram. The
+    screen compensates the bias of the largest count as `Distributed` does.
+
+    threshold: votes, whole. sigma1, sigma2: of the noise on one count, all shares together. noise_shares: see `Shares`.
+    """
+
+    name: Literal["distributed_two_phase"] = "distributed_two_phase"
+    threshold: Votes
+    sigma1: Sigma
+    sigma2: Sigma
+    noise_shares: Shares
+
+    @model_validator(mode="after")
+    def _shares_are_wide_enough(self) -> DistributedTwoPhase:
+        _check_share(self.sigma1, self.noise_shares)
+        _check_share(self.sigma2, self.noise_shares)
+        return self
+
+    def screen(self, noisy: np.ndarray) -> np.ndarray:
+        """bool (queries,): which queries go to phase two, from the noisy histograms int64 (queries, classes)."""
+        return noisy.max(axis=1) >= self.threshold + noise_bias(self.sigma1, noisy.shape[1])
+
+    def decide(self, passed: np.ndarray, noisy: np.ndarray) -> Drawn:
+        """Labels from what the screen said, bool (queries,), and the fresh noisy histograms of the queries that passed
+        (or the first of them), int64 (passed, classes)."""
+        labels = np.full(len(passed), NO_LABEL, dtype=np.int64)
+        labels[np.flatnonzero(passed)[: len(noisy)]] = noisy.argmax(axis=1)
+        return Drawn.from_teachers(labels)
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        """See `Mechanism.draw`: both phases as if `noise_shares` parties had added their shares."""
+        passed = self.screen(votes + sum_of_shares(noise, self.sigma1, self.noise_shares, votes.shape))
+        chosen = votes[passed]
+        return self.decide(passed, chosen + sum_of_shares(noise, self.sigma2, self.noise_shares, chosen.shape))
+
+    def event(
+        self,
+        *,
+        asked: int,
+        answered: int,
+        unit: Unit,
+        teachers_per_party: int,
+        towards: Towards = Towards.COORDINATOR,
+    ) -> DistributedTwoPhaseEvent:
+        """See `Mechanism.event`. Every query screened counts as asked, every one in phase two as answered."""
+        return DistributedTwoPhaseEvent(
+            **stated(asked, answered, unit, teachers_per_party, towards),
+            sigma1=self.sigma1,
+            sigma2=self.sigma2,
+            noise_shares=self.noise_shares,
+        )
+
+    def describe(self) -> str:
+        """See `Mechanism.describe`."""
+        return (
+            f"noise by the parties in two phases, threshold {self.threshold}, sigma1 {self.sigma1:g},"
+            f" sigma2 {self.sigma2:g} in {self.noise_shares} shares, bias of the maximum compensated"
+        )

@@ -1,0 +1,48 @@
+"""Stable plurality: the exact winner where moving a few votes could not change it (Thakurta, Smith 2013; Bassily,
+Thakkar, Thakurta 2018, arXiv 1803.05101)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from accounting.events import StableEvent
+from accounting.stable import distance_to_instability
+from accounting.units import Towards, Unit
+from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from coordinator.mechanisms.noise import NoiseSource
+from protocol.labels import NO_LABEL
+
+
+class Stable(MechanismModel):
+    """Label = the plurality itself where dist + N_Z(0, sigma^2) >= threshold, else none.
+
+    dist counts the votes that can move without another plurality. An unstable plurality passes with a small
+    probability, which the event adds to delta for every query asked: choose the threshold with
+    `accounting.stable.ptr_threshold`, several sigma above 0.
+
+    threshold: votes, whole. sigma: of the noise on the distance.
+    """
+
+    name: Literal["stable"] = "stable"
+    threshold: Votes
+    sigma: Sigma
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        """See `Mechanism.draw`."""
+        distance = distance_to_instability(votes)
+        passed = distance + noise.gaussian(self.sigma, distance.shape) >= self.threshold
+        return Drawn.from_teachers(np.where(passed, votes.argmax(axis=1), NO_LABEL))
+
+    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> StableEvent:
+        """See `Mechanism.event`."""
+        return StableEvent(
+            **stated(asked, answered, unit, teachers_per_party, Towards.STUDENT),
+            threshold=self.threshold,
+            sigma=self.sigma,
+        )
+
+    def describe(self) -> str:
+        """See `Mechanism.describe`."""
+        return f"stable plurality, threshold {self.threshold}, sigma {self.sigma:g}"

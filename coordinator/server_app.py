@@ -1,0 +1,57 @@
+"""Flower ServerApp of the coordinator: Grid and Context in, one call of `run_federation`.
+
+run_config: `federation-file` (configuration), `run-dir` (where ledger and events go), `student` ("socket", or the name
+of an entry point in group `consilium.in_process_student`, which simulations provide).
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from coordinator.config import FederationConfig
+from coordinator.events import EventLog
+from coordinator.federation import Student, run_federation
+from coordinator.flower_transport import FlowerTransport
+from protocol.config_files import load
+from protocol.errors import ConfigError, ConsiliumError
+
+app = ServerApp()
+
+
+def in_process_student(name: str, run_dir: Path) -> Student:
+    """The student that the entry point `name` provides for this run folder."""
+    found = entry_points(group="consilium.in_process_student", name=name)
+    if not found:
+        raise ConfigError(f"run_config: student {name!r} is not known", 'Use "socket", or install what provides it')
+    return next(iter(found)).load()(run_dir)
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """One run. A typed error is written to the run folder as `failure.json` before it is raised."""
+    run_dir = Path(str(context.run_config.get("run-dir") or ""))
+    federation_file = str(context.run_config.get("federation-file") or "")
+    if not federation_file or run_dir == Path():
+        raise ConfigError(
+            "run_config has no federation-file or run-dir",
+            "Use `consilium run`, or `consilium prepare` and the run config that it writes",
+        )
+    run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = EventLog(run_dir / "events.jsonl")
+    try:
+        config = load(Path(federation_file), FederationConfig)
+        name = str(context.run_config.get("student") or "socket")
+        student = None if name == "socket" else in_process_student(name, run_dir)
+        run_federation(FlowerTransport(grid), config, run_dir, log, student)
+    except ConsiliumError as error:
+        failure = {"error": type(error).__name__, "what": error.what, "action": error.action}
+        (run_dir / "failure.json").write_text(json.dumps(failure) + "\n", encoding="utf-8")
+        log.write("failed", **failure)
+        raise
+    finally:
+        log.close()

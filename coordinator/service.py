@@ -1,0 +1,152 @@
+"""The label service: dedupe, caps, votes, mechanism, charge, and only then the labels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from accounting.guarantee import Guarantee
+from coordinator.collection import Histogram
+from coordinator.config import FederationConfig
+from coordinator.events import EventLog
+from coordinator.ledger import Batch, Ledger
+from coordinator.mechanisms.noise import NoiseSource
+from coordinator.privacy import promised
+from protocol.errors import BudgetExceeded, ConfigError, DataError
+from protocol.labels import NO_LABEL, Answers, Outcome, Progress, Terms, no_progress
+from protocol.queries import canonical_queries, query_ids, query_set_hash
+
+Ballot = Callable[[np.ndarray, str, Progress], Histogram]
+"""Takes canonical queries (n, features), their hash and a progress callback; returns the sum of the parties' votes."""
+
+NoiseFor = Callable[[int], NoiseSource]
+"""The noise of the batch with this number in the ledger. In a simulation it depends on seed and number alone, so that a
+run that was interrupted and resumed draws what it would have drawn; real noise depends on nothing."""
+
+
+class LabelService:
+    """Answers a student. It is the `LabelSource` that the student sees in-process; `grpc_server` puts it on a socket.
+
+    One request is answered at a time, so that two requests can never pay for the same query.
+    """
+
+    def __init__(
+        self, config: FederationConfig, ledger: Ledger, noise: NoiseFor, ballot: Ballot, parties: int, log: EventLog
+    ) -> None:
+        if noise(0).simulated and not config.simulation:
+            raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
+        self._config = config
+        self._ledger = ledger
+        self._noise = noise
+        self._ballot = ballot
+        self._parties = parties
+        self._log = log
+        self._lock = threading.Lock()
+        self.promised: Guarantee = promised(config)
+        self.finished = threading.Event()
+
+    def describe(self) -> Terms:
+        """See `LabelSource.describe`."""
+        asked, answered = self._ledger.spent()
+        return Terms(
+            federation=self._config.digest(),
+            schema=self._config.rows,
+            mechanism=self._config.mechanism.describe(),
+            unit=self._config.privacy.unit.value,
+            delta=self._config.privacy.delta,
+            epsilon_worst_case=self.promised.epsilon,
+            queries_left=self._config.caps.queries - asked,
+            answers_left=self._config.caps.answers - answered,
+            parties=self._parties,
+            simulation=self._config.simulation,
+        )
+
+    def ask(
+        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
+    ) -> Answers:
+        """See `LabelSource.ask`. Rows with equal values are one query; recorded ones are answered from the ledger."""
+        canonical = canonical_queries(queries, len(self._config.rows.features))
+        if probabilities is None:
+            probabilities = np.zeros((len(canonical), len(self._config.rows.classes)))  # no opinion yet
+        check_probabilities(probabilities, len(canonical), len(self._config.rows.classes))
+        ids = query_ids(canonical)
+        with self._lock, self._ledger.exclusive():
+            recorded = self._ledger.find(ids)
+            first_at: dict[str, int] = {}
+            for index, query_id in enumerate(ids):
+                first_at.setdefault(query_id, index)
+            new = [index for query_id, index in first_at.items() if query_id not in recorded]
+            if new and not self._answered_out(len(new), len(first_at)):
+                self._check_caps(len(new))
+                self._release(canonical[new], [ids[index] for index in new], probabilities[new], progress)
+                recorded = self._ledger.find(ids)
+        outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
+        labels = [recorded[i].label if i in recorded else NO_LABEL for i in ids]
+        return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64))
+
+    def finish(self) -> None:
+        """See `LabelSource.finish`."""
+        self.finished.set()
+
+    def _answered_out(self, new: int, total: int) -> bool:
+        """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""
+        asked, answered = self._ledger.spent()
+        return new < total and answered == self._config.caps.answers and new <= self._config.caps.queries - asked
+
+    def _check_caps(self, new: int) -> None:
+        asked, answered = self._ledger.spent()
+        queries_left = self._config.caps.queries - asked
+        answers_left = self._config.caps.answers - answered
+        if new > queries_left or answers_left == 0:
+            raise BudgetExceeded(
+                f"{new} new queries asked, {queries_left} queries and {answers_left} answers are left of"
+                f" {self._config.caps.queries} and {self._config.caps.answers}",
+                "Ask for fewer; nothing was charged",
+            )
+
+    def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
+        """Votes -> labels -> ledger. What goes beyond the cap on answers is neither charged nor recorded.
+
+        Where to cut depends on labels already drawn, which are released anyway, and on nothing else of the votes.
+        """
+        histogram = self._ballot(queries, query_set_hash(queries), progress)
+        noise = self._noise(self._ledger.next_batch())
+        drawn = self._config.mechanism.draw(histogram.votes, noise, probabilities)
+        _, answered_before = self._ledger.spent()
+        given = np.cumsum(drawn.answered)
+        room = self._config.caps.answers - answered_before
+        # the query that takes the last answer is still asked; those after it are not
+        asked = int(np.searchsorted(given, room)) + 1 if given[-1] >= room else len(ids)
+        drawn = drawn.first(asked)
+        answered = int(drawn.answered.sum())
+        event = self._config.mechanism.event(
+            asked=asked,
+            answered=answered,
+            unit=self._config.privacy.unit,
+            teachers_per_party=self._config.teachers_per_party,
+        )
+        evidence = self._config.mechanism.evidence(event, histogram.votes[:asked], probabilities[:asked])
+        self._ledger.commit(
+            Batch(
+                event=event.to_json(),
+                parties=len(histogram.parties),
+                query_ids=tuple(ids[:asked]),
+                labels=drawn.labels,
+                reinforced=drawn.reinforced,
+                log_q_check=evidence.log_q_check,
+                log_q_label=evidence.log_q_label,
+            ),
+            self._config.caps.queries,
+            self._config.caps.answers,
+        )
+        self._log.write("released", asked=asked, answered=answered, parties=len(histogram.parties))
+
+
+def check_probabilities(probabilities: np.ndarray, queries: int, classes: int) -> None:
+    """Raise DataError unless `probabilities` is float64 (queries, classes) within [0, 1]."""
+    if probabilities.shape != (queries, classes):
+        raise DataError(f"probabilities have shape {probabilities.shape}, must be {(queries, classes)}")
+    if probabilities.dtype.kind != "f" or not ((probabilities >= 0) & (probabilities <= 1)).all():
+        raise DataError("probabilities must be numbers from 0 to 1", "Send what the model predicts, normalised")

@@ -1,0 +1,1 @@
+"""Runs at a data holder: local data, teachers, votes, local policy."""

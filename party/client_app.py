@@ -1,0 +1,92 @@
+"""Flower ClientApp of a party: message in, call on a `PartyNode`, message out.
+
+Where the party's home is, only the node says (`home` in node_config). A simulated node (it has a `partition-id`)
+has its home in a folder of the run's `party-root`.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from threadpoolctl import ThreadpoolController
+
+from party.home import open_home
+from party.node import PartyNode
+from protocol.errors import ConfigError, MalformedMessage
+from protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
+from protocol.records import from_record, refusal_to_record, to_record
+from protocol.refusals import Refusal, Refused, Rule
+
+log = logging.getLogger("consilium.party")
+app = ClientApp()
+
+Request = TypeVar("Request", bound=WireModel)
+
+
+@cache
+def thread_pools() -> ThreadpoolController:
+    """The thread pools of this process's libraries; looking them up takes longer than a small teacher's training."""
+    return ThreadpoolController()
+
+
+def home_folder(context: Context) -> Path:
+    """The folder that node_config names, or the simulated node's folder under the run's `party-root`."""
+    if "home" in context.node_config:
+        return Path(str(context.node_config["home"]))
+    root = str(context.run_config.get("party-root", ""))
+    if "partition-id" in context.node_config and root:
+        return Path(root) / f"{int(context.node_config['partition-id']):05d}"
+    raise ConfigError("this node has no home", "Start the SuperNode with --node-config 'home=\"/path/to/home\"'")
+
+
+def _answer(
+    message: Message,
+    context: Context,
+    model: type[Request],
+    action: Callable[[PartyNode, Request], WireModel],
+) -> Message:
+    """Run one action; whatever goes wrong becomes a typed refusal, and its text stays in this party's log."""
+    try:
+        request = from_record(message.content, model)
+        node = PartyNode(open_home(home_folder(context)), context.run_id)
+        with thread_pools().limit(limits=1):  # many parties may share one machine: a pool each would only thrash
+            reply = to_record(action(node, request))
+    except Refused as error:
+        log.warning("%s refused: %s", model.kind, error)
+        reply = refusal_to_record(error.refusal)
+    except MalformedMessage as error:
+        log.warning("%s refused: %s", model.kind, error)
+        reply = refusal_to_record(Refusal(rule=Rule.MALFORMED))
+    except ConfigError as error:
+        log.error("%s: %s", model.kind, error)
+        reply = refusal_to_record(Refusal(rule=Rule.POLICY))
+    except Exception as error:  # Flower would send the text of any exception to the coordinator
+        where = traceback.extract_tb(error.__traceback__)[-1]  # no message: it may quote a private value
+        log.error("%s failed: %s at %s:%s", model.kind, type(error).__name__, where.filename, where.lineno)
+        reply = refusal_to_record(Refusal(rule=Rule.INTERNAL))
+    return Message(reply, reply_to=message)
+
+
+@app.query("hello")
+def hello(message: Message, context: Context) -> Message:
+    """`query.hello`."""
+    return _answer(message, context, HelloRequest, PartyNode.hello)
+
+
+@app.train("teacher")
+def train_teacher(message: Message, context: Context) -> Message:
+    """`train.teacher`."""
+    return _answer(message, context, TrainRequest, PartyNode.train)
+
+
+@app.query("vote")
+def vote(message: Message, context: Context) -> Message:
+    """`query.vote`."""
+    return _answer(message, context, VoteRequest, PartyNode.vote)

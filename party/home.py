@@ -1,0 +1,51 @@
+"""A party's home: the folder with its settings, its data and its state.
+
+party.toml          name, data file, policy
+data.npz            rows float (n, features), labels int (n,), features and classes as text
+state/spend.db      queries answered so far
+state/<run>/        teachers of one run
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from party.policy import PartyFile, Policy
+from protocol.config_files import load
+
+SETTINGS = "party.toml"
+
+
+@dataclass(frozen=True)
+class Home:
+    """Paths and settings of one party."""
+
+    folder: Path
+    name: str
+    data_file: Path
+    policy: Policy
+
+    @property
+    def state(self) -> Path:
+        """Folder for what the party remembers; made on first use, readable by the owner only."""
+        path = self.folder / "state"
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def run_state(self, run_id: int) -> Path:
+        """Folder of one run."""
+        path = self.state / f"run-{run_id}"
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+
+def open_home(folder: Path) -> Home:
+    """Read `party.toml`.
+
+    Raises
+    ------
+    ConfigError : the folder or file is missing, or says something it may not say.
+    """
+    settings = load(folder / SETTINGS, PartyFile)
+    return Home(folder, settings.name, folder / settings.data, settings.policy)

@@ -1,0 +1,119 @@
+"""A party's three answers, on plain objects: hello, train, vote. Flower is only at the edge (`client_app`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from party import spend, store
+from party.data import load_rows
+from party.home import Home
+from party.policy import check_hello, check_shards, check_teachers
+from party.teachers import shards, train, vote
+from protocol.errors import DataError
+from protocol.messages import (
+    VOTE_DTYPE,
+    HelloReply,
+    HelloRequest,
+    TeacherSpec,
+    TrainReply,
+    TrainRequest,
+    VoteReply,
+    VoteRequest,
+)
+from protocol.queries import QUERY_DTYPE, canonical_queries, query_set_hash
+from protocol.refusals import Refused, Rule
+from protocol.schema import Schema, canonical_digest
+
+
+@dataclass(frozen=True)
+class PartyNode:
+    """One party in one run. Everything it remembers is on its own disk, so a new process can go on at any message."""
+
+    home: Home
+    run_id: int
+
+    def hello(self, request: HelloRequest) -> HelloReply:
+        """Name and number of teachers, if the policy lets the party serve; Refused otherwise."""
+        check_hello(self.home.policy, request)
+        spend.check_promise(self._spend, request.federation, request.promise, self.home.policy)
+        return HelloReply(party=self.home.name, teachers=request.teachers)
+
+    def train(self, request: TrainRequest) -> TrainReply:
+        """Train the teachers and keep them; a repeated request finds them there and trains nothing.
+
+        Raises
+        ------
+        Refused : policy, data or schema do not allow it, or the request is malformed.
+        """
+        schema, spec = self._parse(request)
+        check_teachers(self.home.policy, request.teachers)
+        if set(schema.classes) != set(self.home.policy.allowed_classes):
+            raise Refused(Rule.CLASSES, limit=len(self.home.policy.allowed_classes), requested=len(schema.classes))
+        folder = self.home.run_state(self.run_id)
+        if not self._trained(request.federation):
+            rows = load_rows(self.home.data_file, schema)
+            check_shards(self.home.policy, len(rows.y) // request.teachers)
+            seeds = self._seeds(request.seed)
+            parts = shards(rows.y, request.teachers, np.random.default_rng(seeds[0]))
+            teachers = [
+                train(rows, spec, part, int(seed.generate_state(1)[0]))
+                for part, seed in zip(parts, seeds[1].spawn(request.teachers), strict=True)
+            ]
+            store.save(folder, request.federation, schema, teachers)
+        return TrainReply(party=self.home.name, teachers=request.teachers)
+
+    def vote(self, request: VoteRequest) -> VoteReply:
+        """Votes of the party's teachers, counted against its own limit before they leave.
+
+        Raises
+        ------
+        Refused : nothing trained, the limit on queries would be passed, or the request is malformed.
+        """
+        schema, teachers = store.load(self.home.run_state(self.run_id), request.federation)
+        try:
+            queries = canonical_queries(request.queries, len(schema.features))
+        except DataError:
+            raise Refused(Rule.MALFORMED) from None
+        if request.queries.dtype != QUERY_DTYPE or query_set_hash(queries) != request.query_set:
+            raise Refused(Rule.MALFORMED)
+        spend.charge(
+            self._spend,
+            str(self.run_id),
+            request.federation,
+            request.promise,
+            request.query_set,
+            len(queries),
+            self.home.policy,
+        )
+        votes = vote(teachers, schema.standardise(queries), len(schema.classes))
+        return VoteReply(party=self.home.name, query_set=request.query_set, votes=votes.astype(VOTE_DTYPE))
+
+    @property
+    def _spend(self) -> Path:
+        return self.home.state / "spend.db"
+
+    def _trained(self, federation: str) -> bool:
+        try:
+            store.load(self.home.run_state(self.run_id), federation)
+        except Refused:
+            return False
+        return True
+
+    def _parse(self, request: TrainRequest) -> tuple[Schema, TeacherSpec]:
+        try:
+            return Schema.model_validate_json(request.rows_json), TeacherSpec.model_validate_json(request.spec_json)
+        except ValidationError as error:
+            fields = sorted({str(item["loc"][0]) if item["loc"] else "json" for item in error.errors()})
+            raise Refused(Rule.MALFORMED, detail=f"train request: {', '.join(fields)}") from None
+
+    def _seeds(self, seed: int) -> list[np.random.SeedSequence]:
+        """Two seeds, one for the shards and one for the estimators, derived from run seed and party name."""
+        if seed < 0:
+            return np.random.SeedSequence().spawn(2)
+        name = int(canonical_digest(json.dumps([self.home.name, "teacher"])), 16)
+        return np.random.SeedSequence([seed, name]).spawn(2)

@@ -1,0 +1,127 @@
+"""What a party has ever given: queries answered and worst-case epsilon promised to it, durable, over all federations.
+
+Both are counted before a vote leaves. The party cannot see what the coordinator does with its votes, but it holds the
+coordinator to the terms that it was told: mechanism, parameters and caps, whose worst case composes over federations.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from accounting.conversion import rdp_to_epsilon
+from accounting.errors import AccountingError
+from accounting.events import ReleaseEvent, event_from_json
+from accounting.orders import DEFAULT_ORDERS
+from party.policy import Policy
+from protocol.refusals import Refused, Rule
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS answered (run TEXT, federation TEXT, query_set TEXT, queries INTEGER NOT NULL,"
+    " PRIMARY KEY (run, query_set))",
+    "CREATE TABLE IF NOT EXISTS promises (federation TEXT PRIMARY KEY, event TEXT NOT NULL)",
+)
+
+
+def parse_promise(text: str) -> ReleaseEvent:
+    """The event that a coordinator promises not to exceed; Refused (MALFORMED) if it is none."""
+    try:
+        return event_from_json(json.loads(text))
+    except (AccountingError, ValueError, TypeError):
+        raise Refused(Rule.MALFORMED) from None
+
+
+def epsilon(events: list[ReleaseEvent], delta: float) -> float:
+    """Worst-case epsilon of all events together at `delta`; inf where there is none."""
+    left = delta - sum(event.added_delta() for event in events)
+    if left <= 0:
+        return float("inf")
+    total = np.zeros(len(DEFAULT_ORDERS))
+    for event in events:
+        total += event.worst_case_rdp(DEFAULT_ORDERS)
+    return rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
+
+
+def check_promise(database: Path, federation: str, promise: str, policy: Policy) -> None:
+    """Raise Refused (MOST_EPSILON) if serving this federation would take the party beyond its own limit.
+
+    Records nothing: it is asked before training, so that a party does not work for votes that it will not give.
+    """
+    event = parse_promise(promise)
+    if not database.exists():
+        _check_epsilon([event], policy)
+        return
+    try:
+        with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as connection:
+            for statement in TABLES:
+                connection.execute(statement)
+            _check_epsilon([*_others(connection, federation), event], policy)
+    except sqlite3.Error as error:
+        raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
+
+
+def charge(
+    database: Path, run: str, federation: str, promise: str, query_set: str, queries: int, policy: Policy
+) -> None:
+    """Count `queries` more, or refuse the whole request.
+
+    The count is on disk when this returns. The same query set of the same run is counted once: its teachers are
+    fixed, so that a repeated request gets the same votes.
+
+    Raises
+    ------
+    Refused : the policy's limit on queries or epsilon, or the federation's own cap on queries, would be passed, the
+        promise is not the one that was given before, or the count cannot be kept.
+    """
+    event = parse_promise(promise)
+    try:
+        with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
+            for statement in TABLES:
+                connection.execute(statement)
+            if connection.execute(
+                "SELECT 1 FROM answered WHERE run = ? AND query_set = ?", (run, query_set)
+            ).fetchone():
+                return
+            spent = connection.execute("SELECT COALESCE(SUM(queries), 0) FROM answered").fetchone()[0]
+            if spent + queries > policy.most_queries:
+                raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + queries)
+            _check_federation(connection, federation, event, promise, query_set, queries)
+            _check_epsilon([*_others(connection, federation), event], policy)
+            connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (federation, promise))
+            connection.execute("INSERT INTO answered VALUES (?, ?, ?, ?)", (run, federation, query_set, queries))
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
+
+
+def _others(connection: sqlite3.Connection, federation: str) -> list[ReleaseEvent]:
+    rows = connection.execute("SELECT event FROM promises WHERE federation != ?", (federation,)).fetchall()
+    return [parse_promise(text) for (text,) in rows]
+
+
+def _check_epsilon(events: list[ReleaseEvent], policy: Policy) -> None:
+    total = epsilon(events, policy.delta)
+    if total > policy.most_epsilon:
+        raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
+
+
+def _check_federation(
+    connection: sqlite3.Connection, federation: str, event: ReleaseEvent, promise: str, query_set: str, queries: int
+) -> None:
+    """Hold the coordinator to its promise. A set that an interrupted run asked before does not count again."""
+    before = connection.execute("SELECT event FROM promises WHERE federation = ?", (federation,)).fetchone()
+    if before is not None and before[0] != promise:
+        raise Refused(Rule.PROMISE)
+    asked = connection.execute(
+        "SELECT COALESCE(SUM(queries), 0) FROM"
+        " (SELECT DISTINCT query_set, queries FROM answered WHERE federation = ? AND query_set != ?)",
+        (federation, query_set),
+    ).fetchone()[0]
+    if asked + queries > event.asked:
+        raise Refused(Rule.PROMISE, limit=event.asked, requested=asked + queries)

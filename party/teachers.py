@@ -1,0 +1,66 @@
+"""Teachers: scikit-learn estimators on disjoint shards of a party's own rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+
+from party.data import Rows
+from protocol.messages import TeacherSpec
+
+
+def build(spec: TeacherSpec, seed: int) -> ClassifierMixin:
+    """An untrained estimator. One thread: the parallelism of a federation is its parties."""
+    weight = None if spec.class_weight == "none" else spec.class_weight
+    match spec.model:
+        case "logistic_regression":
+            return LogisticRegression(C=spec.C, class_weight=weight, max_iter=spec.iterations)
+        case "random_forest":
+            from sklearn.ensemble import RandomForestClassifier  # a second to import: only where it is used
+
+            return RandomForestClassifier(
+                n_estimators=spec.trees, max_depth=spec.depth, class_weight=weight, random_state=seed, n_jobs=1
+            )
+        case "gradient_boosting":
+            from sklearn.ensemble import GradientBoostingClassifier
+
+            return GradientBoostingClassifier(
+                n_estimators=spec.trees, max_depth=spec.depth, learning_rate=spec.learning_rate, random_state=seed
+            )
+
+
+def shards(y: np.ndarray, count: int, generator: np.random.Generator) -> list[np.ndarray]:
+    """Disjoint row indices for `count` teachers, every row in exactly one, each class spread as evenly as it can be.
+
+    Disjointness is what makes one record move one vote. `y` is int64 (n,).
+    """
+    order = generator.permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    return [np.sort(order[start::count]) for start in range(count)]
+
+
+def train(rows: Rows, spec: TeacherSpec, indices: np.ndarray, seed: int) -> ClassifierMixin:
+    """Train one teacher on the rows at `indices`. A shard with one class only gives a constant teacher."""
+    x, y = rows.x[indices], rows.y[indices]
+    estimator = build(spec, seed) if len(np.unique(y)) > 1 else DummyClassifier(strategy="most_frequent")
+    weights = None
+    if spec.model == "gradient_boosting" and spec.class_weight == "balanced":
+        counts = np.bincount(y)  # gradient boosting has no class_weight of its own
+        weights = len(y) / (np.count_nonzero(counts) * counts[y])
+    if weights is None:
+        return estimator.fit(x, y)  # pyright: ignore[reportAttributeAccessIssue]
+    return estimator.fit(x, y, sample_weight=weights)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def vote(teachers: list[ClassifierMixin], x: np.ndarray, classes: int) -> np.ndarray:
+    """One vote of each teacher on each standardised query.
+
+    `x` is float64 (queries, features); the votes are int64 (queries, classes), each row summing to len(teachers).
+    """
+    votes = np.zeros((len(x), classes), dtype=np.int64)
+    rows = np.arange(len(x))
+    for teacher in teachers:
+        votes[rows, teacher.predict(x)] += 1  # pyright: ignore[reportAttributeAccessIssue]
+    return votes

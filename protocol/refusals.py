@@ -1,0 +1,59 @@
+"""Refusals: how a party says no. They name rule, limit and request, and leak no data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Rule(StrEnum):
+    """The rules that a party enforces itself, whatever the coordinator asks."""
+
+    CLASSES = "classes"
+    LEAST_ROWS = "least-rows-per-teacher"
+    MOST_QUERIES = "most-queries"
+    MOST_EPSILON = "most-epsilon"
+    PROMISE = "promise"
+    MOST_TEACHERS = "most-teachers"
+    SIMULATION = "simulation"
+    VERSION = "protocol-version"
+    SCHEMA = "schema"
+    NOT_TRAINED = "not-trained"
+    MALFORMED = "malformed-request"
+    DATA = "data"
+    POLICY = "policy"
+    INTERNAL = "internal-error"
+
+
+class Refusal(BaseModel):
+    """What travels instead of an answer.
+
+    `limit` and `requested` are what the policy and the request say, both known to the sender of the request or
+    published by the policy; they are None where even that would tell something about the rows. Free text never travels.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    rule: Rule = Field(strict=False)
+    limit: int | float | None = None
+    requested: int | float | None = None
+
+    def __str__(self) -> str:
+        parts = [self.rule.value]
+        if self.requested is not None:
+            parts.append(f"requested {self.requested}")
+        if self.limit is not None:
+            parts.append(f"limit {self.limit}")
+        return ", ".join(parts)
+
+
+class Refused(Exception):
+    """Raised inside a party; the edge turns it into a `Refusal`. `detail` stays in the party's own log."""
+
+    def __init__(
+        self, rule: Rule, *, limit: float | None = None, requested: float | None = None, detail: str = ""
+    ) -> None:
+        self.refusal = Refusal(rule=rule, limit=limit, requested=requested)
+        self.detail = detail
+        super().__init__(f"{self.refusal}{': ' + detail if detail else ''}")

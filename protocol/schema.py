@@ -1,0 +1,65 @@
+"""The federation's schema: features with their public statistics, and classes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Schema(BaseModel):
+    """What every row means. `center` and `scale` (features,) are statistics of public rows only.
+
+    Every node standardises with them, so that no statistic of private rows is ever needed outside the party.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    features: tuple[Name, ...] = Field(min_length=1)
+    classes: tuple[Name, ...] = Field(min_length=2)
+    center: tuple[float, ...]
+    scale: tuple[float, ...]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Schema:
+        for name, values in (("center", self.center), ("scale", self.scale)):
+            if len(values) != len(self.features):
+                raise ValueError(f"{name} has {len(values)} numbers for {len(self.features)} features")
+            if not np.all(np.isfinite(values)):
+                raise ValueError(f"{name} has a number that is not finite")
+        if min(self.scale) <= 0:
+            raise ValueError("every scale must be positive")
+        for name, values in (("features", self.features), ("classes", self.classes)):
+            if len(set(values)) != len(values):
+                raise ValueError(f"{name} has the same name twice")
+        return self
+
+    @classmethod
+    def from_public_rows(cls, features: tuple[str, ...], classes: tuple[str, ...], rows: np.ndarray) -> Schema:
+        """Schema with the mean and standard deviation of public `rows` (n, features); constant columns get scale 1."""
+        scale = rows.std(axis=0)
+        return cls(
+            features=features,
+            classes=classes,
+            center=tuple(float(value) for value in rows.mean(axis=0)),
+            scale=tuple(float(value) if value > 0 else 1.0 for value in scale),
+        )
+
+    def standardise(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, features) of any float type -> float64 (n, features), centred and scaled."""
+        return (rows.astype(np.float64) - np.asarray(self.center)) / np.asarray(self.scale)
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON form, hex."""
+        return canonical_digest(self.model_dump(mode="json"))
+
+
+def canonical_digest(value: Any) -> str:
+    """SHA-256, hex, of `value` as JSON with sorted keys and no spaces."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,181 @@
+"""Commands of the simulations: run, scenarios, report, prepare."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protocol.errors import ConfigError
+
+
+class EngineName(StrEnum):
+    local = "local"
+    ray = "ray"
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+
+
+ScenarioArgument = Annotated[str, typer.Argument(help="Name of a shipped scenario, or path of a .toml file.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. mechanism.sigma2=80.")
+]
+SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student and, where seeded, noise.")]
+
+
+def run(
+    scenario: ScenarioArgument = "stroke",
+    engine: Annotated[
+        EngineName, typer.Option(help="local: this machine, no server. ray: `flwr run`.")
+    ] = EngineName.local,
+    seed: SeedOption = 0,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with an interrupted run; takes all else from it.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="New folder for the results; default runs/SCENARIO-TIME.")] = None,
+    overrides: SetOption = None,
+    output: Annotated[Format, typer.Option("--format", help="What goes to stdout.")] = Format.text,
+    keep_work: Annotated[bool, typer.Option(help="Keep simulated parties' rows and teachers in private/work.")] = False,
+) -> None:
+    """Run a federation on this machine and write its report. Progress goes to stderr."""
+    from rich.console import Console
+
+    from simulations.progress import following
+    from simulations.run import resume_run, run_scenario
+    from simulations.scenario import load_scenario
+
+    console = Console(stderr=True)
+
+    def watch(events: Path) -> AbstractContextManager[None]:
+        return following(events, console)
+
+    if resume is not None:
+        if out is not None or overrides:
+            raise ConfigError("--resume takes everything from the run", "Leave --out and --set away")
+        summary = resume_run(resume, watch, keep_work)
+    else:
+        loaded = load_scenario(scenario, overrides or [])
+        name = Path(scenario).stem
+        folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+        if output is Format.text:
+            console.print(f"[bold]{loaded.title}[/bold], engine {engine.value}, seed {seed}")
+        summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work)
+    if output is Format.json:
+        json.dump(summary, sys.stdout)
+        print()
+    else:
+        _print_summary(summary)
+
+
+def scenarios() -> None:
+    """List the scenarios that come with the package."""
+    from simulations.scenario import load_scenario, shipped
+
+    for name in shipped():
+        loaded = load_scenario(name, [])
+        print(f"{name:16} {loaded.title}. {loaded.mechanism.describe()}")
+
+
+def report(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; default RUN/report.html.")] = None,
+    public: Annotated[bool, typer.Option(help="Leave out whatever the guarantee does not cover.")] = False,
+) -> None:
+    """Draw the report of a finished run again; with --public, the version that may be shown to anybody."""
+    from simulations.report.build import write_report
+    from simulations.report.store import load_report_data
+
+    path = out or run_dir / ("report-public.html" if public else "report.html")
+    write_report(load_report_data(run_dir / "private"), path, public=public)
+    print(path)
+
+
+def prepare(
+    scenario: ScenarioArgument,
+    out: Annotated[Path, typer.Option(help="New folder for homes, pool and run config.")],
+    seed: SeedOption = 0,
+    overrides: SetOption = None,
+    service: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where the label service will listen.")
+    ] = "127.0.0.1:8765",
+) -> None:
+    """Lay out a scenario as files for `flwr run .` or real nodes: homes, pool, federation, run config."""
+    from simulations.prepare import prepare_scenario
+    from simulations.scenario import load_scenario
+
+    for line in prepare_scenario(load_scenario(scenario, overrides or []), seed, out, service):
+        print(line)
+
+
+def audit(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    output: Annotated[Format, typer.Option("--format", help="What goes to stdout.")] = Format.text,
+) -> None:
+    """Check a run against its ledger: chain, manifest, caps, labels, every claimed epsilon. Exit code 1 if not."""
+    from simulations.audit import audit_run
+
+    findings = audit_run(run_dir)
+    holds = all(finding.holds for finding in findings)
+    if output is Format.json:
+        print(json.dumps({"holds": holds, "findings": [asdict(finding) for finding in findings]}))
+    else:
+        for finding in findings:
+            print(f"{'ok    ' if finding.holds else 'FAILED'}  {finding.check}: {finding.found}")
+        print("the run is what it claims to be" if holds else "THE RUN IS NOT WHAT IT CLAIMS TO BE")
+    if not holds:
+        raise typer.Exit(1)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line's root."""
+    for command in (run, scenarios, report, prepare):
+        app.command()(command)
+
+
+def _number(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, int | float) else "-"
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    """The summary for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from simulations.report.wording import epsilon_text
+
+    console = Console()
+    privacy, queries = summary["privacy"], summary["queries"]
+    console.print(
+        f"{summary['parties']} parties ({summary['teachers']} teachers) voted on {queries['asked']} cases,"
+        f" {queries['answered']} labels released"
+        f" ({_number(privacy['released_label_accuracy'])} of them right)"
+    )
+    console.print(
+        f"epsilon {epsilon_text(float(privacy['epsilon_worst_case']))} worst case,"
+        f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish), at delta"
+        f" {privacy['delta']:g}; unit: a {privacy['unit']}, one teacher's vote changes; towards the student"
+    )
+    if privacy["noise"] == "seeded":
+        console.print("[yellow]Simulation with seeded noise: reproducible, and no protection for real data.[/yellow]")
+    table = Table("model", "accuracy", "AUC")
+    rows = {
+        "majority class": summary["baselines"]["majority"],
+        "mean teacher": summary["baselines"]["mean_teacher"],
+        "plurality, no noise": summary["baselines"]["plurality"],
+        "[bold]student[/bold]": summary["student"],
+        "pooled, not private": summary["baselines"]["pooled"],
+    }
+    for name, metrics in rows.items():
+        table.add_row(name, _number((metrics or {}).get("accuracy")), _number((metrics or {}).get("auc")))
+    console.print(table)
+    console.print(f"{summary['seconds']['total']:.1f} s. Report: {summary['out']}/report.html", highlight=False)

@@ -1,0 +1,55 @@
+"""The International Stroke Trial, embedded: baseline columns, hospital and six-month outcome of 19,285 patients.
+
+Features are what was known at randomisation (R*, AGE, SEX, STYPE). The randomised treatment (RXASP, RXHEP), the
+trial's own predictions (EXPDD, EXPD14) and every outcome are not in the file at all. The target is "dead or dependent
+at six months" (OCCODE 1 or 2); rows without a known outcome are left out. See stroke.LICENSE.txt for source and terms.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from simulations.datasets.base import Dataset
+
+NUMBERS = ("RDELAY", "AGE", "RSBP")
+CODES = (
+    "RCONSC", "SEX", "RSLEEP", "RATRIAL", "RCT", "RVISINF", "RHEP24", "RASP3",
+    "RDEF1", "RDEF2", "RDEF3", "RDEF4", "RDEF5", "RDEF6", "RDEF7", "RDEF8", "STYPE",
+)  # fmt: skip
+DEAD_OR_DEPENDENT = (1, 2)
+KNOWN_OUTCOMES = (1, 2, 3, 4)
+
+
+@cache
+def load_stroke() -> Dataset:
+    """The embedded data set; one-hot columns are named like "STYPE=TACS", of two-valued codes only the second."""
+    with np.load(str(files("simulations.datasets") / "stroke.npz"), allow_pickle=False) as file:
+        values = {name: file[name] for name in file.files}
+    vocabulary = json.loads(str(values["vocabulary"]))
+    columns: list[np.ndarray] = [values[name].astype(np.float32) for name in NUMBERS]
+    names: list[str] = list(NUMBERS)
+    for name in CODES:
+        words = vocabulary[name]
+        for code, word in enumerate(words):
+            if len(words) == 2 and code == 0:
+                continue
+            columns.append((values[name] == code).astype(np.float32))
+            names.append(f"{name}={word or 'missing'}")
+    return Dataset(
+        name="stroke",
+        title="International Stroke Trial",
+        attribution=(
+            "Sandercock P, Niewada M, Czlonkowska A. International Stroke Trial database (version 2), 2011."
+            " University of Edinburgh. doi 10.7488/ds/104. Open Data Commons Attribution License (ODC-By 1.0)."
+        ),
+        features=tuple(names),
+        classes=("independent", "dead or dependent"),
+        owner_label="hospital",
+        x=np.stack(columns, axis=1),
+        y=np.isin(values["OCCODE"], DEAD_OR_DEPENDENT).astype(np.int64),
+        owner=values["HOSPNUM"].astype(np.int64),
+    )

@@ -1,0 +1,1 @@
+"""Engines: where the same ServerApp and ClientApp run."""

@@ -1,0 +1,177 @@
+"""An in-process Flower Grid: the same ClientApp, on worker processes of this machine, without a server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.serverapp import Grid
+
+from simulations.engines.flower_internals import assign_message_id
+
+CLIENT_APP_CRASHED = 8
+POLL_SECONDS = 0.05
+
+
+class Worker:
+    """One worker process."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "simulations.engines.worker", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdout=subprocess.DEVNULL,
+            env=environment,
+        )
+        theirs.close()
+        self._connection = Connection(ours.detach())
+
+    def handle(self, message: Message, context: Context, seconds: float) -> tuple[Message, RecordDict] | None:
+        """Reply and new state of the node; None if there is no reply within `seconds`.
+
+        Raises
+        ------
+        EOFError, OSError : the process died.
+        """
+        self._connection.send((message, context))
+        return self._connection.recv() if self._connection.poll(seconds) else None
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
+        self._connection.close()
+
+
+@contextmanager
+def running_workers(count: int | None = None) -> Iterator[list[Worker]]:
+    """`count` worker processes, one for each core by default; they are ended with the context.
+
+    They take two seconds to import what they need, so start them before anything else.
+    """
+    workers = [Worker() for _ in range(count or os.cpu_count() or 1)]
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+class LocalGrid(Grid):
+    """Routes messages to ClientApps on worker processes, one thread for each worker. Use as a context manager.
+
+    The list of workers is the grid's to change: a party that does not answer within its message's time to live is
+    killed with its worker, which is replaced.
+    """
+
+    def __init__(self, run_id: int, run_config: Mapping[str, Any], partitions: int, workers: list[Worker]) -> None:
+        self._run_id = run_id
+        self._contexts = {
+            partition + 2: Context(  # node ids: 1 is the coordinator's
+                run_id=run_id,
+                node_id=partition + 2,
+                node_config={"partition-id": partition, "num-partitions": partitions},
+                state=RecordDict(),
+                run_config=dict(run_config),
+            )
+            for partition in range(partitions)
+        }
+        self._workers = workers
+        self._waiting: SimpleQueue[Message | None] = SimpleQueue()
+        self._replies: dict[str, Message] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+        self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(len(workers))]
+
+    def __enter__(self) -> LocalGrid:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed = True
+        for _thread in self._threads:
+            self._waiting.put(None)  # a thread that waits for a reply ends with its worker
+
+    def set_run(self, run: object) -> None:
+        """Not needed: the run is given at construction."""
+
+    @property
+    def run(self) -> Any:
+        """Flower's Run object; there is none without a SuperLink."""
+        raise NotImplementedError("the local engine has no SuperLink run")
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """See flwr.serverapp.Grid."""
+        return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """See flwr.serverapp.Grid."""
+        return list(self._contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """See flwr.serverapp.Grid."""
+        ids = []
+        for message in messages:
+            ids.append(assign_message_id(message))
+            self._waiting.put(message)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """See flwr.serverapp.Grid; waits a moment for a reply rather than return nothing at once."""
+        wanted = set(message_ids)
+        with self._changed:
+            self._changed.wait_for(lambda: not wanted.isdisjoint(self._replies), timeout=POLL_SECONDS)
+            return [self._replies.pop(message_id) for message_id in wanted & self._replies.keys()]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """See flwr.serverapp.Grid."""
+        waiting = set(self.push_messages(messages))
+        deadline = time.monotonic() + (timeout if timeout is not None else float("inf"))
+        replies: list[Message] = []
+        while waiting and time.monotonic() < deadline:
+            for reply in self.pull_messages(waiting):
+                waiting.discard(reply.metadata.reply_to_message_id)
+                replies.append(reply)
+        return replies
+
+    def _work(self, index: int) -> None:
+        """Hand one message after the other to one worker, until the grid is closed."""
+        while (message := self._waiting.get()) is not None:
+            left = message.metadata.created_at + message.metadata.ttl - time.time()
+            if left <= 0:
+                continue  # nobody waits for it any more
+            context = self._contexts[message.metadata.dst_node_id]
+            try:
+                done = self._workers[index].handle(message, context, left)
+            except (EOFError, OSError):
+                self._replace(index)
+                done = Message(Error(code=CLIENT_APP_CRASHED, reason="worker process died"), reply_to=message), None
+            if done is None:
+                self._replace(index)
+                continue
+            reply, state = done
+            if state is not None:
+                context.state = state
+            with self._changed:
+                self._replies[message.metadata.message_id] = reply
+                self._changed.notify_all()
+
+    def _replace(self, index: int) -> None:
+        self._workers[index].stop()
+        if not self._closed:
+            self._workers[index] = Worker()

@@ -1,0 +1,53 @@
+"""Engine `ray`: Flower's Simulation Engine, through `flwr run` on a SuperLink of this run's own.
+
+The SuperLink is started from a neutral folder with the run's own FLWR_HOME and port, so that neither the caller's
+checkout nor another run can get in the way.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+from protocol import errors
+from protocol.errors import ConsiliumError, EngineError
+from simulations.engines.flower_processes import flower_environment, flwr_run, super_link, write_shim
+
+
+def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Path) -> None:
+    """Run the federation to its end.
+
+    Raises
+    ------
+    EngineError : Ray is not installed, or Flower could not be started or failed.
+    ConsiliumError : what the ServerApp wrote into `failure.json`.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium[ray]'")
+    flower = work / "flower"
+    app = write_shim(flower / "app", run_config)
+    environment = flower_environment(flower / "home")
+    code = None
+    try:
+        with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:
+            nodes = f"num-supernodes={partitions} client-resources-num-cpus=1"
+            code = flwr_run(app, address, flower, environment, "--federation-config", nodes)
+    finally:
+        if not (run_dir / "coordinator.json").exists():
+            logs = b"".join(path.read_bytes() for path in sorted(flower.glob("*.log")))
+            (run_dir / "flower.log").write_bytes(logs)
+    raise_failure(run_dir)
+    if code != 0 or not (run_dir / "coordinator.json").exists():
+        raise EngineError(
+            f"Flower's simulation ended without a result (flwr run: exit {code})", f"See {run_dir / 'flower.log'}"
+        )
+
+
+def raise_failure(run_dir: Path) -> None:
+    """Raise the typed error that the ServerApp wrote, if it wrote one."""
+    path = run_dir / "failure.json"
+    if path.exists():
+        failure = json.loads(path.read_text(encoding="utf-8"))
+        kind = getattr(errors, failure["error"], ConsiliumError)
+        raise kind(failure["what"], failure["action"])

@@ -1,0 +1,44 @@
+"""One worker process of the local engine: runs the parties' ClientApp on the messages that it is handed.
+
+Started as `python -m simulations.engines.worker FD`; FD is a socket to the engine. A process of its own, not a fork:
+the engine's process has threads, and a party that hangs can be killed without harm to others.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from multiprocessing.connection import Connection
+
+from flwr.app import Context, Error, Message
+
+from party.client_app import app
+from simulations.engines.flower_internals import assume_identity
+
+CLIENT_APP_RAISED_EXCEPTION = 2
+
+
+def serve(connection: Connection) -> None:
+    """Answer (message, context) pairs with (reply, state) until the engine closes the connection."""
+    while True:
+        try:
+            message, context = connection.recv()
+        except EOFError:
+            return
+        connection.send(handle(message, context))
+
+
+def handle(message: Message, context: Context) -> tuple[Message, object]:
+    """The app's reply and the node's state after it; an exception becomes a Flower error without its text."""
+    assume_identity(context.run_id, context.node_id)
+    try:
+        return app(message, context), context.state
+    except Exception:
+        return Message(
+            Error(code=CLIENT_APP_RAISED_EXCEPTION, reason="ClientApp raised"), reply_to=message
+        ), context.state
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle
+    serve(Connection(int(sys.argv[1])))

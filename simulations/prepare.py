@@ -1,0 +1,40 @@
+"""A scenario as files, for whoever starts the nodes: Flower by hand, or separate processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tomli_w
+
+from simulations.datasets import load_dataset
+from simulations.partition import natural_partition
+from simulations.scenario import Scenario
+from simulations.workspace import federation_config, lay_out, make_run_dir
+
+
+def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> list[str]:
+    """Write homes, pool, federation file and `run-config.toml` into the new folder `out`; returns what to do next.
+
+    `service` is the host:port on which the coordinator will listen for the student.
+    """
+    dataset = load_dataset(scenario.data.set)
+    partition = natural_partition(
+        dataset, scenario.data.public_share, scenario.data.least_rows, scenario.parties.minimum, seed
+    )
+    config = federation_config(scenario, dataset, partition, seed).model_copy(update={"service": service})
+    space = make_run_dir(out)
+    lay_out(space, scenario, dataset, partition, config, seed)
+    run_config = {
+        "federation-file": str(space.federation_file),
+        "run-dir": str(space.run_dir / "coordinator"),
+        "student": "socket",
+        "party-root": str(space.party_root),
+    }
+    path = space.run_dir / "run-config.toml"
+    path.write_text(tomli_w.dumps(run_config), encoding="utf-8")
+    return [
+        f"homes of {len(partition.parties)} parties: {space.party_root}",
+        f"student's pool: {space.work / 'pool.npz'}",
+        f"flwr run . --run-config {path} --federation-config 'num-supernodes={len(partition.parties)}' --stream",
+        f"consilium student run --coordinator {service} --pool {space.work / 'pool.npz'} --out DIR",
+    ]

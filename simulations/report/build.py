@@ -1,0 +1,314 @@
+"""The report of a run as one HTML file that needs no network, no scripts and no other file.
+
+`public` draws the version that may be shown to anybody: it leaves out every function of private data that the
+guarantee does not cover. What stays is the configuration, what the released labels determine, and public data.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from protocol.errors import DataError
+from simulations.report import charts
+from simulations.report.data import PartyQuality, ReportData
+from simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
+from simulations.report.wording import many, plural, share_text
+
+TEMPLATE = "template.html.j2"
+STUDENT = "student"
+_MODELS = {
+    "majority": "majority class",
+    "mean_teacher": "mean teacher",
+    "plurality": "plurality, no noise",
+    STUDENT: "student",
+    "pooled": "pooled rows, not private",
+}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A key figure of the first screen."""
+
+    label: str
+    value: str
+    note: str
+    accent: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`svg` was made by `charts`; `alt` says what it shows, `reading` how to read it."""
+
+    name: str
+    title: str
+    reading: str
+    alt: str
+    svg: Markup
+    secret: bool = False
+
+
+def write_report(data: ReportData, path: Path, public: bool = False) -> None:
+    """Draw the report into `path`; a reader sees the old file or the whole new one.
+
+    Raises
+    ------
+    DataError : the data are not those of a run, or the file cannot be written.
+    """
+    content = render(data, public).encode()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DataError(f"cannot write {path}: {error.strerror}", "Give a file in a folder that exists") from None
+
+
+def render(data: ReportData, public: bool = False) -> str:
+    """The report as HTML.
+
+    Raises
+    ------
+    DataError : a guarantee is missing or malformed.
+    """
+    asked, answered = len(data.answered), int(np.count_nonzero(data.answered))
+    _check_lengths(data, asked)
+    guarantees = guarantee_rows(data.guarantees, asked, public)
+    models = _models(data, public)
+    # all that the public version says: names are not covered by the guarantee, and a reason may tell about data
+    left_out = {stage: sum(item.stage == stage for item in data.left_out) for stage in _stages(data)}
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(share=share_text, plural=plural)
+    environment.globals.update(many=many)
+    return environment.get_template(TEMPLATE).render(
+        data=data,
+        public=public,
+        asked=asked,
+        answered=answered,
+        sentence=_sentence(data, asked, answered, public),
+        tiles=_tiles(data, asked, answered, guarantees),
+        figures=_figures(data, asked, answered, guarantees[PROMISED], models, public),
+        guarantees=list(guarantees.values()),
+        unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),
+        one_teacher=guarantees[PROMISED].teachers_per_party == 1,
+        models=models,
+        student_label=_MODELS[STUDENT],
+        left_out_by_stage=left_out,
+        quality=[] if public else sorted(data.quality, key=lambda item: (-item.rows, item.party)),
+        seconds={} if public else data.seconds,
+    )
+
+
+def _check_lengths(data: ReportData, asked: int) -> None:
+    """One value for each query; consensus and the secret curve may be absent where nobody can know them."""
+    optional = {"consensus": data.consensus, "epsilon_data_dependent": data.epsilon_data_dependent}
+    for name, values in {"epsilon_worst_case": data.epsilon_worst_case, **optional}.items():
+        if len(values) != asked and (len(values) or name not in optional):
+            raise DataError(f"{name} has {len(values)} values for {many(asked, 'query')}", "Run the scenario again")
+
+
+def _stages(data: ReportData) -> list[str]:
+    return list(dict.fromkeys(item.stage for item in data.left_out))
+
+
+def _models(data: ReportData, public: bool) -> list[tuple[str, dict[str, Any]]]:
+    """Labels and metrics in the order of the figure. All baselines are computed from private rows."""
+    metrics = {} if public else dict(data.baselines)
+    if data.student is not None:
+        metrics[STUDENT] = data.student
+    order = [*_MODELS, *(name for name in metrics if name not in _MODELS)]
+    return [(_MODELS.get(name, name), metrics[name]) for name in order if name in metrics]
+
+
+def _sentence(data: ReportData, asked: int, answered: int, public: bool) -> str:
+    """What happened, in one or two sentences."""
+    parties = many(data.parties, data.party_label)
+    if not asked:
+        return f"{parties} took part, but no public case was put to the vote, so nothing was released."
+    voted = f"{parties} voted on {many(asked, 'public case')}"
+    if not answered:
+        return f"{voted}, but no label was released: the student learnt nothing from them."
+    happened = f"{voted}, and {many(answered, 'label')} {'was' if answered == 1 else 'were'} released"
+    student = data.student or {}
+    metric = "auc" if student.get("auc") is not None else "accuracy"
+    if student.get(metric) is None:
+        return f"{happened}. The student was not evaluated."
+    name = "AUC" if metric == "auc" else metric
+    reached = f"{happened}. The student that learnt from them reaches {name} {share_text(student[metric])}"
+    pooled = None if public else data.baselines.get("pooled", {}).get(metric)
+    if pooled is None:
+        return f"{reached} on held-out public cases."
+    against = f"a model without privacy, trained on all {plural(data.party_label)}’ rows pooled, reaches"
+    return f"{reached} on held-out public cases; {against} {share_text(pooled)}."
+
+
+def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, GuaranteeRow]) -> list[Tile]:
+    promised, spent = guarantees[PROMISED], guarantees.get(WORST_CASE)
+    student = data.student or {}
+    auc, accuracy = student.get("auc"), student.get("accuracy")
+    right = data.released_label_accuracy
+    used = f"{spent.epsilon_text} spent" if spent else "nothing spent"
+    return [
+        Tile(plural(data.party_label), f"{data.parties:,}", many(data.teachers, "teacher")),
+        Tile(
+            "labels released",
+            f"{answered:,}",
+            f"of {asked:,} asked; at most {data.most_answers:,} of {data.most_queries:,} allowed",
+        ),
+        Tile(
+            "epsilon, worst case",
+            promised.epsilon_text,
+            f"at delta {promised.delta_text} for each {promised.unit}; promised before the run, {used}",
+        ),
+        Tile(
+            "student AUC" if auc is not None or accuracy is None else "student accuracy",
+            share_text(auc if auc is not None else accuracy),
+            "not evaluated"
+            if data.student is None
+            else f"accuracy {share_text(accuracy)}"
+            if auc is not None
+            else "no AUC: one class only among the test cases",
+            accent=True,
+        ),
+        Tile(
+            "released labels right",
+            "–" if right is None else f"{right:.1%}",
+            "against the public truth" if right is not None else "no label to compare",
+        ),
+    ]
+
+
+def _figures(
+    data: ReportData,
+    asked: int,
+    answered: int,
+    promised: GuaranteeRow,
+    models: list[tuple[str, dict[str, Any]]],
+    public: bool,
+) -> list[Figure]:
+    """Those for which there is something to draw, in the order of the page."""
+    figures = []
+    abstained = asked - answered - data.reinforced
+    if not public and any(metrics.get(name) is not None for _, metrics in models for name in ("accuracy", "auc")):
+        figures.append(_models_figure(data, models))
+    if asked:
+        figures.append(_privacy_figure(data, promised, public))
+    figures.append(
+        Figure(
+            "outcome",
+            "Answered or abstained",
+            f"The mechanism ({data.mechanism}) releases a label or abstains. The run ends when"
+            f" {many(data.most_queries, 'query')} are asked or {many(data.most_answers, 'label')} are released.",
+            f"Bars: {answered} answered, {data.reinforced} predictions of the student confirmed, {abstained} abstained,"
+            f" {data.most_queries - asked} never asked.",
+            Markup(charts.outcome_chart(answered, abstained, max(data.most_queries - asked, 0), data.reinforced)),
+        )
+    )
+    if not public and len(data.consensus):
+        figures.append(_consensus_figure(data))
+    if not public and data.quality:
+        figures.append(_parties_figure(data))
+    return figures
+
+
+def _models_figure(data: ReportData, models: list[tuple[str, dict[str, Any]]]) -> Figure:
+    told = "; ".join(
+        f"{label}: accuracy {share_text(metrics.get('accuracy'))}, AUC {share_text(metrics.get('auc'))}"
+        for label, metrics in models
+    )
+    parties = plural(data.party_label)
+    private = (
+        "Only the student (diamond) learnt from released labels alone. "
+        if data.student is not None
+        else "There is no student. "
+    )
+    return Figure(
+        "models",
+        "The student against what it could have been",
+        f"Further right is better. {private}Mean teacher: what one of the {parties} has"
+        f" by itself. Plurality: all {parties} vote without noise. Pooled: one model on all rows together."
+        " The axes do not start at zero.",
+        f"Dots: {told}.",
+        Markup(charts.models_chart(models, _MODELS[STUDENT])),
+        secret=True,
+    )
+
+
+def _privacy_figure(data: ReportData, promised: GuaranteeRow, public: bool) -> Figure:
+    reading = "How the privacy cost grows with each query. " + (
+        "There is no ceiling: the worst case is unbounded."
+        if math.isinf(promised.epsilon)
+        else "The line across is the ceiling that was fixed before anything was asked; the worst case stays below it"
+        " whatever the votes are."
+    )
+    secret = None if public or not len(data.epsilon_data_dependent) else data.epsilon_data_dependent
+    if secret is not None:
+        reading += (
+            " The dashed curve depends on the votes themselves and may not be published; where it lies on the worst"
+            " case, the votes gave nothing to save."
+        )
+    bound = "unbounded" if math.isinf(promised.epsilon) else f"at most {promised.epsilon_text}"
+    return Figure(
+        "privacy",
+        "Privacy cost, query by query",
+        reading,
+        f"Lines: epsilon at delta {promised.delta_text} after each of {len(data.answered)} queries; promised: {bound}.",
+        Markup(
+            charts.privacy_chart(
+                data.epsilon_worst_case, secret, promised.epsilon, promised.epsilon_text, promised.delta_text
+            )
+        ),
+        secret=secret is not None,
+    )
+
+
+def _consensus_figure(data: ReportData) -> Figure:
+    middle = f"{np.median(data.consensus):.0%}"
+    return Figure(
+        "consensus",
+        f"How far the {plural(data.party_label)} agreed",
+        "Each query stands at the share of the votes that its most voted class got: on the left the votes are split,"
+        f" on the right they are unanimous. Half of the queries lie above {middle}. A mechanism that answers where"
+        " there is agreement shows a rising share in the lower panel; large noise flattens it.",
+        f"Histogram of consensus over {len(data.consensus)} queries, median {middle}, and the share answered.",
+        Markup(charts.consensus_chart(data.consensus, data.answered)),
+        secret=True,
+    )
+
+
+def _parties_figure(data: ReportData) -> Figure:
+    with_auc = [item for item in data.quality if item.auc is not None]
+    shown: list[PartyQuality] = with_auc or data.quality
+    metric = "AUC" if with_auc else "accuracy"
+    values = [item.accuracy if item.auc is None else item.auc for item in shown]
+    student = (data.student or {}).get(metric.lower())
+    word = data.party_label
+    better = "" if student is None else f" The line is the student: it beats {sum(v < student for v in values)}"
+    return Figure(
+        "parties",
+        f"{plural(word).capitalize()} by size and quality",
+        f"Each point is one {word}: how many rows it has, and how good its teachers are on the public test cases."
+        + (better and f"{better} of the {len(values)} {plural(word)} shown.")
+        + " Only a simulation can know this.",
+        f"Scatter of {len(shown)} {plural(word)}: {min(i.rows for i in shown)} to {max(i.rows for i in shown)} rows,"
+        f" {metric} {min(values):.3f} to {max(values):.3f}.",
+        Markup(charts.parties_chart([item.rows for item in shown], values, metric, student, word)),
+        secret=True,
+    )

@@ -1,0 +1,73 @@
+"""What a report shows. Filled by `simulations.analysis`, drawn by `simulations.report.build`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A party that was left out of a stage, with the coordinator's reason."""
+
+    party: str
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PartyQuality:
+    """One party and its teachers' mean quality on the public test rows. Exists in simulations only."""
+
+    party: str
+    rows: int
+    accuracy: float
+    auc: float | None
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything the report shows.
+
+    guarantees: "promised" (all caps used up), "worst_case" (what was asked and answered) and "data_dependent" (secret),
+        each as `accounting.guarantee.Guarantee.to_json()`.
+    reinforced: the student's own predictions that interactive rounds confirmed. claimed_epsilon: what the literature
+        claims of a mechanism that has no guarantee, to be shown struck through.
+    student, baselines: metrics as `student.evaluation.evaluate` gives them (accuracy, auc, recall_per_class); baselines
+        by name: majority, mean_teacher, plurality, pooled.
+    consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
+        epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
+        and party table are functions of private data: `public` leaves them out.
+    """
+
+    title: str
+    description: str
+    attribution: str
+    scenario: str
+    engine: str
+    seed: int
+    seeded_noise: bool
+    created: str
+    versions: dict[str, str]
+    parties: int
+    teachers: int
+    party_label: str
+    left_out: list[LeftOut]
+    mechanism: str
+    most_queries: int
+    most_answers: int
+    guarantees: dict[str, dict[str, Any]]
+    released_label_accuracy: float | None
+    reinforced: int
+    claimed_epsilon: float | None
+    student: dict[str, Any] | None
+    baselines: dict[str, dict[str, Any]]
+    classes: tuple[str, ...]
+    seconds: dict[str, float]
+    consensus: np.ndarray = field(repr=False)
+    answered: np.ndarray = field(repr=False)
+    epsilon_worst_case: np.ndarray = field(repr=False)
+    epsilon_data_dependent: np.ndarray = field(repr=False)
+    quality: list[PartyQuality] = field(repr=False)

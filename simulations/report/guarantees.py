@@ -1,0 +1,95 @@
+"""Guarantees as rows of the report's table: an epsilon never stands without what it means."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from accounting.guarantee import Kind
+from protocol.errors import DataError
+from simulations.report.wording import delta_text, epsilon_text
+
+PROMISED, WORST_CASE = "promised", "worst_case"
+_NAMES = {
+    PROMISED: "Promised before the run (all caps used up)",
+    WORST_CASE: "Spent: what was asked and answered",
+    "data_dependent": "Spent, at these very votes",
+    "sanitised": "Estimate released with noise",
+}
+_KINDS = {
+    Kind.WORST_CASE: "Worst case: holds for all data",
+    Kind.DATA_DEPENDENT: "Data-dependent",
+    Kind.SANITISED: "Sanitised: data-dependent, released with noise; an estimate, not a ceiling",
+}
+
+
+@dataclass(frozen=True)
+class GuaranteeRow:
+    """One guarantee in words. `epsilon` is +inf where there is none; `secret` means that nobody else may see it."""
+
+    name: str
+    title: str
+    epsilon: float
+    epsilon_text: str
+    delta_text: str
+    unit: str
+    relation: str
+    neighbouring: str
+    towards: str
+    kind: str
+    secret: bool
+    direction: str
+    method: str
+    order: str
+    teachers_per_party: int
+
+    @classmethod
+    def from_json(cls, name: str, values: dict[str, Any]) -> GuaranteeRow:
+        """`values` as `accounting.guarantee.Guarantee.to_json` gives them.
+
+        Raises
+        ------
+        DataError : a field is missing, or is no number or word that a guarantee can have. A blank could pass for zero.
+        """
+        try:
+            kind, order = Kind(values["kind"]), values["order"]
+            epsilon, delta = float(values["epsilon"]), float(values["delta"])
+            if math.isnan(epsilon) or epsilon < 0:
+                raise ValueError(f"epsilon {epsilon}")
+            return cls(
+                name=name,
+                title=_NAMES.get(name, name.replace("_", " ")),
+                epsilon=epsilon,
+                epsilon_text=epsilon_text(epsilon),
+                delta_text=delta_text(delta),
+                unit=values["unit"],
+                relation=values["relation"],
+                neighbouring=values["neighbouring"],
+                towards=values["towards"],
+                kind=_KINDS[kind],
+                secret=not values["publishable"] or kind is Kind.DATA_DEPENDENT,
+                direction=values["direction"],
+                method=values["method"],
+                order="–" if order is None else f"{order:g}",
+                teachers_per_party=values["teachers_per_party"],
+            )
+        except KeyError as error:
+            raise DataError(f"guarantee {name!r} has no {error.args[0]}", "Run the scenario again") from None
+        except (TypeError, ValueError) as error:
+            raise DataError(f"guarantee {name!r} is malformed: {error}", "Run the scenario again") from None
+
+
+def guarantee_rows(guarantees: dict[str, dict[str, Any]], asked: int, public: bool) -> dict[str, GuaranteeRow]:
+    """All guarantees by name, promised first; without the secret ones if `public`.
+
+    Raises
+    ------
+    DataError : the promise is missing, or what was spent although `asked` is not 0.
+    """
+    for name in (PROMISED, WORST_CASE) if asked else (PROMISED,):
+        if name not in guarantees:
+            raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
+    names = [name for name in _NAMES if name in guarantees] + [name for name in guarantees if name not in _NAMES]
+    rows = {name: GuaranteeRow.from_json(name, guarantees[name]) for name in names}
+    return {name: row for name, row in rows.items() if not (public and row.secret)}

@@ -1,0 +1,53 @@
+"""`ReportData` on disk, so that a report can be drawn again without the run.
+
+It holds functions of the votes, so it lies in the run folder's `private/`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import numpy as np
+
+from protocol.errors import DataError
+from simulations.report.data import LeftOut, PartyQuality, ReportData
+
+FILE = "report.json"
+ARRAYS = {
+    "consensus": np.float64,
+    "answered": np.bool_,
+    "epsilon_worst_case": np.float64,
+    "epsilon_data_dependent": np.float64,
+}
+
+
+def save_report_data(data: ReportData, folder: Path) -> None:
+    """Write all fields as plain values into `folder`."""
+    values = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(data).items()}
+    (folder / FILE).write_text(json.dumps(values) + "\n", encoding="utf-8")
+
+
+def load_report_data(folder: Path) -> ReportData:
+    """Read what `save_report_data` wrote into `folder`.
+
+    Raises
+    ------
+    DataError : the folder holds no finished run.
+    """
+    path = folder / FILE
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict) or set(values) != {item.name for item in fields(ReportData)}:
+            raise DataError(f"{path} was written by another version", "Run the scenario again")
+        for name, dtype in ARRAYS.items():
+            values[name] = np.array(values[name], dtype=dtype)
+        values["left_out"] = [LeftOut(**item) for item in values["left_out"]]
+        values["quality"] = [PartyQuality(**item) for item in values["quality"]]
+        values["classes"] = tuple(values["classes"])
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}", "Give the folder of a finished run") from None
+    except (json.JSONDecodeError, TypeError) as error:
+        raise DataError(f"{path} is damaged: {error}") from None
+    return ReportData(**values)

@@ -1,0 +1,51 @@
+"""Numbers and words of the report."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Decimal
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Rounded up: a shorter epsilon must not promise more than the long one.
+
+    >>> epsilon_text(0.97401), epsilon_text(0.5), epsilon_text(math.inf)
+    ('0.975', '0.500', 'unbounded')
+    """
+    if math.isinf(epsilon):
+        return "unbounded"
+    return str(Decimal(repr(float(epsilon))).quantize(Decimal("0.001"), ROUND_CEILING))
+
+
+def delta_text(delta: float) -> str:
+    """
+    >>> delta_text(1e-5), delta_text(0.0)
+    ('1e-5', '0')
+    """
+    return f"{delta:g}".replace("e-0", "e-")
+
+
+def share_text(value: float | None) -> str:
+    """
+    >>> share_text(0.68704), share_text(None)
+    ('0.687', '–')
+    """
+    return "–" if value is None else f"{value:.3f}"
+
+
+def many(count: int, word: str) -> str:
+    """
+    >>> many(1, "hospital"), many(1200, "hospital"), many(0, "party")
+    ('1 hospital', '1,200 hospitals', '0 parties')
+    """
+    return f"{count:,} {word if count == 1 else plural(word)}"
+
+
+def plural(word: str) -> str:
+    """
+    >>> plural("hospital"), plural("party"), plural("day")
+    ('hospitals', 'parties', 'days')
+    """
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + "s"

@@ -1,0 +1,298 @@
+"""One simulated run from scenario to report."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from accounting.immutable import claimed_epsilon
+from coordinator.config import FederationConfig, check_threshold
+from coordinator.mechanisms import Immutable
+from coordinator.privacy import promised
+from protocol.config_files import validate
+from protocol.errors import ConfigError, ConsiliumError
+from simulations.analysis import Analysis, analyse, left_out, write_metrics
+from simulations.datasets import load_dataset
+from simulations.datasets.base import Dataset
+from simulations.engines.local import RUN_ID, run_local
+from simulations.engines.local_grid import LocalGrid, Worker, running_workers
+from simulations.engines.ray import run_ray
+from simulations.partition import Partition, natural_partition
+from simulations.report.data import ReportData
+from simulations.report.store import save_report_data
+from simulations.scenario import Scenario, scenario_json
+from simulations.versions import versions
+from simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
+
+FORMAT = 1
+Engine = Literal["local", "ray"]
+Watch = Callable[[Path], AbstractContextManager[None]]
+"""Given the run's event log, a context in which it is shown."""
+
+
+def run_scenario(
+    name: str, scenario: Scenario, engine: Engine, seed: int, out: Path, watch: Watch, keep_work: bool = False
+) -> dict[str, Any]:
+    """Run the federation, compare it with what only a simulation can know, write the run folder.
+
+    Everything that can be wrong with the input is found before the folder is made. `keep_work` keeps the copies of
+    the parties' rows and their teachers under `private/work`.
+
+    Returns
+    -------
+    The summary that `consilium run --format json` prints.
+
+    Raises
+    ------
+    ConsiliumError
+    """
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return _carry_out(Order(name, scenario, engine, seed, created), lambda: make_run_dir(out), watch, keep_work)
+
+
+def resume_run(run_dir: Path, watch: Watch, keep_work: bool = False) -> dict[str, Any]:
+    """Go on with a run that was interrupted or failed, at whatever point; returns its summary.
+
+    Queries in the ledger keep their labels and cost nothing; the student asks those that are missing.
+
+    Raises
+    ------
+    ConfigError : no run, already complete, or made from other data or by another version. ConsiliumError otherwise.
+    """
+    manifest = _read_manifest(run_dir)
+    order = Order(
+        manifest["scenario"],
+        validate(manifest["config"], Scenario, f"{run_dir}: manifest"),
+        manifest["engine"],
+        manifest["seed"],
+        manifest["created"],
+    )
+
+    def reopen() -> Workspace:
+        space = Workspace(run_dir.resolve())
+        space.remove_work()
+        (run_dir / "failure.json").unlink(missing_ok=True)
+        return space
+
+    return _carry_out(order, reopen, watch, keep_work, manifest)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be run, and when that was first asked."""
+
+    name: str
+    scenario: Scenario
+    engine: Engine
+    seed: int
+    created: str
+
+
+def _carry_out(
+    order: Order,
+    open_space: Callable[[], Workspace],
+    watch: Watch,
+    keep_work: bool,
+    resumed: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    start = time.monotonic()
+    name, scenario, engine, seed = order.name, order.scenario, order.engine, order.seed
+    with contextlib.ExitStack() as stack:
+        # the workers need seconds to import what they use; meanwhile the data are laid out
+        workers = stack.enter_context(running_workers()) if engine == "local" else []
+        dataset = load_dataset(scenario.data.set)
+        partition = natural_partition(
+            dataset, scenario.data.public_share, scenario.data.least_rows, scenario.parties.minimum, seed
+        )
+        config = federation_config(scenario, dataset, partition, seed)
+        promised(config)
+        check_threshold(scenario.mechanism, len(partition.parties) * scenario.parties.teachers_per_party)
+        manifest = _manifest(order, dataset, partition, config)
+        if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
+            raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
+        space = open_space()
+        stack.enter_context(space.exclusive())
+        _write_manifest(space, {**manifest, "status": "running"})
+        try:
+            lay_out(space, scenario, dataset, partition, config, seed)
+            prepared = time.monotonic()
+            with watch(space.run_dir / "events.jsonl"):
+                _run_engine(engine, space, len(partition.parties), workers)
+        except BaseException as error:
+            status = f"failed: {error}" if isinstance(error, ConsiliumError) else "interrupted"
+            _write_manifest(space, {**manifest, "status": status})
+            space.remove_work()
+            raise
+    finished = time.monotonic()
+    analysis = analyse(space, dataset, partition, config)
+    if not keep_work:
+        space.remove_work()
+    seconds = {"prepare": prepared - start, "engine": finished - prepared, "analysis": time.monotonic() - finished}
+    summary = _summary(name, engine, space, analysis, config, {**seconds, "total": time.monotonic() - start})
+    write_metrics(space, analysis, summary)
+    from simulations.report.build import write_report  # drawing needs libraries that a failed run never loads
+
+    data = _report_data(manifest, dataset, scenario, summary, analysis, space)
+    save_report_data(data, space.private)
+    write_report(data, space.run_dir / "report.html")
+    total = time.monotonic() - start
+    summary["seconds"] |= {"report": total - summary["seconds"]["total"], "total": total}
+    summary["seconds"] = {stage: round(value, 3) for stage, value in summary["seconds"].items()}
+    _write(space.run_dir / "summary.json", summary)
+    _write_manifest(space, {**manifest, "status": "complete"})
+    return summary
+
+
+def _run_engine(engine: Engine, space: Workspace, partitions: int, workers: list[Worker]) -> None:
+    run_config = {
+        "federation-file": str(space.federation_file),
+        "run-dir": str(space.run_dir),
+        "student": "simulation",
+        "party-root": str(space.party_root),
+    }
+    if engine == "ray":
+        run_ray(run_config, partitions, space.run_dir, space.work)
+    else:
+        with LocalGrid(RUN_ID, run_config, partitions, workers) as grid:
+            run_local(run_config, grid)
+
+
+def _read_manifest(run_dir: Path) -> dict[str, Any]:
+    path = run_dir / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        status, version = manifest["status"], manifest["format"]
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", "Give the folder of a run") from None
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"{path} is damaged", "Run the scenario anew") from None
+    if status == "complete":
+        raise ConfigError(f"run {run_dir} is complete", "There is nothing to resume")
+    if version != FORMAT:
+        raise ConfigError(f"run {run_dir} has format {version}, this version reads {FORMAT}")
+    return manifest
+
+
+def data_fingerprint(dataset: Dataset) -> str:
+    """SHA-256 (hex) of the rows, labels and owners."""
+    fingerprint = hashlib.sha256()
+    for array in (dataset.x, dataset.y, dataset.owner):
+        fingerprint.update(array.tobytes())
+    return fingerprint.hexdigest()
+
+
+def _manifest(order: Order, dataset: Dataset, partition: Partition, config: FederationConfig) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "scenario": order.name,
+        "engine": order.engine,
+        "seed": order.seed,
+        "noise": order.scenario.noise,
+        "created": order.created,
+        "versions": versions(),
+        "federation": config.digest(),
+        "data": {
+            "set": dataset.name,
+            "sha256": data_fingerprint(dataset),
+            "parties": len(partition.parties),
+            "queries": len(partition.queries),
+            "test": len(partition.test),
+        },
+        "config": scenario_json(order.scenario),
+    }
+
+
+def _summary(
+    name: str, engine: Engine, space: Workspace, analysis: Analysis, config: FederationConfig, seconds: dict[str, float]
+) -> dict[str, Any]:
+    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+    student = json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
+    privacy = coordinator["privacy"]
+    return {
+        "scenario": name,
+        "engine": engine,
+        "parties": len(coordinator["parties"]),
+        "teachers": coordinator["teachers"],
+        "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
+        "privacy": {
+            "unit": config.privacy.unit.value,
+            "delta": config.privacy.delta,
+            "epsilon_promised": privacy["promised"]["epsilon"],
+            "epsilon_worst_case": privacy["worst_case"]["epsilon"],
+            "epsilon_data_dependent": privacy["data_dependent"]["epsilon"],
+            "released_label_accuracy": analysis.released_label_accuracy,
+            "noise": coordinator["noise"],
+        },
+        "student": student["metrics"],
+        "baselines": analysis.baselines,
+        "seconds": {**coordinator["seconds"], **seconds},
+        "out": str(space.run_dir),
+    }
+
+
+def _report_data(
+    manifest: dict[str, Any],
+    dataset: Dataset,
+    scenario: Scenario,
+    summary: dict[str, Any],
+    analysis: Analysis,
+    space: Workspace,
+) -> ReportData:
+    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+    return ReportData(
+        title=scenario.title,
+        description=scenario.description.strip(),
+        attribution=dataset.attribution,
+        scenario=manifest["scenario"],
+        engine=manifest["engine"],
+        seed=manifest["seed"],
+        seeded_noise=coordinator["noise"] == "seeded",
+        created=manifest["created"],
+        versions=manifest["versions"],
+        parties=summary["parties"],
+        teachers=summary["teachers"],
+        party_label=dataset.owner_label,
+        left_out=left_out(space),
+        mechanism=scenario.mechanism.describe(),
+        most_queries=scenario.caps.queries,
+        most_answers=scenario.caps.answers,
+        guarantees=coordinator["privacy"],
+        released_label_accuracy=analysis.released_label_accuracy,
+        reinforced=summary["queries"]["reinforced"],
+        claimed_epsilon=_claimed_epsilon(scenario, summary["queries"]["asked"]),
+        student=summary["student"],
+        baselines=analysis.baselines,
+        classes=dataset.classes,
+        seconds=summary["seconds"],
+        consensus=analysis.consensus,
+        answered=analysis.answered,
+        epsilon_worst_case=analysis.epsilon_worst_case,
+        epsilon_data_dependent=analysis.epsilon_data_dependent,
+        quality=analysis.quality,
+    )
+
+
+def _claimed_epsilon(scenario: Scenario, asked: int) -> float | None:
+    """What the near-zero-cost paper would state for its mechanism."""
+    if not isinstance(scenario.mechanism, Immutable):
+        return None
+    return claimed_epsilon(asked, scenario.mechanism.gamma, scenario.privacy.delta).epsilon
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def _write_manifest(space: Workspace, manifest: dict[str, Any]) -> None:
+    """Whole or not at all: a resumed run depends on it."""
+    temporary = space.run_dir / "manifest.json.part"
+    _write(temporary, manifest)
+    temporary.replace(space.run_dir / "manifest.json")

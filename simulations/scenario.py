@@ -1,0 +1,126 @@
+"""Scenarios: one TOML file that says everything about a simulated federation."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from coordinator.config import Caps, Privacy, Timeouts, check_caps
+from coordinator.mechanisms import AnyMechanism
+from protocol.config_files import Frozen, read_table, validate
+from protocol.errors import ConfigError
+from protocol.messages import MOST_TEACHERS, TeacherSpec
+from simulations.datasets import LOADERS
+from student.config import StudentSpec
+
+
+class DataSpec(Frozen):
+    """Which data set, and how it is divided.
+
+    classes: what the parties are asked to vote on; must be the data set's classes, in its order.
+    public_share: share of the owners that are held out whole. least_rows: rows that a party must have.
+    """
+
+    set: str
+    classes: tuple[str, ...]
+    public_share: float = Field(default=0.2, gt=0, lt=1)
+    least_rows: int = Field(default=20, ge=2)
+
+    @field_validator("set")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in LOADERS:
+            raise ValueError(f"not a known data set, choose from {', '.join(sorted(LOADERS))}")
+        return value
+
+
+class PartiesSpec(Frozen):
+    """minimum: fewer parties end the run. most_queries: limit in each simulated party's own policy."""
+
+    minimum: int = Field(ge=2)
+    teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
+    most_queries: int = Field(default=10_000, ge=1)
+
+
+class Scenario(Frozen):
+    """A simulated federation. `noise` "seeded" makes a run reproducible and protects nobody; "system" is real noise."""
+
+    title: str
+    description: str = ""
+    data: DataSpec
+    parties: PartiesSpec
+    teacher: TeacherSpec = TeacherSpec()
+    mechanism: AnyMechanism
+    privacy: Privacy
+    caps: Caps
+    student: StudentSpec = StudentSpec()
+    timeouts: Timeouts = Timeouts()
+    noise: Literal["seeded", "system"] = "seeded"
+
+    @model_validator(mode="after")
+    def _mechanism_fits_caps(self) -> Scenario:
+        check_caps(self.mechanism, self.caps)
+        return self
+
+    @model_validator(mode="after")
+    def _shards_are_large_enough(self) -> Scenario:
+        if self.data.least_rows < self.parties.teachers_per_party:
+            raise ValueError(
+                f"data.least_rows {self.data.least_rows} leaves no row for some of the"
+                f" {self.parties.teachers_per_party} teachers of a party"
+            )
+        return self
+
+
+def shipped() -> dict[str, Path]:
+    """Names and files of the scenarios that come with the package."""
+    folder = Path(str(files("simulations.scenarios")))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load_scenario(name: str, overrides: list[str]) -> Scenario:
+    """A shipped scenario by name, or a file by path, with `key=value` overrides applied.
+
+    Raises
+    ------
+    ConfigError : no such scenario or file, an unknown key, a wrong type or value, a malformed override.
+    """
+    path = shipped().get(name)
+    if path is None:
+        path = Path(name)
+        if not path.exists():
+            raise ConfigError(
+                f"no scenario {name!r}: neither a file nor one of {', '.join(shipped())}",
+                "List them with `consilium scenarios`",
+            )
+    table = read_table(path)
+    for override in overrides:
+        apply_override(table, override)
+    return validate(table, Scenario, f"scenario {name}")
+
+
+def apply_override(table: dict[str, Any], override: str) -> None:
+    """Set one dotted `key=value` in a nested table; the value is read as TOML, and as text where it is none."""
+    key, separator, text = override.partition("=")
+    if not separator or not key.strip():
+        raise ConfigError(f"--set {override!r} is not key=value", "For example --set mechanism.sigma2=80")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    parts = key.strip().split(".")
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {override!r}: {part} is a value, not a table")
+    table[parts[-1]] = value
+
+
+def scenario_json(scenario: Scenario) -> dict[str, Any]:
+    """The scenario as plain data, for manifest and report."""
+    return json.loads(scenario.model_dump_json())

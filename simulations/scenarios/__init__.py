@@ -1,0 +1,1 @@
+"""Scenario files (.toml) that come with the package."""

@@ -1,0 +1,163 @@
+"""What a simulation lays out on disk before it starts: the same files that real nodes have.
+
+RUN/private/work/federation.json     the coordinator's configuration
+RUN/private/work/pool.npz            the student's public rows
+RUN/private/work/student.json        how the student learns, and its seed
+RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, later state/
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+
+from coordinator.config import FederationConfig
+from party.home import SETTINGS
+from protocol.errors import ConfigError, OutputExists
+from protocol.queries import canonical_queries
+from protocol.schema import Schema
+from simulations.datasets.base import Dataset
+from simulations.partition import Partition
+from simulations.scenario import Scenario
+from student.config import StudentSpec
+from student.pool import Pool, load_pool
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Paths of one simulated run."""
+
+    run_dir: Path
+
+    @property
+    def private(self) -> Path:
+        """What exists only because this is a simulation: exact votes, private rows."""
+        return self.run_dir / "private"
+
+    @property
+    def work(self) -> Path:
+        return self.private / "work"
+
+    @property
+    def federation_file(self) -> Path:
+        return self.work / "federation.json"
+
+    @property
+    def party_root(self) -> Path:
+        return self.work / "parties"
+
+    def home(self, index: int) -> Path:
+        """Home of the party with this partition id."""
+        return self.party_root / f"{index:05d}"
+
+    def student(self) -> tuple[Pool, StudentSpec, int]:
+        """The student's pool, specification and seed."""
+        table = json.loads((self.work / "student.json").read_text(encoding="utf-8"))
+        return load_pool(self.work / "pool.npz"), StudentSpec.model_validate(table["spec"]), table["seed"]
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the run folder against another process; ConfigError if one works on it already."""
+        with open(self.run_dir / "lock", "w", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigError(f"another process is working on {self.run_dir}", "Wait for it, or end it") from None
+            yield
+
+    def remove_work(self) -> None:
+        """Delete the copies of private rows and the teachers."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def make_run_dir(path: Path) -> Workspace:
+    """Create the output folder.
+
+    Raises
+    ------
+    OutputExists : it is there already. ConfigError : it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, mode=0o700)  # summary and ledger hold functions of the votes
+    except FileExistsError:
+        raise OutputExists(f"output folder {path} exists already", "Choose another with --out, or remove it") from None
+    except OSError as error:
+        raise ConfigError(f"cannot make output folder {path}: {error.strerror}", "Choose another with --out") from None
+    return Workspace(path.resolve())
+
+
+def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition, seed: int) -> FederationConfig:
+    """The coordinator's configuration; the schema's statistics come from the public rows alone.
+
+    Raises
+    ------
+    ConfigError : the scenario's classes are not the data set's.
+    """
+    if scenario.data.classes != dataset.classes:
+        raise ConfigError(
+            f"data.classes {list(scenario.data.classes)} do not match data set {dataset.name!r},"
+            f" which has {list(dataset.classes)}",
+            "Use the same names in the same order",
+        )
+    public = np.concatenate([partition.queries, partition.test])
+    return FederationConfig(
+        name=scenario.title,
+        rows=Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[public].astype(np.float64)),
+        teachers_per_party=scenario.parties.teachers_per_party,
+        teacher=scenario.teacher,
+        minimum_parties=scenario.parties.minimum,
+        mechanism=scenario.mechanism,
+        privacy=scenario.privacy,
+        caps=scenario.caps,
+        timeouts=scenario.timeouts,
+        simulation=True,
+        seed=seed,
+        noise_seed=seed if scenario.noise == "seeded" else None,
+        record_votes=True,
+    )
+
+
+def lay_out(
+    space: Workspace,
+    scenario: Scenario,
+    dataset: Dataset,
+    partition: Partition,
+    config: FederationConfig,
+    seed: int,
+) -> None:
+    """Write all files of the simulated nodes."""
+    space.private.mkdir(mode=0o700, exist_ok=True)
+    space.party_root.mkdir(parents=True)
+    space.federation_file.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    width = len(dataset.features)
+    np.savez(
+        space.work / "pool.npz",
+        features=np.array(dataset.features),
+        queries=canonical_queries(dataset.x[partition.queries], width),
+        test_x=canonical_queries(dataset.x[partition.test], width),
+        test_y=dataset.y[partition.test],
+    )
+    student = {"spec": scenario.student.model_dump(mode="json"), "seed": seed}
+    (space.work / "student.json").write_text(json.dumps(student) + "\n", encoding="utf-8")
+    features, classes = np.array(dataset.features), np.array(dataset.classes)
+    policy = {
+        "allowed_classes": list(dataset.classes),
+        "least_rows_per_teacher": max(1, scenario.data.least_rows // scenario.parties.teachers_per_party),
+        "most_teachers": scenario.parties.teachers_per_party,
+        "most_queries": scenario.parties.most_queries,
+        "most_epsilon": float("inf"),
+        "allow_simulation": True,
+    }
+    for index, (name, rows) in enumerate(partition.parties.items()):
+        home = space.home(index)
+        home.mkdir(mode=0o700)
+        np.savez(home / "data.npz", x=dataset.x[rows], y=dataset.y[rows], features=features, classes=classes)
+        (home / SETTINGS).write_text(tomli_w.dumps({"name": name, "data": "data.npz", "policy": policy}))

@@ -1,0 +1,80 @@
+"""The label service over a socket: the `LabelSource` of a student on its own machine."""
+
+from __future__ import annotations
+
+import grpc
+import numpy as np
+
+from protocol import labels_pb2 as pb
+from protocol import labels_pb2_grpc as rpc
+from protocol.errors import MalformedMessage, ServiceError
+from protocol.label_wire import answers_from_wire, blocks, refusal_from_wire, terms_from_wire
+from protocol.labels import Answers, Progress, Terms, no_progress
+from protocol.messages import PROTOCOL_VERSION
+from protocol.queries import canonical_queries
+
+
+class LabelChannel:
+    """See `LabelSource`. Use as a context manager; `wait` seconds for the coordinator to be reachable."""
+
+    def __init__(self, address: str, wait: float = 60) -> None:
+        self._address = address
+        self._wait = wait
+        self._channel = grpc.insecure_channel(address)
+        self._stub = rpc.LabelServiceStub(self._channel)
+        self._terms: Terms | None = None
+
+    def __enter__(self) -> LabelChannel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def describe(self) -> Terms:
+        """See `LabelSource.describe`."""
+        try:
+            reply = self._stub.Describe(
+                pb.DescribeRequest(protocol_version=PROTOCOL_VERSION), timeout=self._wait, wait_for_ready=True
+            )
+        except grpc.RpcError as error:
+            raise self._failed(error) from None
+        self._terms = terms_from_wire(reply)
+        return self._terms
+
+    def ask(
+        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
+    ) -> Answers:
+        """See `LabelSource.ask`. If the connection breaks, ask again: what was charged is recorded and is free."""
+        schema = (self._terms or self.describe()).schema
+        canonical = canonical_queries(queries, len(schema.features))
+        try:
+            for reply in self._stub.Ask(iter(blocks(canonical, probabilities))):
+                match reply.WhichOneof("reply"):
+                    case "progress":
+                        progress(reply.progress.stage, reply.progress.done, reply.progress.total)
+                    case "refusal":
+                        raise refusal_from_wire(reply.refusal)
+                    case "answers":
+                        return answers_from_wire(reply.answers, len(canonical), len(schema.classes))
+        except grpc.RpcError as error:
+            raise self._failed(error) from None
+        raise MalformedMessage(
+            "the coordinator ended the stream without an answer", "Ask again: it costs nothing twice"
+        )
+
+    def finish(self) -> None:
+        """See `LabelSource.finish`."""
+        try:
+            self._stub.Finish(pb.FinishRequest(), timeout=self._wait)
+        except grpc.RpcError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: grpc.RpcError) -> ServiceError:
+        code = error.code() if isinstance(error, grpc.Call) else None
+        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            return ServiceError(
+                f"no label service at {self._address} within {self._wait:g} s",
+                "Check the address and that the coordinator is serving",
+            )
+        detail = error.details() if isinstance(error, grpc.Call) else type(error).__name__
+        return ServiceError(f"label service at {self._address}: {detail}")

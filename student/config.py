@@ -1,0 +1,38 @@
+"""How the student asks and learns."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from protocol.config_files import Frozen
+from student.selection import Strategy
+
+
+class StudentSpec(Frozen):
+    """One student.
+
+    queries: how many rows of the pool to ask, 0 for as many as the federation's cap allows. batch: how many in one
+        request, 0 for all of a round.
+    rounds: in each but the first, queries are chosen by `selection` with the model so far (`student.selection`), and
+        its probabilities go with them.
+    trainer: scikit-learn estimator or torch MLP. `C` belongs to logistic regression (inverse regularisation),
+        `trees` and `depth` to the forest, `hidden` and `epochs` to the MLP.
+    self_training: pseudo-label the rows that got no label where the student's own probability reaches
+        `self_training_confidence`, and train again, `self_training_rounds` times. Costs no privacy.
+    """
+
+    trainer: Literal["logistic_regression", "random_forest", "gradient_boosting", "mlp"] = "logistic_regression"
+    queries: int = Field(default=0, ge=0)
+    batch: int = Field(default=0, ge=0)
+    rounds: int = Field(default=1, ge=1, le=1000)
+    selection: Strategy = "random"
+    C: float = Field(default=0.01, gt=0)
+    trees: int = Field(default=200, ge=1, le=5000)
+    depth: int = Field(default=6, ge=1, le=64)
+    hidden: int = Field(default=32, ge=1, le=4096)
+    epochs: int = Field(default=200, ge=1, le=100_000)
+    self_training: bool = False
+    self_training_confidence: float = Field(default=0.9, gt=0.5, lt=1)
+    self_training_rounds: int = Field(default=3, ge=1, le=50)

@@ -1,0 +1,201 @@
+"""One student: ask in one or more rounds, train, evaluate, save."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import polars as pl
+
+from protocol.errors import BudgetExceeded
+from protocol.labels import NO_LABEL, LabelSource, Outcome, Progress, Terms, no_progress
+from protocol.queries import canonical_queries, query_ids
+from student.config import StudentSpec
+from student.evaluation import evaluate
+from student.plan import Plan
+from student.pool import Pool, check_fits
+from student.selection import choose
+from student.trainers.base import Model, Trainer, constant
+from student.trainers.mlp import MlpTrainer
+from student.trainers.self_training import SelfTraining
+from student.trainers.tabular import TabularTrainer
+
+
+@dataclass(frozen=True)
+class StudentResult:
+    """What the student node knows in the end. `answered`: by the teachers; `reinforced`: own predictions confirmed."""
+
+    asked: int
+    answered: int
+    reinforced: int
+    metrics: dict[str, Any] | None
+    seconds: float
+
+
+@dataclass
+class Asked:
+    """What was asked so far, in order: row of the pool, outcome and label (NO_LABEL where there is none)."""
+
+    rows: list[int] = field(default_factory=list)
+    outcomes: list[int] = field(default_factory=list)
+    labels: list[int] = field(default_factory=list)
+
+    def labelled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows that have a label, and the labels: two int64 arrays."""
+        rows, labels = np.array(self.rows, dtype=np.int64), np.array(self.labels, dtype=np.int64)
+        return rows[labels != NO_LABEL], labels[labels != NO_LABEL]
+
+
+def train(x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray, classes: int, spec: StudentSpec, seed: int) -> Model:
+    """Train by `spec` on standardised rows; labels of fewer than two classes give a constant model."""
+    if len(np.unique(y)) < 2:
+        return constant(y, classes)
+    trainer: Trainer = MlpTrainer(spec) if spec.trainer == "mlp" else TabularTrainer(spec)
+    if spec.self_training:
+        trainer = SelfTraining(trainer, spec.self_training_confidence, spec.self_training_rounds, unlabelled)
+    return trainer.fit(x, y, classes, seed)
+
+
+def run_student(
+    source: LabelSource, pool: Pool, spec: StudentSpec, out: Path, seed: int, progress: Progress = no_progress
+) -> StudentResult:
+    """Ask for labels, train on them, evaluate on the pool's test rows if there are any, and save.
+
+    In the first round queries are drawn by lot; in later ones by `spec.selection`, and the present model's
+    probabilities go with them. Run again on the same `out` after a crash, it asks the same queries: those that were
+    charged are answered from the ledger.
+
+    Writes into `out`: labels.parquet (every query that was asked), student/plan.json, model.joblib, student.json.
+
+    Raises
+    ------
+    ConsiliumError : what the label service raises, or DataError if pool and federation do not fit.
+    """
+    start = time.monotonic()
+    terms = source.describe()
+    check_fits(pool, terms.schema)
+    queries = canonical_queries(pool.queries, len(terms.schema.features))
+    rows = terms.schema.standardise(queries)
+    classes = len(terms.schema.classes)
+    wanted = min(len(queries), spec.queries or len(queries))
+    plan = Plan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
+    if plan.total == 0:
+        raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
+    asked, model = Asked(), None
+    for number, count in enumerate(_split(plan.total, spec.rounds)):
+        chosen = plan.rows(number)
+        if chosen is None:
+            candidates = np.setdiff1d(np.arange(len(rows)), asked.rows)
+            generator = np.random.default_rng([seed, 0x617368, number])
+            strategy = "random" if number == 0 and spec.selection != "k_centre" else spec.selection
+            probabilities = None if model is None else model.predict_proba(rows)
+            chosen = choose(strategy, candidates, count, rows, np.array(asked.rows), probabilities, generator)
+            plan.add(chosen)
+        more = _ask(source, queries, chosen, rows, model, asked, spec.batch, progress)
+        progress(f"train student, round {number + 1}", number, spec.rounds)
+        labelled, labels = asked.labelled()
+        rest = np.setdiff1d(np.arange(len(rows)), labelled)
+        model = train(rows[labelled], labels, rows[rest], classes, spec, seed)
+        if not more:
+            break
+    source.finish()
+    assert model is not None
+    metrics = None
+    if pool.test_x is not None and pool.test_y is not None:
+        test = terms.schema.standardise(canonical_queries(pool.test_x, len(terms.schema.features)))
+        metrics = evaluate(model.predict_proba(test), pool.test_y, terms.schema.classes)
+    outcomes = np.array(asked.outcomes)
+    result = StudentResult(
+        asked=int((outcomes != Outcome.NOT_ASKED).sum()),
+        answered=int((outcomes == Outcome.ANSWERED).sum()),
+        reinforced=int((outcomes == Outcome.REINFORCED).sum()),
+        metrics=metrics,
+        seconds=time.monotonic() - start,
+    )
+    _save(out, terms, spec, model, query_ids(queries[asked.rows]), asked, result)
+    progress("train student", spec.rounds, spec.rounds)
+    return result
+
+
+def _split(total: int, parts: int) -> list[int]:
+    """`total` as `parts` numbers that differ by at most 1; empty parts are left out."""
+    return [size for size in ((total + index) // parts for index in reversed(range(parts))) if size]
+
+
+def _ask(
+    source: LabelSource,
+    queries: np.ndarray,
+    chosen: np.ndarray,
+    rows: np.ndarray,
+    model: Model | None,
+    asked: Asked,
+    batch: int,
+    progress: Progress,
+) -> bool:
+    """Ask the chosen rows, `batch` at a time (0: all at once), into `asked`; False once the caps are used up."""
+    for start in range(0, len(chosen), batch or len(chosen)):
+        part = chosen[start : start + (batch or len(chosen))]
+        try:
+            probabilities = None if model is None else np.clip(model.predict_proba(rows[part]), 0.0, 1.0)
+            answers = source.ask(queries[part], progress, probabilities)
+        except BudgetExceeded:
+            if not asked.rows:
+                raise
+            return False  # used up by what was asked before, or by another student meanwhile
+        asked.rows += part.tolist()
+        asked.outcomes += answers.outcomes.tolist()
+        asked.labels += answers.labels.tolist()
+        if (answers.outcomes == Outcome.NOT_ASKED).any():
+            return False
+    return True
+
+
+def _save(
+    out: Path,
+    terms: Terms,
+    spec: StudentSpec,
+    model: Model,
+    ids: list[str],
+    asked: Asked,
+    result: StudentResult,
+) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    names = terms.schema.classes
+    pl.DataFrame(
+        {
+            "row": asked.rows,
+            "query_id": ids,
+            "outcome": [Outcome(outcome).name.lower() for outcome in asked.outcomes],
+            "label": [None if label == NO_LABEL else names[label] for label in asked.labels],
+        },
+        schema={"row": pl.Int64, "query_id": pl.String, "outcome": pl.String, "label": pl.String},
+    ).write_parquet(out / "labels.parquet")
+    folder = out / "student"
+    folder.mkdir(exist_ok=True)
+    joblib.dump(model, folder / "model.joblib")
+    card = {
+        "federation": terms.federation,
+        "classes": list(terms.schema.classes),
+        "features": list(terms.schema.features),
+        "center": list(terms.schema.center),
+        "scale": list(terms.schema.scale),
+        "spec": spec.model_dump(mode="json"),
+        "mechanism": terms.mechanism,
+        "privacy": {
+            "unit": terms.unit,
+            "delta": terms.delta,
+            "epsilon_worst_case": terms.epsilon_worst_case,
+            "simulation": terms.simulation,
+        },
+        "asked": result.asked,
+        "answered": result.answered,
+        "reinforced": result.reinforced,
+        "metrics": result.metrics,
+        "seconds": round(result.seconds, 3),
+    }
+    (folder / "student.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")

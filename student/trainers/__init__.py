@@ -1,0 +1,1 @@
+"""Ways to train a student, one module each, behind one interface (`base.Trainer`)."""

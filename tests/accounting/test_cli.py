@@ -1,0 +1,208 @@
+"""``consilium accounting``: numbers, JSON on stdout, errors in one or two lines with exit code 2."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from accounting.calibration import PROFILES, budget, calibrate, profile_votes
+from accounting.cli import app
+from accounting.conversion import rdp_to_epsilon
+from accounting.errors import CalibrationError, VotesError
+from accounting.label_quality import pr_label
+from accounting.orders import DEFAULT_ORDERS
+from accounting.units import Noise
+from accounting.votefiles import load_votes
+
+RUN = CliRunner()
+CONFIDENT = ["--mechanism", "confident", "--threshold", "60", "--sigma1", "30", "--sigma2", "10", "--delta", "1e-5"]
+CALIBRATE = [
+    "calibrate",
+    "--parties",
+    "250",
+    "--classes",
+    "10",
+    "--epsilon",
+    "1",
+    "--delta",
+    "1e-5",
+    "--queries",
+    "1000",
+]
+
+
+@pytest.fixture
+def votes_file(tmp_path):
+    votes = np.random.default_rng(2).multinomial(100, [0.8, 0.15, 0.05], size=60)
+    np.savez(tmp_path / "votes.npz", votes=votes, truth=np.zeros(60, dtype=np.int64))
+    np.save(tmp_path / "votes.npy", votes)
+    return tmp_path / "votes.npz"
+
+
+def invoke(*args):
+    return RUN.invoke(app, [str(arg) for arg in args])
+
+
+def test_published_mnist_votes(mnist_votes, tmp_path):
+    """282.7 expected answers, 1.9988 classic, 1.7117 CKS: with the options of the paper, nothing else."""
+    np.savez(tmp_path / "mnist.npz", votes=mnist_votes)
+    command = ["epsilon", "--votes", tmp_path / "mnist.npz", "--mechanism", "confident", "--threshold", 200]
+    command += ["--sigma1", 150, "--sigma2", 40, "--queries", 640, "--delta", "1e-5", "--format", "json"]
+    cks = json.loads(invoke(*command).stdout)
+    classic = json.loads(invoke(*command, "--conversion", "classic").stdout)
+    assert cks["expected_answered"] == pytest.approx(282.721029203409, rel=1e-9)
+    assert cks["data_dependent_secret"]["expected_answers"]["epsilon"] == pytest.approx(1.711708827492732, rel=1e-9)
+    assert classic["data_dependent_secret"]["expected_answers"]["epsilon"] == pytest.approx(
+        1.9988165922689838, rel=1e-9
+    )
+    assert "1.7117" in invoke(*command[:-2]).stdout
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        CONFIDENT,
+        ["--mechanism", "gnmax", "--sigma", "10", "--delta", "1e-5"],
+        ["--mechanism", "lnmax", "--gamma", "0.1", "--delta", "1e-5"],
+        [*CONFIDENT, "--unit", "party", "--teachers-per-party", "4"],
+        [*CONFIDENT, "--noise", "discrete", "--queries", "20", "--conversion", "classic"],
+    ],
+)
+def test_epsilon_is_one_json_object_and_a_table(votes_file, extra):
+    result = invoke("epsilon", "--votes", votes_file, *extra, "--format", "json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["guarantee"]["publishable"] is True
+    secret = found["data_dependent_secret"]["sampled_answers"]["epsilon"]
+    assert 0 < secret <= found["worst_case"]["epsilon"] <= found["worst_case_if_all_answered"]["epsilon"]
+    table = invoke("epsilon", "--votes", votes_file, *extra)
+    assert table.exit_code == 0
+    assert "no, secret" in table.stdout
+    assert "Unit:" in table.stdout
+
+
+def test_npy_and_npz_agree_and_seeds_repeat(votes_file):
+    one = invoke("epsilon", "--votes", votes_file, *CONFIDENT, "--format", "json").stdout
+    assert one == invoke("epsilon", "--votes", votes_file.with_suffix(".npy"), *CONFIDENT, "--format", "json").stdout
+    assert one != invoke("epsilon", "--votes", votes_file, *CONFIDENT, "--seed", 9, "--format", "json").stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--delta", "2"], "delta"),
+        (["--sigma1", "0"], "sigma1"),
+        (["--queries", "1000"], "between 1 and the 60 queries"),
+        (["--teachers-per-party", "3"], "needs --unit"),
+        (["--threshold", "-5"], "threshold"),
+        (["--mechanism", "gnmax"], "needs --sigma"),
+    ],
+)
+def test_mistakes_are_short_and_exit_with_2(votes_file, change, message):
+    result = invoke("epsilon", "--votes", votes_file, *CONFIDENT, *change)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert result.stderr.strip().count("\n") <= 1
+    assert "Traceback" not in result.output
+
+
+def test_unreadable_files(tmp_path):
+    (tmp_path / "text.npz").write_text("not a zip")
+    (tmp_path / "text.npy").write_text("not an array")
+    np.savez(tmp_path / "other.npz", counts=np.ones((2, 2)))
+    np.savez(tmp_path / "empty.npz", votes=np.zeros((0, 3), dtype=np.int64))
+    np.save(tmp_path / "objects.npy", np.array([object()]), allow_pickle=True)
+    np.savez(tmp_path / "bytes.npz", votes=np.array([[3, 1]], dtype=np.uint8))
+    (tmp_path / "votes.csv").write_text("1,2")
+    for name in ("text.npz", "text.npy", "other.npz", "empty.npz", "objects.npy", "bytes.npz", "votes.csv", "none.npz"):
+        with pytest.raises(VotesError):
+            load_votes(tmp_path / name)
+        assert invoke("epsilon", "--votes", tmp_path / name, *CONFIDENT).exit_code == 2
+
+
+def test_calibrate_meets_its_target():
+    result = invoke(*CALIBRATE, "--format", "json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    best = found["recommended"]
+    assert found["alternatives"]
+    for row in [best, *found["alternatives"]]:
+        assert row["epsilon_worst_case"] <= 1.0
+        spent = 1000 / (2 * row["sigma1"] ** 2) + row["answered_cap"] / row["sigma2"] ** 2
+        again = rdp_to_epsilon(spent * DEFAULT_ORDERS, DEFAULT_ORDERS, 1e-5).epsilon
+        assert row["epsilon_worst_case"] == pytest.approx(again)
+        assert row["expected_answered"] <= row["answered_cap"] + 1e-9
+        assert row["epsilon_if_private_votes_were_alike"] <= row["epsilon_worst_case"] + 1e-9
+    assert best["label_accuracy"] > 0.8
+    assert best["epsilon_worst_case"] > 0.97
+    assert "NEVER reads private votes" in " ".join(invoke("calibrate", "--help").stdout.split())
+    assert "recommended" in invoke(*CALIBRATE).stdout
+
+
+def test_calibrate_on_public_votes(votes_file):
+    args = ["calibrate", "--parties", 100, "--classes", 3, "--epsilon", 2, "--delta", "1e-5", "--queries", 500]
+    found = json.loads(invoke(*args, "--votes", votes_file, "--format", "json").stdout)
+    assert found["accuracy_against"] == "truth"
+    party = [*args[:2], 50, *args[3:], "--unit", "party", "--teachers-per-party", 2]
+    other = json.loads(invoke(*party, "--votes", votes_file, "--format", "json").stdout)
+    assert other["recommended"]["answered_cap"] <= found["recommended"]["answered_cap"]
+    assert other["recommended"]["epsilon_worst_case"] <= 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["--epsilon", "0"],
+        ["--epsilon", "nan"],
+        ["--delta", "0"],
+        ["--queries", "0"],
+        ["--classes", "1"],
+        ["--parties", "1"],
+        ["--consensus", "none"],
+        ["--teachers-per-party", "2"],
+        ["--votes", "missing.npz"],
+    ],
+)
+def test_calibrate_mistakes(change):
+    result = invoke(*CALIBRATE, *change)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert result.stdout == ""
+
+
+def test_profiles_are_histograms():
+    for name in PROFILES:
+        for teachers, classes in ((250, 10), (7, 2), (30, 3), (5000, 150), (11, 40)):
+            votes = profile_votes(name, teachers, classes)
+            assert np.all(votes >= 0)
+            assert np.all(votes.sum(axis=1) == teachers)
+            assert np.all(votes.argmax(axis=1) == 0)
+
+
+def test_budget_is_used_but_not_passed():
+    for epsilon, delta in ((0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-5), (60.0, 1e-9)):
+        rate = budget(epsilon, delta)
+        assert epsilon * 0.999 < rdp_to_epsilon(rate * DEFAULT_ORDERS, DEFAULT_ORDERS, delta).epsilon <= epsilon
+    with pytest.raises(CalibrationError):
+        budget(0.0, 1e-5)
+
+
+def test_label_accuracy_against_simulation():
+    """Quadrature against 200,000 draws; a difference above .006 has p < 1e-7."""
+    rng = np.random.default_rng(4)
+    votes = np.array([[40, 35, 25], [50, 30, 20]])
+    labels = np.array([0, 1])
+    exact = pr_label(votes, 12.0, labels)
+    for row, label, p in zip(votes, labels, exact, strict=True):
+        noisy = row + rng.normal(0, 12.0, (200_000, 3))
+        assert (noisy.argmax(axis=1) == label).mean() == pytest.approx(p, abs=0.006)
+
+
+def test_more_epsilon_gives_more_answers():
+    votes = profile_votes("typical", 250, 10)
+    scores = [calibrate(votes, 250, e, 1e-5, 1000, noise=Noise.CONTINUOUS)[0].score for e in (0.5, 2.0, 8.0)]
+    assert scores[0] < scores[1] < scores[2]

@@ -1,0 +1,308 @@
+"""Every odd input has its exact value or its own error, and no NumPy warning."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from accounting.conversion import EpsilonBound, rdp_to_epsilon
+from accounting.discrete import log_pr_loss_table
+from accounting.errors import (
+    AccountingError,
+    DeltaError,
+    NoiseError,
+    OrdersError,
+    ThresholdError,
+    UnitError,
+    VotesError,
+)
+from accounting.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
+from accounting.gdp import epsilon_of, sigma_needed
+from accounting.gnmax import log_q_gnmax
+from accounting.gnss import gnss_cost, gnss_cost_published
+from accounting.histogram import blocks, check_votes
+from accounting.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
+from accounting.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
+from accounting.stable import ptr_threshold, svt_failure
+from accounting.threshold import log_pr_answered, log_q_threshold, public_offsets
+
+GOOD = np.array([[6, 3, 1], [10, 0, 0]])
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        (GOOD.astype(np.uint8), r"unsigned counts \(uint8\)"),
+        (GOOD.astype(np.uint64), r"unsigned counts \(uint64\)"),
+        (GOOD.astype(np.float64), r"float counts \(float64\) are not exact"),
+        (np.array([[6.0, math.nan, 1.0]]), r"float counts \(float64\) hold NaN"),
+        (GOOD > 0, "bool counts"),
+        (np.array([["6", "4"]]), "not whole numbers"),
+        (np.array([6, 3, 1]), "1 dimension"),
+        (GOOD[None], "3 dimension"),
+        (np.array([[10], [10]]), "at least 2 classes, got 1"),
+        (np.array([[11, -1, 0]]), "negative count"),
+        (np.array([[6, 3, 1], [6, 3, 2]]), r"do not sum to the 10 teachers \(first: query 1\)"),
+    ],
+)
+def test_bad_votes(votes, message):
+    with pytest.raises(VotesError, match=message):
+        check_votes(votes, 10)
+    if "sum" not in message:
+        with pytest.raises(VotesError, match=message):
+            log_q_gnmax(votes, 4.0, "discrete")
+        with pytest.raises(VotesError, match=message):
+            log_q_lnmax(votes, 0.1, "continuous")
+    with pytest.raises(VotesError, match=message):
+        log_q_gnmax(votes, 4.0, "discrete", teachers=10)
+
+
+def test_no_message_shows_a_count():
+    with pytest.raises(VotesError) as caught:
+        check_votes(np.array([[71, 23, 9]]), 100)
+    assert not any(number in str(caught.value) for number in ("71", "23", "103"))
+
+
+def test_good_votes_are_not_copied_and_narrow_ones_are_widened():
+    wide = GOOD.astype(np.int64)
+    assert check_votes(wide, 10) is wide
+    assert check_votes(GOOD.astype(np.int8), 10).dtype == np.int64
+    big = np.array([[100, 27]], dtype=np.int8)
+    assert log_q_gnmax(big, 40.0, "continuous", 127) == pytest.approx(
+        log_q_gnmax(big.astype(np.int64), 40.0, "continuous")
+    )
+
+
+def test_zero_queries_cost_nothing():
+    empty = np.zeros((0, 3), dtype=np.int64)
+    assert check_votes(empty, 10).shape == (0, 3)
+    assert log_q_gnmax(empty, 4.0, "discrete", 10).shape == (0,)
+    assert log_q_lnmax(empty, 0.1, "discrete").shape == (0,)
+    assert rdp_data_dependent([], 4.0, [2.0]).shape == (0, 1)
+    assert sum_rdp_data_dependent([], 4.0, [2.0]).tolist() == [0.0]
+    assert log_q_threshold(np.zeros(0, dtype=np.int64), 5.0, 2.0, "discrete").shape == (0,)
+    assert rdp_to_epsilon(np.zeros(DEFAULT_ORDERS.size), DEFAULT_ORDERS, 1e-5).epsilon == 0.0
+    assert epsilon_of(0.0, 1e-5) == 0.0
+
+
+def test_ties_are_losses_on_the_lattice_and_coin_flips_in_the_continuum():
+    tie = np.array([[5, 5]])
+    assert log_q_gnmax(tie, 4.0, "continuous")[0] == pytest.approx(math.log(0.5), rel=1e-12)
+    lattice = log_q_gnmax(tie, 4.0, "discrete")[0]
+    assert lattice == pytest.approx(log_pr_loss_table(4.0, 0)[0])
+    assert lattice > math.log(0.5)
+    assert rdp_data_dependent([lattice], 4.0, [3.0])[0, 0] == 3.0 / 16
+
+
+def test_unanimous_votes_with_log_q_below_the_smallest_double():
+    votes = np.array([[5000, 0, 0]])
+    for noise in ("discrete", "continuous"):
+        log_q = log_q_gnmax(votes, 40.0, noise)
+        assert -3920 < log_q[0] < -3890
+        cost = rdp_data_dependent(log_q, 40.0, [2.0, 20.0, 64.0])
+        assert np.all((cost >= 0) & (cost < 1e-300))
+    assert log_q_lnmax(votes, 1.0, "discrete")[0] < -4900
+    assert rdp_lnmax(log_q_lnmax(votes, 1.0, "discrete"), 1.0, [2.0], noise="discrete")[0, 0] < 1e-300
+
+
+def test_q_zero_and_q_one():
+    for orders in ([2.0], REFERENCE_ORDERS):
+        assert np.all(rdp_data_dependent([-math.inf], 40.0, orders) == 0)
+        assert np.all(rdp_data_dependent([0.0], 40.0, orders) == rdp_gaussian(40.0, orders))
+        assert np.all(rdp_lnmax([-math.inf], 0.05, orders, noise="continuous") == 0)
+        assert np.all(
+            rdp_lnmax([0.0], 0.05, orders, noise="continuous") == rdp_laplace(0.05, orders, noise="continuous")
+        )
+    assert sum_rdp_data_dependent([-math.inf, 0.0], 40.0, [2.0])[0] == 2.0 / 1600
+
+
+def test_q_at_its_cap():
+    votes = np.array([[2, 2, 2, 2, 2]])
+    assert log_q_gnmax(votes, 40.0, "continuous")[0] == pytest.approx(math.log(0.8))
+    assert log_q_gnmax(votes, 40.0, "discrete")[0] == 0.0
+    assert log_q_lnmax(votes, 0.05, "continuous")[0] == pytest.approx(math.log(0.8))
+
+
+@pytest.mark.parametrize("orders", [[1.0], [2.0, 1.0], [0.5], [-3.0], [math.nan], [math.inf], [], [[2.0, 3.0]]])
+def test_bad_orders(orders):
+    for call in (
+        lambda: rdp_gaussian(4.0, orders),
+        lambda: rdp_data_dependent([-1.0], 4.0, orders),
+        lambda: rdp_laplace(0.1, orders, noise="discrete"),
+        lambda: rdp_to_epsilon(np.zeros(np.shape(orders)), orders, 1e-5),
+        lambda: gnss_cost(orders, 0.01, 5.0),
+    ):
+        with pytest.raises(OrdersError, match="order"):
+            call()
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, True, "4"])
+def test_bad_noise_scale(scale):
+    for call in (
+        lambda: rdp_gaussian(scale, [2.0]),
+        lambda: log_q_gnmax(GOOD, scale, "discrete"),
+        lambda: log_q_lnmax(GOOD, scale, "discrete"),
+        lambda: log_pr_answered([5], 4.0, scale, "discrete"),
+        lambda: log_pr_loss_table(scale, 5),
+    ):
+        with pytest.raises(NoiseError, match="must be a finite number above 0"):
+            call()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, 2.0, math.nan, True, "1e-5"])
+def test_bad_delta(delta):
+    with pytest.raises(DeltaError, match="strictly between 0 and 1"):
+        rdp_to_epsilon([0.1], [2.0], delta)
+    with pytest.raises(DeltaError):
+        epsilon_of(0.5, delta)
+    with pytest.raises(DeltaError):
+        sigma_needed(10, 1.0, delta)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "", None, "DISCRETE"])
+def test_noise_is_never_guessed(noise):
+    for call in (
+        lambda: log_q_gnmax(GOOD, 4.0, noise),
+        lambda: log_q_lnmax(GOOD, 0.1, noise),
+        lambda: log_pr_answered([5], 4.0, 2.0, noise),
+        lambda: rdp_laplace(0.1, [2.0], noise=noise),
+    ):
+        with pytest.raises(NoiseError, match="'discrete' or 'continuous'"):
+            call()
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True, "2"])
+def test_bad_number_of_votes_moved(k):
+    with pytest.raises(UnitError, match="votes that one unit moves"):
+        rdp_gaussian(4.0, [2.0], k)
+
+
+@pytest.mark.parametrize("threshold", [-1.0, math.nan, math.inf, "5", True])
+def test_bad_threshold(threshold):
+    with pytest.raises(ThresholdError, match="threshold"):
+        log_pr_answered([5], threshold, 2.0, "discrete")
+
+
+def test_threshold_above_the_teachers_and_at_zero_are_exact():
+    for noise in ("discrete", "continuous"):
+        high, not_high = log_pr_answered([10], 300.0, 5.0, noise)
+        assert high[0] < -1000
+        assert not_high[0] == 0.0
+        low, not_low = log_pr_answered([300], 0.0, 5.0, noise)
+        assert low[0] == 0.0
+        assert not_low[0] < -1000
+        assert log_q_threshold([300], 0.0, 5.0, noise)[0] == not_low[0]
+        p, not_p = log_pr_answered(np.arange(40), 20.0, 5.0, noise)
+        assert np.exp(p) + np.exp(not_p) == pytest.approx(np.ones(40), rel=1e-12)
+
+
+def test_a_fractional_threshold_is_rounded_up_on_the_lattice():
+    a = log_pr_answered([7], 9.2, 3.0, "discrete")[0]
+    assert a == log_pr_answered([7], 10.0, 3.0, "discrete")[0]
+    assert a < log_pr_answered([7], 9.0, 3.0, "discrete")[0]
+
+
+def test_top_votes_must_be_whole_and_signed():
+    for top in (np.array([5], dtype=np.uint8), np.array([5.0]), np.array([[5]])):
+        with pytest.raises(VotesError, match="signed integers"):
+            log_pr_answered(top, 4.0, 2.0, "discrete")
+
+
+def test_half_is_rounded_up_before_any_vote_is_subtracted():
+    """With x just above 1/2, rounding the difference turns one moved vote into a change of 2; this does not."""
+    p = np.array([[np.nextafter(0.5, 1), 1 - np.nextafter(0.5, 1)]])
+    assert public_offsets(p, 1).tolist() == [[1, 0]] or public_offsets(p, 1).tolist() == [[1, 1]]
+    assert public_offsets([[0.5, 0.5]], 1).tolist() == [[1, 1]]
+    x = np.nextafter(0.5, 1)
+    assert math.floor(2 - x + 0.5) - math.floor(1 - x + 0.5) == 2
+    with pytest.raises(ThresholdError, match="within"):
+        public_offsets([[1.5, -0.5]], 10)
+    with pytest.raises(ThresholdError):
+        public_offsets([[math.nan, 0.5]], 10)
+
+
+@pytest.mark.parametrize("log_q", [[math.nan], [0.1], [[-1.0]]])
+def test_bad_log_q(log_q):
+    for call in (
+        lambda: rdp_data_dependent(log_q, 4.0, [2.0]),
+        lambda: sum_rdp_data_dependent(log_q, 4.0, [2.0]),
+        lambda: rdp_lnmax(log_q, 0.1, [2.0], noise="discrete"),
+    ):
+        with pytest.raises(AccountingError, match="log_q"):
+            call()
+
+
+@pytest.mark.parametrize("weights", [[1.5], [-0.1], [math.nan], [1.0, 1.0]])
+def test_bad_weights(weights):
+    with pytest.raises(AccountingError, match="weights"):
+        sum_rdp_data_dependent([-1.0], 4.0, [2.0], weights=weights)
+
+
+def test_bad_curves():
+    for curve in ([-0.1], [math.nan], [0.1, 0.2]):
+        with pytest.raises(OrdersError, match="rdp"):
+            rdp_to_epsilon(curve, [2.0], 1e-5)
+    with pytest.raises(OrdersError, match="'cks' or 'classic'"):
+        rdp_to_epsilon([0.1], [2.0], 1e-5, "best")  # pyright: ignore[reportArgumentType]
+
+
+def test_infinite_curve_gives_an_infinite_epsilon():
+    bound = rdp_to_epsilon([math.inf, math.inf], [2.0, 3.0], 1e-5)
+    assert math.isinf(bound.epsilon)
+    assert math.isnan(bound.order)
+    assert rdp_to_epsilon([math.inf, 0.5], [2.0, 3.0], 1e-5).order == 3.0
+    assert rdp_to_epsilon([0.0], [2.0], 0.9) == EpsilonBound(0.0, 2.0)
+
+
+def test_release_cost_explodes_instead_of_turning_negative():
+    assert math.isinf(gnss_cost([20.0], 0.03, 5.0)[0])
+    for beta, sigma in ((0.0, 5.0), (-0.1, 5.0), (0.01, 0.0), (math.nan, 5.0), (0.01, math.inf)):
+        with pytest.raises(NoiseError):
+            gnss_cost([2.0], beta, sigma)
+    with pytest.raises(NoiseError):
+        gnss_cost_published(20.0, 0.03, 5.0)
+
+
+def test_stable_thresholds():
+    with pytest.raises(DeltaError, match="failure"):
+        ptr_threshold(10, 5.0, 0.0, "continuous")
+    with pytest.raises(DeltaError, match="unstable queries pass"):
+        svt_failure(10, 0.5, 2.0, "continuous", 2)
+
+
+def test_grids_cannot_be_changed_by_accident():
+    for grid in (DEFAULT_ORDERS, REFERENCE_ORDERS, log_pr_loss_table(4.0, 10)):
+        with pytest.raises(ValueError, match="read-only"):
+            grid[0] = 5.0
+    assert np.all(np.diff(DEFAULT_ORDERS) > 0)
+    assert set(REFERENCE_ORDERS) <= set(DEFAULT_ORDERS)
+    assert REFERENCE_ORDERS.size == 297
+
+
+def test_blocks_cover_everything_once():
+    votes = np.tile(GOOD, (70_000, 1))
+    seen = np.zeros(len(votes), dtype=int)
+    for part, block in blocks(votes, 10):
+        seen[part] += 1
+        assert block.dtype == np.int64
+    assert np.all(seen == 1)
+    wrong = votes.copy()
+    wrong[100_001, 0] += 1
+    with pytest.raises(VotesError, match="first: query 100001"):
+        list(blocks(wrong, 10))
+
+
+def test_memory_does_not_grow_with_queries_beyond_the_answer():
+    votes = np.tile(np.array([[30, 15, 5]], dtype=np.int16), (400_000, 1))
+    tracemalloc.start()
+    log_q = log_q_gnmax(votes, 10.0, "discrete", 50)
+    total = sum_rdp_data_dependent(log_q, 10.0, REFERENCE_ORDERS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.isfinite(total).all()
+    assert peak < 60e6

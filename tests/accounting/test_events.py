@@ -1,0 +1,489 @@
+"""Events, accountant and guarantee."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from accounting.accountant import Accountant, Cap, worst_case_before_run
+from accounting.conversion import rdp_to_epsilon
+from accounting.errors import (
+    AccountingError,
+    BudgetExceededError,
+    ConditionError,
+    DeltaError,
+    EventError,
+    NoDataDependentBoundError,
+    NoiseError,
+    OrdersError,
+    UnitError,
+)
+from accounting.events import (
+    EVENTS,
+    ConfidentEvent,
+    DistributedEvent,
+    DistributedTwoPhaseEvent,
+    Evidence,
+    GNMaxEvent,
+    ImmutableEvent,
+    InteractiveEvent,
+    LNMaxEvent,
+    SparseVectorEvent,
+    StableEvent,
+    event_from_json,
+)
+from accounting.gaussian import rdp_data_dependent, rdp_gaussian
+from accounting.gdp import discrete_epsilon, epsilon_of, mu_squared
+from accounting.gnmax import log_q_gnmax
+from accounting.guarantee import Guarantee, Kind
+from accounting.orders import DEFAULT_ORDERS
+from accounting.sanitised import Answered, SanitisedPlan, sanitise, secret_smoothness
+from accounting.threshold import log_q_threshold
+from accounting.units import Neighbouring, Noise, Towards, Unit
+
+CONFIDENT = {"threshold": 60.0, "sigma1": 30.0, "sigma2": 10.0}
+EXAMPLES = [
+    (LNMaxEvent, {"gamma": 0.1}),
+    (GNMaxEvent, {"sigma": 10.0}),
+    (ConfidentEvent, CONFIDENT),
+    (InteractiveEvent, CONFIDENT),
+    (DistributedEvent, {"sigma": 20.0, "noise_shares": 50}),
+    (DistributedTwoPhaseEvent, {"sigma1": 40.0, "sigma2": 20.0, "noise_shares": 50}),
+    (StableEvent, {"threshold": 55.0, "sigma": 8.0}),
+    (SparseVectorEvent, {"threshold": 900.0, "scale": 30.0, "unstable_cap": 4}),
+    (ImmutableEvent, {"gamma": 0.1, "constant": 1000}),
+]
+ALL = [pytest.param(cls, extra, id=cls.TYPE) for cls, extra in EXAMPLES]
+VOTES = np.random.default_rng(5).multinomial(100, [0.75, 0.15, 0.1], size=40).astype(np.int64)
+
+
+def common(asked=40, answered=40, unit=Unit.RECORD, k=1, towards=Towards.STUDENT, noise=Noise.DISCRETE):
+    return {
+        "asked": asked,
+        "answered": answered,
+        "unit": unit,
+        "neighbouring": Neighbouring.REPLACE,
+        "teachers_per_party": k,
+        "towards": towards,
+        "noise": noise,
+    }
+
+
+def confident(asked=40, answered=25, **kwargs):
+    return ConfidentEvent(**common(asked, answered, **kwargs), **CONFIDENT)
+
+
+MASK = np.arange(40) < 25
+
+
+@pytest.mark.parametrize(("cls", "extra"), ALL)
+class TestEveryEvent:
+    def test_json_round_trip(self, cls, extra):
+        event = cls(**common(), **extra)
+        text = json.dumps(event.to_json(), allow_nan=False)
+        assert event_from_json(json.loads(text)) == event
+        assert json.loads(text)["type"] == cls.TYPE
+
+    def test_json_is_strict(self, cls, extra):
+        good = cls(**common(), **extra).to_json()
+        for bad in (
+            good | {"colour": "red"},
+            good | {"version": 2},
+            good | {"version": True},
+            good | {"type": "other"},
+            good | {"asked": None},
+            good | {"asked": True},
+            {key: value for key, value in good.items() if key != "unit"},
+            good | {"unit": "household"},
+            list(good),
+        ):
+            with pytest.raises(AccountingError):
+                event_from_json(bad)
+
+    def test_unit_and_relation_have_no_default(self, cls, extra):
+        for name in ("unit", "neighbouring", "towards", "noise", "teachers_per_party", "asked", "answered"):
+            fields = {key: value for key, value in common().items() if key != name}
+            with pytest.raises(TypeError, match=name):
+                cls(**fields, **extra)
+
+    def test_frozen(self, cls, extra):
+        event = cls(**common(), **extra)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            event.asked = 0
+
+    def test_worst_case_depends_on_counts_only_and_grows_with_them(self, cls, extra):
+        event = cls(**common(), **extra)
+        curve = event.worst_case_rdp(DEFAULT_ORDERS)
+        assert curve.shape == DEFAULT_ORDERS.shape
+        assert np.all(curve > 0)
+        fewer = event.with_counts(10, 10).worst_case_rdp(DEFAULT_ORDERS)
+        assert np.all(fewer <= curve)
+
+    def test_a_party_of_one_teacher_is_a_record_and_of_more_costs_more(self, cls, extra):
+        orders = np.array([1.5, 2.0, 8.0])
+        record = cls(**common(), **extra).worst_case_rdp(orders)
+        same = cls(**common(unit=Unit.PARTY, k=1), **extra).worst_case_rdp(orders)
+        assert same == pytest.approx(record)
+        many = cls(**common(unit=Unit.RECORD, k=5), **extra).worst_case_rdp(orders)
+        assert many == pytest.approx(record)
+        party = cls(**common(unit=Unit.PARTY, k=3), **extra).worst_case_rdp(orders)
+        assert np.all(party > record) or np.isinf(record).all()
+
+    def test_bad_counts_are_refused(self, cls, extra):
+        for asked, answered in ((-1, 0), (3, 4), (3, -1), (2.0, 2), (True, 1)):
+            with pytest.raises(EventError):
+                cls(**common(asked, answered), **extra)
+        with pytest.raises(UnitError):
+            cls(**common(k=0), **extra)
+
+    def test_data_dependent_is_never_above_worst_case(self, cls, extra):
+        event = cls(**common(), **extra)
+        try:
+            evidence = (
+                event.evidence_against(VOTES, np.full((40, 3), 1 / 3))
+                if isinstance(event, InteractiveEvent)
+                else event.evidence(VOTES)
+            )
+        except NoDataDependentBoundError:
+            with pytest.raises(NoDataDependentBoundError):
+                event.data_dependent_rdp(Evidence(None, None), np.ones(40, dtype=bool), DEFAULT_ORDERS)
+            return
+        mask = np.ones(40, dtype=bool)
+        total = event.data_dependent_rdp(evidence, mask, DEFAULT_ORDERS)
+        assert np.all(total <= event.worst_case_rdp(DEFAULT_ORDERS) * (1 + 1e-12))
+        each = event.data_dependent_rdp_per_query(evidence, mask, DEFAULT_ORDERS)
+        assert each.sum(axis=0) == pytest.approx(total, rel=1e-11)
+
+
+def test_registry_is_complete():
+    assert set(EVENTS) == {cls.TYPE for cls, _ in EXAMPLES}
+
+
+def test_confident_curves_by_hand():
+    event = confident(unit=Unit.PARTY, k=2)
+    orders = np.array([2.0, 6.0])
+    worst = 40 * orders * 4 / (2 * 900) + 25 * orders * 4 / 100
+    assert event.worst_case_rdp(orders) == pytest.approx(worst)
+    check, label = event.evidence(VOTES)
+    assert check == pytest.approx(log_q_threshold(VOTES.max(axis=1), 60.0, 30.0, "discrete"))
+    assert label == pytest.approx(log_q_gnmax(VOTES, 10.0, "discrete"))
+    got = event.data_dependent_rdp((Evidence(check, label)), MASK, orders)
+    by_hand = rdp_data_dependent(check, 30.0 * math.sqrt(2) / 2, orders).sum(axis=0)
+    by_hand += rdp_data_dependent(label[MASK], 10.0 / 2, orders).sum(axis=0)
+    assert got == pytest.approx(by_hand, rel=1e-11)
+
+
+def test_interactive_subtracts_public_predictions():
+    event = InteractiveEvent(**common(40, 25), **CONFIDENT)
+    p = np.tile([0.5, 0.25, 0.25], (40, 1))
+    top = (VOTES - np.array([50, 25, 25])).max(axis=1)
+    expected = log_q_threshold(top, 60.0, 30.0, "discrete")
+    assert event.evidence_against(VOTES, p).log_q_check == pytest.approx(expected)
+    with pytest.raises(EventError, match="evidence_against"):
+        event.evidence(VOTES)
+    with pytest.raises(EventError, match="one row per query"):
+        event.evidence_against(VOTES, p[:3])
+    assert np.array_equal(event.worst_case_rdp([2.0]), confident().worst_case_rdp([2.0]))
+
+
+def test_distributed_charges_every_screened_query_a_whole_histogram():
+    orders = np.array([2.0, 10.0])
+    single = DistributedEvent(**common(40, 25, noise=Noise.CONTINUOUS), sigma=20.0, noise_shares=50)
+    assert single.worst_case_rdp(orders) == pytest.approx(40 * orders / 400)
+    two = DistributedTwoPhaseEvent(**common(40, 25, noise=Noise.CONTINUOUS), sigma1=40.0, sigma2=20.0, noise_shares=50)
+    assert two.worst_case_rdp(orders) == pytest.approx(40 * orders / 1600 + 25 * orders / 400)
+
+
+def test_shares_of_integer_noise_are_charged_for_not_being_a_discrete_gaussian():
+    fine = DistributedEvent(**common(), sigma=20.0, noise_shares=50).worst_case_rdp([2.0])
+    exact = 40 * rdp_gaussian(20.0, [2.0])
+    assert exact[0] <= fine[0] < exact[0] * (1 + 1e-9)
+    rough = DistributedEvent(**common(), sigma=20.0, noise_shares=800).worst_case_rdp([2.0])
+    assert rough[0] > exact[0] * 1.01
+    with pytest.raises(NoiseError, match="one share"):
+        DistributedEvent(**common(), sigma=20.0, noise_shares=5000).worst_case_rdp([2.0])
+
+
+def test_immutable_has_no_finite_guarantee():
+    event = ImmutableEvent(**common(), gamma=0.1, constant=1000)
+    accountant = Accountant([2.0, 4.0])
+    accountant.commit(event)
+    assert math.isinf(accountant.worst_case_epsilon(1e-5).epsilon)
+    text = str(accountant.guarantee(1e-5, Kind.WORST_CASE))
+    assert "inf" in text
+    assert accountant.guarantee(1e-5, Kind.WORST_CASE).to_json()["epsilon"] == "inf"
+    with pytest.raises(BudgetExceededError):
+        Accountant([2.0], cap=Cap(100.0, 1e-5)).commit(event)
+
+
+def test_stable_release_pays_in_delta():
+    event = StableEvent(**common(640, 500, noise=Noise.CONTINUOUS), threshold=84.81833422528733, sigma=15.0)
+    assert event.added_delta() == pytest.approx(5e-6, rel=1e-9)
+    accountant = Accountant()
+    accountant.commit(event)
+    expected = rdp_to_epsilon(event.worst_case_rdp(DEFAULT_ORDERS), DEFAULT_ORDERS, 1e-5 - event.added_delta())
+    assert accountant.worst_case_epsilon(1e-5) == expected
+    with pytest.raises(DeltaError, match="already"):
+        accountant.worst_case_epsilon(4e-6)
+    party = StableEvent(**common(640, 500, Unit.PARTY, 3, noise=Noise.CONTINUOUS), threshold=84.8, sigma=15.0)
+    assert party.added_delta() > event.added_delta()
+    lattice = StableEvent(**common(640, 500), threshold=85.0, sigma=15.0)
+    assert lattice.added_delta() == pytest.approx(event.added_delta(), rel=0.2)
+
+
+def test_sparse_vector_failure_on_the_lattice_is_close_to_the_continuous():
+    args = {"threshold": 600.0, "scale": 30.0, "unstable_cap": 4}
+    lattice = SparseVectorEvent(**common(), **args).added_delta()
+    smooth = SparseVectorEvent(**common(noise=Noise.CONTINUOUS), **args).added_delta()
+    assert smooth == pytest.approx(lattice, rel=0.05)
+    assert lattice > smooth * 0.99
+
+
+def test_evidence_and_mask_must_fit():
+    event = confident()
+    evidence = event.evidence(VOTES)
+    with pytest.raises(EventError, match="marks"):
+        event.data_dependent_rdp(evidence, np.ones(40, dtype=bool), [2.0])
+    with pytest.raises(EventError, match="bool mask"):
+        event.data_dependent_rdp(evidence, np.ones(40), [2.0])
+    with pytest.raises(EventError, match="cover"):
+        event.data_dependent_rdp(Evidence(None, evidence.log_q_label), MASK, [2.0])
+    with pytest.raises(EventError, match="hold 3 queries"):
+        event.evidence(VOTES[:3])
+    assert "secret" in repr(evidence)
+    assert "-" not in repr(evidence)
+
+
+def test_accountant_composes_and_previews_without_trace():
+    accountant = Accountant(DEFAULT_ORDERS)
+    event = confident()
+    evidence = event.evidence(VOTES)
+    secret = event.data_dependent_rdp(evidence, MASK, DEFAULT_ORDERS)
+    before = repr(accountant)
+    spend = accountant.preview(event)
+    assert repr(accountant) == before
+    assert spend.allowed
+    accountant.commit(event, secret)
+    accountant.commit(event)
+    assert len(accountant.events) == 2
+    assert accountant.worst_case_rdp() == pytest.approx(2 * event.worst_case_rdp(DEFAULT_ORDERS))
+    assert accountant.data_dependent_rdp() == pytest.approx(secret + event.worst_case_rdp(DEFAULT_ORDERS))
+    assert accountant.data_dependent_epsilon(1e-5).epsilon < accountant.worst_case_epsilon(1e-5).epsilon
+    assert accountant.worst_case_epsilon(1e-5) == worst_case_before_run(event, 80, 50, 1e-5)
+
+
+def test_a_refused_release_leaves_no_trace_and_the_cap_ignores_the_data():
+    event = confident()
+    one = worst_case_before_run(event, 40, 25, 1e-5).epsilon
+    accountant = Accountant(cap=Cap(one * 1.2, 1e-5))
+    accountant.commit(event, np.zeros(DEFAULT_ORDERS.size))
+    state = accountant.worst_case_rdp(), accountant.data_dependent_rdp(), accountant.events
+    # Nothing was spent on this data, and still the second release is refused: the cap never looks at the data.
+    assert accountant.data_dependent_epsilon(1e-5).epsilon == 0.0
+    assert not accountant.preview(event).allowed
+    with pytest.raises(BudgetExceededError, match="nothing was charged"):
+        accountant.commit(event, np.zeros(DEFAULT_ORDERS.size))
+    after = accountant.worst_case_rdp(), accountant.data_dependent_rdp(), accountant.events
+    assert np.array_equal(state[0], after[0])
+    assert np.array_equal(state[1], after[1])
+    assert state[2] == after[2]
+
+
+def test_different_claims_do_not_mix():
+    accountant = Accountant()
+    accountant.commit(confident())
+    for other in (
+        confident(unit=Unit.PARTY),
+        confident(towards=Towards.COORDINATOR),
+    ):
+        with pytest.raises(UnitError, match="one accountant for each"):
+            accountant.preview(other)
+    with pytest.raises(OrdersError):
+        accountant.commit(confident(), np.full(DEFAULT_ORDERS.size, -1.0))
+    with pytest.raises(OrdersError):
+        accountant.commit(confident(), np.zeros(3))
+    assert len(accountant.events) == 1
+
+
+def test_guarantee_says_everything():
+    accountant = Accountant()
+    with pytest.raises(AccountingError, match="nothing was released"):
+        accountant.guarantee(1e-5, Kind.WORST_CASE)
+    accountant.commit(confident(unit=Unit.PARTY, k=4))
+    worst = accountant.guarantee(1e-5, Kind.WORST_CASE)
+    text = str(worst)
+    for part in ("1e-05", "student", "worst case", "may be published", "4 teachers", "both directions", "cks"):
+        assert part in text
+    secret = accountant.guarantee(1e-5, Kind.DATA_DEPENDENT)
+    assert not secret.publishable
+    assert "do not publish" in str(secret)
+    assert "one direction" in str(secret)
+    assert "secret" in repr(secret)
+    assert json.loads(json.dumps(worst.to_json(), allow_nan=False))["publishable"] is True
+    with pytest.raises(AccountingError, match="sanitised"):
+        accountant.guarantee(1e-5, Kind.SANITISED)
+    with pytest.raises(AccountingError):
+        dataclasses.replace(worst, epsilon=math.nan)
+
+
+def test_one_teacher_per_party_says_that_it_covers_the_party():
+    accountant = Accountant()
+    accountant.commit(confident())
+    assert "also the guarantee of a whole party" in str(accountant.guarantee(1e-5, Kind.WORST_CASE))
+    assert isinstance(accountant.guarantee(1e-5, Kind.WORST_CASE), Guarantee)
+
+
+PLAN = SanitisedPlan(order=2.5, beta=0.1, sigma_ss=6.0)
+
+
+def test_sanitised_release_adds_up():
+    event = confident(noise=Noise.CONTINUOUS)
+    batch = Answered(event, VOTES, MASK)
+    secret = secret_smoothness([batch], PLAN, 100)
+    exact = event.data_dependent_rdp(event.evidence(VOTES), MASK, [2.5])[0]
+    assert secret.rdp == pytest.approx(exact, rel=1e-11)
+    assert secret.smooth > 0
+    quiet = sanitise([batch], PLAN, 1e-5, 100, lambda: 0.0)
+    assert exact <= quiet.released_rdp <= exact + 1e-4
+    assert quiet.guarantee.kind is Kind.SANITISED
+    assert quiet.guarantee.publishable
+    assert quiet.epsilon_limit is None
+    total = rdp_to_epsilon([quiet.released_rdp + PLAN.cost()], [2.5], 1e-5).epsilon
+    assert quiet.guarantee.epsilon == pytest.approx(total)
+    loud = sanitise([batch], PLAN, 1e-5, 100, lambda: 1e9)
+    assert loud.released_rdp == pytest.approx(event.worst_case_rdp([2.5])[0])
+    assert sanitise([batch], PLAN, 1e-5, 100, lambda: -1e9).released_rdp == 0.0
+    for secretive in (secret, batch):
+        assert "secret" in repr(secretive)
+    assert sanitise([batch], PLAN, 1e-5, 100).guarantee.epsilon > 0
+
+
+def test_sanitised_release_on_the_lattice_is_a_little_above_the_exact_cost():
+    event = confident()
+    secret = secret_smoothness([Answered(event, VOTES, MASK)], PLAN, 100)
+    exact = event.data_dependent_rdp(event.evidence(VOTES), MASK, [2.5])[0]
+    assert exact <= secret.rdp <= exact * 1.05
+
+
+def test_sanitised_limit_covers_the_true_value():
+    """With a confidence of 95 %, at most 5 % of the limits may be too low; more than 8 % of 2,000 has p < 1e-8."""
+    rng = np.random.default_rng(3)
+    event = confident(noise=Noise.CONTINUOUS)
+    plan = dataclasses.replace(PLAN, log_scale_sigma=0.5)
+    assert plan.cost() == pytest.approx(PLAN.cost() + 2.5 * 0.01 / (2 * 0.25))
+    batch = Answered(event, VOTES, MASK)
+    secret = secret_smoothness([batch], plan, 100)
+    true = rdp_to_epsilon([secret.rdp + plan.cost()], [2.5], 1e-5).epsilon
+    missed = 0
+    for _ in range(300):
+        release = sanitise([batch], plan, 1e-5, 100, lambda: float(rng.normal()))
+        assert release.epsilon_limit is not None
+        missed += release.epsilon_limit < true
+    assert missed <= 24
+
+
+def test_sanitised_release_composes_batches_and_refuses_mixed_ones():
+    event = confident(noise=Noise.CONTINUOUS)
+    batch = Answered(event, VOTES, MASK)
+    one, two = (secret_smoothness([batch] * n, PLAN, 100) for n in (1, 2))
+    assert two.rdp == pytest.approx(2 * one.rdp)
+    assert two.smooth == pytest.approx(2 * one.smooth)
+    other = Answered(confident(noise=Noise.CONTINUOUS, towards=Towards.PUBLIC), VOTES, MASK)
+    with pytest.raises(UnitError):
+        sanitise([batch, other], PLAN, 1e-5, 100)
+    with pytest.raises(EventError, match="nothing was released"):
+        sanitise([], PLAN, 1e-5, 100)
+    with pytest.raises(EventError, match="disagree"):
+        sanitise([Answered(event, VOTES, ~MASK)], PLAN, 1e-5, 100)
+    # LNMax has no sensitivity bound here: it enters at its public worst case.
+    lnmax = LNMaxEvent(**common(noise=Noise.CONTINUOUS), gamma=0.05)
+    mixed = secret_smoothness([batch, Answered(lnmax, VOTES, np.ones(40, dtype=bool))], PLAN, 100)
+    assert mixed.smooth == one.smooth
+    assert mixed.rdp == pytest.approx(one.rdp + lnmax.worst_case_rdp([2.5])[0])
+
+
+def test_sanitised_interactive_and_party_level():
+    p = np.tile([0.5, 0.25, 0.25], (40, 1))
+    event = InteractiveEvent(**common(40, 25, noise=Noise.CONTINUOUS), **CONFIDENT)
+    batch = Answered(event, VOTES, MASK, p)
+    secret = secret_smoothness([batch], PLAN, 100)
+    exact = event.data_dependent_rdp(event.evidence_against(VOTES, p), MASK, [2.5])[0]
+    assert secret.rdp == pytest.approx(exact, rel=1e-11)
+    with pytest.raises(EventError, match="predictions"):
+        secret_smoothness([Answered(event, VOTES, MASK)], PLAN, 100)
+    party = confident(noise=Noise.CONTINUOUS, unit=Unit.PARTY, k=2)
+    release = sanitise([Answered(party, VOTES, MASK)], dataclasses.replace(PLAN, beta=0.05), 1e-5, 100, lambda: 0.0)
+    assert release.guarantee.unit is Unit.PARTY
+    half = dataclasses.replace(PLAN, beta=0.05)
+    own = secret_smoothness([Answered(party, VOTES, MASK)], half, 100)
+    tiny = sanitise([Answered(party, VOTES, MASK)], half, 1e-5, 100, lambda: 1e-2)
+    # Two votes per step: the noise is scaled to SS (1 + e^beta), not to SS.
+    expected = own.rdp + own.smooth * (1 + math.exp(0.05)) * PLAN.sigma_ss * 1e-2
+    assert expected <= tiny.released_rdp <= expected + 1e-4
+    assert own.smooth * PLAN.sigma_ss * 1e-2 > 2e-4
+    assert dataclasses.replace(PLAN, beta=0.05).cost(2) == pytest.approx(PLAN.cost(1))
+    with pytest.raises(NoiseError, match="no finite cost"):
+        dataclasses.replace(PLAN, beta=0.3).cost(2)
+
+
+def test_sanitised_release_refuses_where_the_theorem_is_not_proved():
+    event = confident(noise=Noise.CONTINUOUS)
+    plan = SanitisedPlan(order=30.0, beta=0.005, sigma_ss=6.0)
+    with pytest.raises(ConditionError, match="not proved"):
+        sanitise([Answered(event, VOTES, MASK)], plan, 1e-5, 100)
+
+
+def test_gaussian_parts_compose_exactly():
+    event = confident(640, 283, noise=Noise.CONTINUOUS)
+    parts = event.gaussian_parts()
+    assert parts is not None
+    squared = sum(mu_squared(part.releases, part.sigma, scalar=part.scalar) for part in parts)
+    exact = epsilon_of(squared, 1e-5)
+    assert exact < worst_case_before_run(event, 640, 283, 1e-5).epsilon
+    assert LNMaxEvent(**common(), gamma=0.1).gaussian_parts() is None
+
+
+def test_distributed_composition_is_exact():
+    """640 queries, sigma 40, delta 1e-5: 3.849, with real noise, with integer noise, and with its 250 shares."""
+    for noise, shares in ((Noise.CONTINUOUS, 250), (Noise.DISCRETE, 1), (Noise.DISCRETE, 250)):
+        accountant = Accountant()
+        for _ in range(2):
+            accountant.commit(
+                DistributedEvent(
+                    **common(320, 100, towards=Towards.COORDINATOR, noise=noise), sigma=40.0, noise_shares=shares
+                )
+            )
+        assert accountant.exact_worst_case_epsilon(1e-5) == pytest.approx(3.848610282538026, rel=1e-7)
+        assert accountant.worst_case_epsilon(1e-5).epsilon == pytest.approx(4.1619, abs=1e-3)
+        guarantee = accountant.guarantee(1e-5, Kind.WORST_CASE)
+        assert guarantee.epsilon == pytest.approx(3.848610282538026, rel=1e-7)
+        assert "exact composition" in str(guarantee)
+        classic = accountant.guarantee(1e-5, Kind.WORST_CASE, "classic")
+        assert classic.epsilon == pytest.approx(4.69, abs=1e-2)
+
+
+def test_no_exact_composition_is_claimed_where_none_is_known():
+    accountant = Accountant()
+    assert accountant.exact_worst_case_epsilon(1e-5) is None
+    accountant.commit(confident())
+    assert accountant.exact_worst_case_epsilon(1e-5) is None
+    party = Accountant()
+    party.commit(GNMaxEvent(**common(unit=Unit.PARTY, k=2), sigma=10.0))
+    assert party.exact_worst_case_epsilon(1e-5) is None
+    laplace = Accountant()
+    laplace.commit(LNMaxEvent(**common(), gamma=0.1))
+    assert laplace.exact_worst_case_epsilon(1e-5) is None
+    coarse = Accountant()
+    coarse.commit(DistributedEvent(**common(), sigma=20.0, noise_shares=800))
+    assert coarse.exact_worst_case_epsilon(1e-5) is None
+    stable = Accountant()
+    stable.commit(StableEvent(**common(), threshold=45.0, sigma=8.0))
+    exact = stable.exact_worst_case_epsilon(1e-5)
+    assert exact == pytest.approx(discrete_epsilon(40, 8.0, 1, 1e-5 - stable.events[0].added_delta()), rel=1e-12)
+    assert exact != pytest.approx(discrete_epsilon(40, 8.0, 1, 1e-5), rel=1e-9)
+    assert exact is not None
+    assert exact < stable.worst_case_epsilon(1e-5).epsilon

@@ -1,0 +1,238 @@
+"""Three independent oracles: 50-digit arithmetic, dp-accounting, and exact small cases."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import privacy_loss_distribution as pld
+from dp_accounting.rdp import RdpAccountant
+
+from accounting.conversion import conversion_cost, rdp_to_epsilon
+from accounting.discrete import convolution_slack, log_pr_loss_table, log_pr_loss_table_laplace, log_tail_table
+from accounting.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
+from accounting.gdp import discrete_epsilon, epsilon_of, mu_squared
+from accounting.gnmax import log_q_gnmax
+from accounting.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
+from accounting.orders import DEFAULT_ORDERS
+from accounting.sensitivity import sensitivity_curve
+from accounting.units import Noise
+from accounting.walks import envelope_tails
+
+close = pytest.approx
+
+
+def exact_theorem6(log_q, sigma, order):
+    """Theorem 6 with 50 digits beyond the first that q has, written from the paper."""
+    with mp.workdps(50 + int(-log_q)):
+        q, s, a = mp.e ** mp.mpf(log_q), mp.mpf(sigma), mp.mpf(order)
+        base = a / s**2
+        mu2 = s * mp.sqrt(-mp.mpf(log_q))
+        mu1 = mu2 + 1
+        e1, e2 = mu1 / s**2, mu2 / s**2
+        if mu2 <= 1 or a > mu1:
+            return base
+        if q > mp.e ** ((mu2 - 1) * e2) / (mu1 / (mu1 - 1) * mu2 / (mu2 - 1)) ** mu2 or q * mp.e**e2 >= 1:
+            return base
+        big_a = (1 - q) / (1 - (q * mp.e**e2) ** ((mu2 - 1) / mu2))
+        big_b = mp.e**e1 / q ** (1 / (mu1 - 1))
+        value = mp.log((1 - q) * big_a ** (a - 1) + q * big_b ** (a - 1)) / (a - 1)
+        return max(mp.mpf(0), min(value, base))
+
+
+def relative(value, exact):
+    return float(abs(mp.mpf(float(value)) - exact) / exact)
+
+
+@pytest.mark.parametrize("sigma", [1.5, 5.0, 40.0, 100.0, 40.0 / 7])
+def test_theorem6_at_50_digits(sigma):
+    """From q = e^-2000 (far below the smallest double) to q near 1, and on both sides of every edge."""
+    orders = np.array([1.001, 1.5, 2.0, 7.25, 20.0, 64.0, 500.0])
+    edges = sensitivity_curve(sigma, 10, orders).log_q0
+    near = np.concatenate([edges * (1 + e) for e in (-1e-6, 1e-6, -1e-3, 1e-3)])
+    validity = np.array([-(((a - 1) / sigma) ** 2) * (1 + e) for a in orders for e in (-1e-9, 1e-9)])
+    grid = np.array([-2000, -745.5, -740, -300, -50, -20, -10, -5, -3, -2, -1, -0.5, -0.1])
+    log_q = np.concatenate((grid, near, validity))
+    log_q = log_q[(log_q < 0) & (log_q > -3000)]
+    got = rdp_data_dependent(log_q, sigma, orders)
+    worst = 0.0
+    for i, lq in enumerate(log_q):
+        for j, order in enumerate(orders):
+            exact = exact_theorem6(lq, sigma, order)
+            if exact < mp.mpf("1e-300"):
+                assert got[i, j] < 1e-300
+                continue
+            worst = max(worst, relative(got[i, j], exact))
+    assert worst < 1e-9
+
+
+def test_sum_equals_sum_of_parts():
+    rng = np.random.default_rng(1)
+    log_q = -rng.exponential(8, 400)
+    log_q[::7] = log_q[3]
+    weights = rng.random(400)
+    total = sum_rdp_data_dependent(log_q, 40.0, DEFAULT_ORDERS, 2, weights=weights)
+    assert total == close(weights @ rdp_data_dependent(log_q, 40.0, DEFAULT_ORDERS, 2), rel=1e-12)
+    shuffled = rng.permutation(DEFAULT_ORDERS)
+    again = sum_rdp_data_dependent(log_q, 40.0, shuffled, 2, weights=weights)
+    assert again[np.argsort(shuffled)] == close(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 0.05, 0.3, 1.0])
+def test_lnmax_at_50_digits(gamma):
+    orders = np.array([1.5, 2.0, 5.0, 9.0, 40.0, 200.0])
+    edge = -math.log1p(math.exp(2 * gamma))
+    log_q = np.array([-900.0, -50.0, -10.0, -4.0, edge * 1.001, edge * (1 + 1e-9), edge * 0.999, -0.2])
+    got = rdp_lnmax(log_q, gamma, orders, noise="continuous", baseline="paper")
+    worst = 0.0
+    with mp.workdps(50):
+        for i, lq in enumerate(log_q):
+            for j, order in enumerate(orders):
+                g, el, q = mp.mpf(gamma), mp.mpf(float(order)) - 1, mp.e ** mp.mpf(float(lq))
+                exact = min(2 * g**2 * el * (el + 1), 2 * g * el)
+                if q < 1 / (mp.e ** (2 * g) + 1):
+                    moment = mp.log((1 - q) * ((1 - q) / (1 - q * mp.e ** (2 * g))) ** el + q * mp.e ** (2 * g * el))
+                    exact = min(exact, moment)
+                exact /= el
+                if exact > mp.mpf("1e-300"):
+                    worst = max(worst, relative(got[i, j], exact))
+    assert worst < 1e-9
+
+
+def test_union_bound_in_logarithms_at_50_digits():
+    """5,000 unanimous teachers at sigma 40: q is e^-3912, far below the smallest double."""
+    votes = np.array([[5000, 0, 0], [4000, 600, 400]])
+    log_q = log_q_gnmax(votes, 40.0, "continuous")
+    with mp.workdps(50):
+        for row, value in zip(votes.tolist(), log_q, strict=True):
+            exact = mp.log(sum(mp.erfc(mp.mpf(row[0] - n) / 80) / 2 for n in row[1:]))
+            assert relative(value, exact) < 1e-12
+            laplace = mp.log(
+                sum((2 + mp.mpf(row[0] - n) / 20) / (4 * mp.e ** (mp.mpf(row[0] - n) / 20)) for n in row[1:])
+            )
+            assert relative(log_q_lnmax(np.array([row]), 0.05, "continuous")[0], laplace) < 1e-12
+
+
+@pytest.mark.parametrize("sigma", [0.6, 1.3, 10.0])
+def test_lattice_tables_at_50_digits(sigma):
+    reach = int(20 * sigma) + 100
+    with mp.workdps(50):
+        weights = {z: mp.e ** (-(mp.mpf(z) ** 2) / (2 * mp.mpf(sigma) ** 2)) for z in range(-reach, reach + 1)}
+        norm = sum(weights.values())
+        below, running = {}, mp.mpf(0)
+        for z in range(-reach, reach + 1):
+            running += weights[z]
+            below[z] = running
+        single, pair = log_tail_table(sigma, 60), log_pr_loss_table(sigma, 60)
+        for value in (0, 1, 2, 7, 60):
+            tail = mp.log(sum(weights[z] for z in range(value, reach + 1)) / norm)
+            assert float(abs(single[value] - tail) / max(abs(tail), 1)) < 1e-13
+            loss = sum(weights[z] * below[z - value] for z in range(-reach + value, reach + 1)) / norm**2
+            assert float(abs(pair[value] - mp.log(loss)) / max(abs(mp.log(loss)), 1)) < 1e-13
+
+
+def test_lattice_laplace_table():
+    gamma, reach = 0.2, 800
+    z = np.arange(-reach, reach + 1)
+    pmf = np.exp(-gamma * np.abs(z))
+    pmf /= pmf.sum()
+    table = log_pr_loss_table_laplace(gamma, 50)
+    cumulative = np.cumsum(pmf)
+    for gap in (0, 1, 2, 50):
+        assert table[gap] == close(math.log(pmf[gap:] @ cumulative[: z.size - gap]), rel=1e-10)
+
+
+def test_ratio_of_lattice_to_continuous_q():
+    """The ratios that make the continuous q unusable for integer noise."""
+    for sigma, gap, low, high in ((40.0, 60, 1.01, 1.05), (10.0, 40, 1.1, 1.25)):
+        ratio = math.exp(log_pr_loss_table(sigma, gap)[gap]) / (math.erfc(gap / (2 * sigma)) / 2)
+        assert low < ratio < high
+
+
+@pytest.mark.parametrize("sigma", [1.0, 2.0, 10.0, 40.0])
+def test_envelope_is_above_the_exact_table(sigma):
+    gaps = int(25 * sigma)
+    exact, bound = log_pr_loss_table(sigma, gaps), envelope_tails(sigma, gaps, Noise.DISCRETE)
+    assert np.all(bound[1:] >= exact[1:] - 1e-13 * np.abs(exact[1:]))
+    # At a gap of 0 both are above 1/2, where Theorem 6 never applies.
+    assert min(bound[0], exact[0]) >= math.log(0.5)
+    near = slice(1, int(4 * sigma))
+    assert np.all(bound[near] <= exact[near] + 0.5 / sigma)
+
+
+def test_convolution_slack_covers_the_true_ratio():
+    sigma, terms = 0.7, 6
+    z = np.arange(-200, 201)
+    one = np.exp(-(z**2) / (2 * sigma**2))
+    one /= one.sum()
+    total = one
+    for _ in range(terms - 1):
+        total = np.convolve(total, one, mode="same")
+    wide = np.exp(-(z**2) / (2 * terms * sigma**2))
+    wide /= wide.sum()
+    middle = np.abs(z) <= 8
+    worst = np.abs(np.log(total[middle] / wide[middle])).max()
+    assert 0 < worst <= convolution_slack(terms, sigma)
+
+
+@pytest.mark.parametrize(("n", "sigma", "delta"), [(1, 4.0, 1e-5), (640, 40.0, 1e-5), (3000, 100.0, 1e-6)])
+def test_gaussian_composition_against_dp_accounting(n, sigma, delta):
+    """A histogram of which one vote moves is a Gaussian mechanism with sensitivity sqrt 2."""
+    orders = DEFAULT_ORDERS[DEFAULT_ORDERS > 1.05]
+    theirs = RdpAccountant(orders)
+    theirs.compose(dp_event.GaussianDpEvent(sigma / math.sqrt(2)), n)
+    mine = rdp_to_epsilon(n * rdp_gaussian(sigma, orders), orders, delta)
+    assert mine.epsilon == close(theirs.get_epsilon(delta), rel=1e-9)
+    loss = pld.from_gaussian_mechanism(sigma / math.sqrt(2), value_discretization_interval=1e-4)
+    exact = epsilon_of(mu_squared(n, sigma), delta)
+    their_exact = loss.self_compose(n).get_epsilon_for_delta(delta)
+    assert exact == close(their_exact, abs=1e-4 * math.sqrt(n) + 2e-3)
+    assert exact <= mine.epsilon
+
+
+@pytest.mark.parametrize(("n", "gamma"), [(1, 0.5), (100, 0.05), (1000, 0.02)])
+def test_laplace_composition_against_dp_accounting(n, gamma):
+    """Two counts move by one each: twice the Laplace mechanism."""
+    orders = DEFAULT_ORDERS[DEFAULT_ORDERS > 1.05]
+    theirs = RdpAccountant(orders)
+    theirs.compose(dp_event.LaplaceDpEvent(1 / gamma), 2 * n)
+    mine = rdp_to_epsilon(n * rdp_laplace(gamma, orders, noise="continuous"), orders, 1e-5)
+    assert mine.epsilon == close(theirs.get_epsilon(1e-5), rel=1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "n"), [(1.5, 2), (3.0, 16)])
+def test_lattice_composition_against_dp_accounting(sigma, n):
+    """The exact privacy of n discrete Gaussians, from the privacy-loss distribution, within its rounding."""
+    interval = 1e-4
+    loss = pld.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=interval)
+    theirs = loss.self_compose(n).get_epsilon_for_delta(1e-5)
+    mine = discrete_epsilon(n, sigma, 1, 1e-5)
+    assert mine <= theirs + 1e-6
+    assert mine >= theirs - interval * n - 1e-6
+
+
+def test_discrete_noise_has_the_curve_of_the_continuous():
+    """D_alpha of N_Z(0, s^2) from N_Z(1, s^2) is at most alpha / (2 s^2), and so is randomised response for Laplace."""
+    z = np.arange(-400, 401)
+    for sigma in (0.7, 3.0, 20.0):
+        log_p = -(z**2) / (2 * sigma**2)
+        log_p = log_p - np.log(np.exp(log_p).sum())
+        log_p2 = np.roll(log_p, 1)
+        inner = slice(1, -1)
+        for order in (1.5, 4.0, 20.0):
+            exact = np.log(np.exp(order * log_p[inner] + (1 - order) * log_p2[inner]).sum()) / (order - 1)
+            assert exact <= rdp_gaussian(sigma, [order], scalar=True)[0] * (1 + 1e-9)
+    for gamma in (0.1, 0.7):
+        log_p = -gamma * np.abs(z) - np.log(np.exp(-gamma * np.abs(z)).sum())
+        log_p2 = np.roll(log_p, 1)
+        for order in (1.5, 4.0, 20.0):
+            exact = np.log(np.exp(order * log_p[inner] + (1 - order) * log_p2[inner]).sum()) / (order - 1)
+            assert 2 * exact == close(rdp_laplace(gamma, [order], noise="discrete")[0], rel=1e-6)
+
+
+def test_cks_is_never_worse():
+    for delta in (1e-3, 1e-5, 1e-10):
+        assert np.all(conversion_cost(DEFAULT_ORDERS, delta) < conversion_cost(DEFAULT_ORDERS, delta, "classic"))

@@ -1,0 +1,340 @@
+"""Brute force: the true divergences and sensitivities of small cases, against every bound that claims to cover them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import log_ndtr
+
+from accounting.discrete import log_pr_loss_table, log_tail_table
+from accounting.errors import ConditionError
+from accounting.gaussian import rdp_data_dependent, rdp_gaussian
+from accounting.gnmax import log_q_gnmax
+from accounting.gnss import gnss_cost, gnss_cost_published, gnss_room, group_smooth_sensitivity
+from accounting.immutable import actual_epsilon, claimed_epsilon
+from accounting.laplace import log_q_lnmax, rdp_lnmax
+from accounting.smooth import CheckProfile, LabelProfile, label_profile, smooth_sensitivity
+from accounting.stable import distance_to_instability
+from accounting.threshold import log_q_threshold
+from accounting.units import Noise
+
+
+def binary_divergence(log_p, log_not_p, log_r, log_not_r, order):
+    """D_order of two distributions on two outcomes, from logarithms."""
+    terms = np.logaddexp(order * log_p + (1 - order) * log_r, order * log_not_p + (1 - order) * log_not_r)
+    return terms / (order - 1)
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+@pytest.mark.parametrize("k", [1, 3])
+def test_theorem6_covers_the_true_divergence_of_two_classes(noise, k):
+    """All histograms of 40 teachers and 2 classes; the other data set is k votes away. Ties are coin flips."""
+    teachers, sigma = 40, 6.0
+    top = np.arange(teachers + 1)
+    gaps = 2 * top - teachers
+    if noise is Noise.CONTINUOUS:
+        log_win = log_ndtr(gaps / (math.sqrt(2) * sigma))
+    else:
+        table = np.exp(log_pr_loss_table(sigma, teachers + 1))
+        lose = np.array([(table[abs(g)] + table[abs(g) + 1]) / 2 for g in gaps])
+        log_win = np.log(np.where(gaps >= 0, 1 - lose, lose))
+    log_lose = log_win[::-1]
+    votes = np.stack((top, teachers - top), axis=1)
+    orders = np.array([1.25, 2.0, 5.0, 9.0, 20.0, 60.0])
+    bound = rdp_data_dependent(log_q_gnmax(votes, sigma, noise), sigma, orders, k)
+    tight = 0
+    for j, order in enumerate(orders):
+        for a, b in ((slice(0, -k), slice(k, None)), (slice(k, None), slice(0, -k))):
+            true = binary_divergence(log_win[a], log_lose[a], log_win[b], log_lose[b], order)
+            assert np.all(true <= bound[a, j] * (1 + 1e-9) + 1e-13)
+            tight += np.any(true > 0.3 * bound[a, j])
+    assert tight
+
+
+def test_continuous_q_fails_on_the_lattice():
+    """Why the noise must be named: with integer noise, erfc is below the true probability of losing."""
+    exact, wrong = (log_q_gnmax(np.array([[30, 10]]), 6.0, noise)[0] for noise in ("discrete", "continuous"))
+    lose = (math.exp(log_pr_loss_table(6.0, 21)[20]) + math.exp(log_pr_loss_table(6.0, 21)[21])) / 2
+    assert math.exp(exact) > lose
+    assert math.exp(wrong) < math.exp(exact) * 0.9
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+def test_threshold_check_covers_the_true_divergence(noise):
+    sigma, threshold, teachers = 8.0, 25.0, 60
+    top = np.arange(teachers + 1)
+    orders = np.array([1.5, 2.0, 6.0, 15.0, 40.0])
+    bound = rdp_data_dependent(log_q_threshold(top, threshold, sigma, noise), sigma, orders, scalar=True)
+    if noise is Noise.CONTINUOUS:
+        yes, no = log_ndtr((top - threshold) / sigma), log_ndtr((threshold - top) / sigma)
+    else:
+        z = np.arange(-400, 401)
+        pmf = np.exp(-(z**2) / (2 * sigma**2))
+        pmf /= pmf.sum()
+        yes = np.log([pmf[z >= threshold - t].sum() for t in top])
+        no = np.log([pmf[z < threshold - t].sum() for t in top])
+    for j, order in enumerate(orders):
+        for a, b in ((slice(0, -1), slice(1, None)), (slice(1, None), slice(0, -1))):
+            true = binary_divergence(yes[a], no[a], yes[b], no[b], order)
+            assert np.all(true <= bound[a, j] * (1 + 1e-9) + 1e-13)
+
+
+def test_lnmax_covers_the_true_divergence_of_two_classes():
+    teachers, gamma = 60, 0.25
+    top = np.arange(teachers + 1)
+    gap = np.abs(2 * top - teachers) * gamma
+    lose = (2 + gap) / (4 * np.exp(gap))
+    log_win = np.where(2 * top >= teachers, np.log1p(-lose), np.log(lose))
+    log_lose = log_win[::-1]
+    votes = np.stack((top, teachers - top), axis=1)
+    orders = np.array([1.5, 2.0, 4.0, 9.0, 30.0])
+    bound = rdp_lnmax(log_q_lnmax(votes, gamma, "continuous"), gamma, orders, noise="continuous")
+    for j, order in enumerate(orders):
+        for a, b in ((slice(0, -1), slice(1, None)), (slice(1, None), slice(0, -1))):
+            true = binary_divergence(log_win[a], log_lose[a], log_win[b], log_lose[b], order)
+            assert np.all(true <= bound[a, j] * (1 + 1e-9) + 1e-13)
+
+
+def histograms(teachers, classes):
+    """All of them up to class names, as tuples in descending order."""
+    return [
+        h
+        for h in itertools.product(range(teachers, -1, -1), repeat=classes)
+        if sum(h) == teachers and all(a >= b for a, b in itertools.pairwise(h))
+    ]
+
+
+def neighbours(h):
+    """Histograms that one moved vote leads to, in descending order."""
+    for a, b in itertools.permutations(range(len(h)), 2):
+        if h[a]:
+            moved = list(h)
+            moved[a] -= 1
+            moved[b] += 1
+            yield tuple(sorted(moved, reverse=True))
+
+
+SETTINGS = [(20, 3, 3.0, 2.0), (24, 3, 4.0, 1.5), (14, 4, 2.0, 2.0), (30, 2, 4.0, 2.5)]
+
+
+@pytest.mark.parametrize(("teachers", "classes", "sigma", "order"), SETTINGS)
+@pytest.mark.parametrize("noise", list(Noise))
+def test_label_sensitivities_cover_all_small_histograms(teachers, classes, sigma, order, noise):
+    """True local sensitivity at every distance, by breadth-first search, is at most the closed form."""
+    rows = histograms(teachers, classes)
+    orders = np.array([order])
+
+    def profile(h):
+        return label_profile(np.array([h]), teachers, sigma, noise, orders, 1, np.ones(1))
+
+    cost = {h: profile(h).cost()[0] for h in rows}
+    near = {h: set(neighbours(h)) for h in rows}
+    local = {h: max(abs(cost[h] - cost[g]) for g in near[h]) for h in rows}
+    largest = max(local.values())
+    for h in rows:
+        bound = profile(h).at(np.zeros(teachers + 1, dtype=np.int64), np.arange(teachers + 1))
+        seen, ring, worst = {h}, {h}, local[h]
+        for value in bound:
+            assert worst <= value * (1 + 1e-9) + 1e-18
+            if worst >= largest:
+                break
+            ring = set().union(*(near[g] for g in ring)) - seen
+            seen |= ring
+            worst = max([worst, *(local[g] for g in ring)])
+
+
+def test_brute_force_violations_are_refused(golden):
+    """Where C6 fails the bound was seen to be violated; those settings must not pass."""
+    for row in golden("brute_force_ls.json"):
+        votes = np.array([[row["T"], *[0] * (row["m"] - 1)]])
+        args = votes, row["T"], row["sigma"], Noise.CONTINUOUS, np.array([row["order"]]), 1, np.ones(1)
+        if row["cond"] == "(True, True)":
+            assert row["violations"] == 0
+            label_profile(*args)
+        else:
+            with pytest.raises(ConditionError, match="C6 fails"):
+                label_profile(*args)
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+def test_check_sensitivities_cover_every_value(noise):
+    teachers, threshold, sigma1, order = 60, 25.0, 8.0, np.array([4.0])
+    top = np.arange(teachers + 1)
+    cost = rdp_data_dependent(log_q_threshold(top, threshold, sigma1, noise), sigma1, order, scalar=True)[:, 0]
+    local = np.array([max(abs(cost[v] - cost[w]) for w in (v - 1, v + 1) if 0 <= w <= teachers) for v in top])
+    for v in top:
+        profile = CheckProfile(np.array([v]), threshold, sigma1, noise, order, 1, 0, teachers)
+        bound = profile.at(np.zeros(teachers + 1, dtype=np.int64), np.arange(teachers + 1))
+        assert np.all(np.diff(bound) >= 0)
+        for d in range(teachers + 1):
+            within = local[max(0, v - d) : v + d + 1].max()
+            assert within <= bound[d] <= within * 1.2 + 1e-18
+
+
+def test_smooth_sensitivity_is_the_maximum_over_all_distances():
+    rng = np.random.default_rng(7)
+    teachers, orders = 80, np.array([2.0, 5.0, 9.0])
+    votes = rng.multinomial(teachers, [0.7, 0.2, 0.1], size=30) + 0
+    votes[:5] = [[80, 0, 0], [79, 1, 0], [40, 40, 0], [30, 25, 25], [60, 20, 0]]
+    profile = LabelProfile(votes, teachers, 12.0, Noise.CONTINUOUS, orders, 1, rng.random(30))
+    check = CheckProfile(votes.max(axis=1), 50.0, 20.0, Noise.CONTINUOUS, orders, 1, 0, teachers)
+    d = np.arange(teachers + 1)
+    for beta in (1e-4, 0.02, 0.2, 3.0):
+        found = smooth_sensitivity([profile, check], orders, np.full(3, beta), teachers)
+        for j in range(3):
+            at = np.full(d.size, j)
+            every = profile.at(at, d) + check.at(at, d)
+            assert np.all(np.diff(every) >= 0)
+            assert found[j] == pytest.approx((np.exp(-beta * d) * every).max(), rel=1e-14)
+
+
+def gauss_divergence(mean, scale, mean2, scale2, order):
+    """D_order(N(mean, scale^2) || N(mean2, scale2^2)) by quadrature of the definition."""
+    spread = order * scale2**2 + (1 - order) * scale**2
+    centre = (order * mean * scale2**2 + (1 - order) * mean2 * scale**2) / spread
+    width = scale * scale2 / math.sqrt(spread)
+
+    def log_integrand(x):
+        first = -((x - mean) ** 2) / (2 * scale**2) - math.log(scale)
+        second = -((x - mean2) ** 2) / (2 * scale2**2) - math.log(scale2)
+        return order * first + (1 - order) * second
+
+    peak = log_integrand(centre)
+    area, _ = quad(lambda u: math.exp(log_integrand(centre + width * u) - peak), -30, 30, epsabs=1e-13, limit=400)
+    return (peak + math.log(area * width) - math.log(2 * math.pi) / 2) / (order - 1)
+
+
+@pytest.mark.parametrize("order", [2.0, 5.0, 14.0, 40.0])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.45])
+@pytest.mark.parametrize("sigma", [2.0, 8.0, 50.0])
+def test_sound_cost_is_the_divergence_on_the_worst_path_and_above_it_elsewhere(order, share, sigma):
+    beta = share / order
+    cost = gnss_cost([order], beta, sigma)[0]
+    worst = gauss_divergence(0.0, sigma, math.exp(-beta), sigma * math.exp(-beta), order)
+    assert cost == pytest.approx(worst, rel=1e-7)
+    for t in np.linspace(-beta, beta, 9):
+        for distance in (0.0, 0.5, 1.0):
+            scale = math.exp(t)
+            true = gauss_divergence(0.0, sigma, distance * min(1.0, scale), sigma * scale, order)
+            assert true <= cost * (1 + 1e-7) + 1e-10
+
+
+def test_published_cost_is_too_small_on_a_path():
+    """f = (0, 1, 1 + e^beta): order 14, order times beta .45, sigma_ss 8."""
+    order, beta, sigma = 14.0, 0.45 / 14, 8.0
+    f = np.array([0.0, 1.0, 1 + math.exp(beta)])
+    local = np.array([1.0, math.exp(beta), math.exp(beta)])
+    smooth = np.array([max(math.exp(-beta * abs(i - j)) * local[j] for j in range(3)) for i in range(3)])
+    worst = max(
+        gauss_divergence(f[i], sigma * smooth[i], f[j], sigma * smooth[j], order)
+        for i, j in ((0, 1), (1, 0), (1, 2), (2, 1))
+    )
+    assert worst == pytest.approx(0.8437, abs=1e-4)
+    assert gnss_cost_published(order, beta, sigma) == pytest.approx(0.3565, abs=1e-4)
+    assert worst <= gnss_cost([order], beta, sigma)[0] * (1 + 1e-7)
+
+
+def closed_divergence(mean, scale, mean2, scale2, order):
+    spread = order * scale2**2 + (1 - order) * scale**2
+    return (
+        order * (mean - mean2) ** 2 / (2 * spread)
+        + np.log(scale2 / scale)
+        + np.log(scale2**2 / spread) / (2 * (order - 1))
+    )
+
+
+def test_sound_cost_covers_random_functions_on_paths():
+    """20,000 random functions on paths of up to 8 points, released with noise scaled to their smooth sensitivity."""
+    rng = np.random.default_rng(11)
+    largest = 0.0
+    for _ in range(1000):
+        order = float(rng.uniform(1.2, 30))
+        beta = float(rng.uniform(0.02, 0.48)) / order
+        sigma = float(np.exp(rng.uniform(0, 4)))
+        if gnss_room([order], beta)[0] <= 0:
+            continue
+        n = int(rng.integers(2, 9))
+        steps = rng.exponential(1, (20, n - 1)) ** 3 * rng.choice([-1.0, 1.0], (20, n - 1))
+        f = np.concatenate((np.zeros((20, 1)), np.cumsum(steps, axis=1)), axis=1)
+        jump = np.abs(np.diff(f, axis=1))
+        edge = np.zeros((20, 1))
+        local = np.maximum(np.concatenate((jump, edge), axis=1), np.concatenate((edge, jump), axis=1))
+        decay = np.exp(-beta * np.abs(np.subtract.outer(np.arange(n), np.arange(n))))
+        smooth = (local[:, None, :] * decay).max(axis=2) * sigma
+        cost = gnss_cost([order], beta, sigma)[0]
+        for a, b in ((slice(0, -1), slice(1, None)), (slice(1, None), slice(0, -1))):
+            true = closed_divergence(f[:, a], smooth[:, a], f[:, b], smooth[:, b], order)
+            assert np.all(true <= cost * (1 + 1e-9))
+            largest = max(largest, float((true / cost).max()))
+    assert largest > 0.9
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_whole_release_is_as_private_as_it_says(k):
+    """Every pair of neighbouring histograms of 20 teachers, two queries: the divergence of the released numbers."""
+    teachers, sigma, order, beta, sigma_ss = 20, 4.0, 2.0, 0.06, 5.0
+    rows = histograms(teachers, 3)
+    orders = np.array([order])
+
+    def one(h):
+        p = label_profile(np.array([h, h]), teachers, sigma, Noise.CONTINUOUS, orders, k, np.ones(2))
+        smooth, _ = group_smooth_sensitivity(float(smooth_sensitivity([p], orders, [beta], teachers)[0]), beta, k)
+        return p.cost()[0], smooth
+
+    found = {h: one(h) for h in rows}
+    cost = gnss_cost(orders, k * beta, sigma_ss)[0]
+    largest = 0.0
+    for h in rows:
+        ring = {h}
+        for _ in range(k):
+            ring = set().union(*(set(neighbours(g)) for g in ring)) | ring
+        for g in ring:
+            (f, s), (f2, s2) = found[h], found[g]
+            assert abs(f - f2) <= min(s, s2) * (1 + 1e-9)
+            assert s2 <= s * math.exp(k * beta) * (1 + 1e-9)
+            if s > 0:
+                true = closed_divergence(f, s * sigma_ss, f2, s2 * sigma_ss, order)
+                assert true <= cost * (1 + 1e-9)
+                largest = max(largest, true / cost)
+    assert largest > 0.05
+
+
+def test_distance_to_instability_is_sound_and_moves_by_one():
+    for teachers, classes in ((12, 3), (9, 2)):
+        rows = histograms(teachers, classes)
+        dist = {h: int(distance_to_instability(np.array([h]))[0]) for h in rows}
+        for h in rows:
+            assert all(abs(dist[h] - dist[g]) <= 1 for g in neighbours(h))
+            if dist[h] >= 1:
+                # The plurality stays the plurality, strictly, whichever vote moves.
+                for a, b in itertools.permutations(range(classes), 2):
+                    if h[a]:
+                        moved = np.array(h)
+                        moved[a] -= 1
+                        moved[b] += 1
+                        assert moved[0] > moved[1:].max()
+
+
+def test_immutable_argmax_is_not_private():
+    """Its true epsilon grows with the constant it adds, while the claimed one goes to 0."""
+    claimed = claimed_epsilon(9000, 1e-6, 1e-5).epsilon
+    assert claimed < 0.1
+    true = [actual_epsilon(c, 1e-6, "laplace", "continuous") for c in (10**6, 10**7, 10**8)]
+    assert true[0] < true[1] < true[2]
+    assert true[2] > 90
+    assert actual_epsilon(10**7, 1e-6, "laplace", "discrete", delta=1e-5) > 6
+    assert actual_epsilon(500, 40.0, "gaussian", "continuous") > 30
+    # The bound itself, from the two probabilities of returning class 0.
+    log_t = math.log((2 + 0.05 * 101) / 4) - 0.05 * 101
+    exact = math.log1p(-math.exp(log_t)) - log_t
+    assert actual_epsilon(100, 0.05, "laplace", "continuous") == pytest.approx(exact, rel=1e-12)
+
+
+def test_exact_tail_of_the_lattice_sums_to_one():
+    tails = np.exp(log_tail_table(3.0, 5))
+    assert tails[0] + tails[1] == pytest.approx(1.0, rel=1e-14)
+    assert rdp_gaussian(3.0, [2.0])[0] == pytest.approx(2 / 9)

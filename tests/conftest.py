@@ -1,0 +1,34 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.events import EventLog
+from tests.federation import make_homes
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """Folder with the data sets that are too large for the repository; skips where it is not."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"no data sets at {SHARED_DATA}")
+    return SHARED_DATA
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> list[Path]:
+    """Five parties."""
+    return make_homes(tmp_path / "homes", 5)
+
+
+@pytest.fixture
+def log(tmp_path: Path):
+    """An event log."""
+    events = EventLog(tmp_path / "events.jsonl")
+    yield events
+    events.close()

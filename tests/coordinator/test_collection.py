@@ -1,0 +1,124 @@
+"""Members and votes: a bad, missing or lying party is left out by name, and the run goes on while enough are left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, RecordDict
+
+from coordinator.collection import collect
+from coordinator.events import EventLog
+from coordinator.members import enrol, train
+from protocol.errors import NotEnoughParties
+from protocol.queries import canonical_queries, query_set_hash
+from tests.federation import FakeTransport, drop, make_config, make_home, make_rows, with_array, with_field
+
+CONFIG = make_config()
+X = canonical_queries(make_rows(20, 5)[0], 3)
+SET = query_set_hash(X)
+
+
+def left_out(log: EventLog) -> dict[str, str]:
+    events = [json.loads(line) for line in Path(log._file.name).read_text().splitlines()]
+    return {event["party"]: event["reason"] for event in events if event["event"] == "left-out"}
+
+
+def vote_with(homes, log, faults, config=CONFIG):
+    transport = FakeTransport(homes, faults)
+    members = train(transport, config, enrol(transport, config, log), log)
+    return collect(transport, config, members, X, SET, log)
+
+
+def test_all_good_votes_are_counted_exactly(homes, log) -> None:
+    singles: dict[str, np.ndarray] = {}
+    transport = FakeTransport(homes)
+    members = train(transport, CONFIG, enrol(transport, CONFIG, log), log)
+    histogram = collect(transport, CONFIG, members, X, SET, log, singles.update)
+    assert histogram.parties == ("p00", "p01", "p02", "p03", "p04")
+    assert (histogram.votes.sum(axis=1) == 5).all()
+    assert (histogram.votes == np.sum(list(singles.values()), axis=0)).all()
+    assert histogram.votes.dtype == np.int64
+    assert left_out(log) == {}
+
+
+MALFORMED = {
+    "narrow type that could have wrapped": (lambda v: v.astype(np.uint8), "uint8"),
+    "negative": (lambda v: np.where(v == 1, -1, v).astype(np.int16), "int16"),
+    "not a number": (lambda v: np.full(v.shape, np.nan), "float64"),
+    "float": (lambda v: v.astype(np.float32), "float32"),
+    "one query too few": (lambda v: v[:-1], "shape"),
+    "one class too many": (lambda v: np.column_stack([v, v[:, :1] * 0]), "shape"),
+    "flat": (lambda v: v.ravel(), "shape"),
+    "transposed": (lambda v: v.T, "shape"),
+    "two votes for a query": (lambda v: v * 2, "sum"),
+    "no vote for a query": (lambda v: v * 0, "sum"),
+    "a vote stuffed into one query": (lambda v: v + np.eye(*v.shape, dtype=v.dtype), "sum"),
+    "uint16 that wraps to a good sum": (lambda v: v + np.array([65535, 1], dtype=np.uint16), "sum"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_votes_leave_their_party_out_by_name(homes, log, case: str) -> None:
+    change, told = MALFORMED[case]
+    histogram = vote_with(homes, log, {(1, "query.vote"): with_array("votes", change)})
+    assert histogram.parties == ("p00", "p02", "p03", "p04")
+    assert histogram.teachers == 4
+    assert (histogram.votes.sum(axis=1) == 4).all()
+    assert list(left_out(log)) == ["p01"]
+    assert told in left_out(log)["p01"]
+
+
+LIES = {
+    "gone": drop,
+    "another party's name": with_field("party", "p02"),
+    "another query set": with_field("query_set", "b" * 64),
+    "an unknown field": with_field("note", "x"),
+    "a field of another type": with_field("party", 7),
+    "nothing": lambda _: RecordDict(),
+    "an unknown refusal": lambda _: RecordDict({"refusal": ConfigRecord({"rule": "because"})}),
+}
+
+
+@pytest.mark.parametrize("kind", ["query.hello", "train.teacher", "query.vote"])
+@pytest.mark.parametrize("case", LIES)
+def test_a_party_that_lies_or_is_gone_at_any_stage_is_left_out(homes, log, kind: str, case: str) -> None:
+    if (kind, case) in {("query.hello", "another query set"), ("train.teacher", "another query set")}:
+        pytest.skip("no query set in this message")
+    histogram = vote_with(homes, log, {(1, kind): LIES[case]})
+    left = left_out(log)
+    if (kind, case) == ("query.hello", "another party's name"):
+        # nobody can tell which of the two is p02: both stay outside
+        assert histogram.parties == ("p00", "p03", "p04")
+        assert "claim this name" in left["p02"]
+    else:
+        assert histogram.parties == ("p00", "p02", "p03", "p04")
+        assert len(left) == 1
+
+
+@pytest.mark.parametrize("kind", ["query.hello", "train.teacher", "query.vote"])
+def test_too_few_left_ends_the_run_with_the_reasons(homes, log, kind: str) -> None:
+    faults = {(index, kind): drop for index in range(3)}
+    with pytest.raises(NotEnoughParties, match=r"2 parties after stage.*at least 3.*3 x no answer") as caught:
+        vote_with(homes, log, faults)
+    assert caught.value.exit_code == 4
+
+
+def test_refusals_are_told_with_rule_and_limit(homes, tmp_path, log) -> None:
+    strict = make_home(tmp_path / "strict", "strict", allow_simulation=False)
+    members = enrol(FakeTransport([strict, *homes]), CONFIG, log)
+    assert [member.party for member in members] == ["p00", "p01", "p02", "p03", "p04"]
+    assert left_out(log) == {"node 0": "refused: simulation"}  # it has not told its name
+
+
+def test_text_of_a_party_never_reaches_the_log(homes, log) -> None:
+    vote_with(homes, log, {(1, "query.vote"): with_field("party", "patient-4711\x1b[31m")})
+    assert "4711" not in Path(log._file.name).read_text()
+
+
+def test_a_class_list_that_no_party_accepts(homes, log) -> None:
+    rows = CONFIG.rows.model_copy(update={"classes": ("alive", "dead")})
+    with pytest.raises(NotEnoughParties, match="refused: classes"):
+        vote_with(homes, log, {}, make_config(rows=rows))

@@ -1,0 +1,74 @@
+"""Configuration: what may not be said is refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from coordinator.config import Caps, FederationConfig
+from coordinator.mechanisms.gnmax import GNMax
+from protocol.config_files import load
+from protocol.errors import ConfigError
+from tests.federation import make_config
+
+
+def test_digest_ignores_addresses_and_the_noise_seed_only() -> None:
+    base = make_config()
+    assert make_config(noise_seed=8).digest() == base.digest()
+    assert make_config(service="127.0.0.1:5").digest() == base.digest()
+    for change in ({"seed": 8}, {"caps": Caps(queries=9, answers=9)}, {"minimum_parties": 4}, {"noise_seed": None}):
+        changed = make_config(**change).digest() != base.digest()
+        assert changed == (change != {"noise_seed": None})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"simulation": False},
+        {"simulation": False, "noise_seed": None, "record_votes": True},
+        {"minimum_parties": 1},
+        {"teachers_per_party": 0},
+        {"unknown": 1},
+    ],
+)
+def test_federations_that_may_not_be(change: dict) -> None:
+    with pytest.raises(ValidationError):
+        make_config(**change)
+
+
+def test_gnmax_needs_equal_caps() -> None:
+    with pytest.raises(ValidationError, match="gnmax answers every query"):
+        make_config(mechanism=GNMax(sigma=2.0), caps=Caps(queries=10, answers=5))
+
+
+def test_privacy_has_no_default_unit() -> None:
+    table = make_config().model_dump(mode="json")
+    del table["privacy"]["unit"]
+    with pytest.raises(ValidationError):
+        FederationConfig.model_validate(table)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x = [", "not valid TOML"),
+        ("nam = 1", "is required|unknown key"),
+        ("", "is required"),
+    ],
+)
+def test_files_are_explained_in_one_line(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "federation.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=told) as caught:
+        load(path, FederationConfig)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigError, match="cannot read"):
+        load(tmp_path / "absent.toml", FederationConfig)
+
+
+def test_round_trip_through_json(tmp_path: Path) -> None:
+    path = tmp_path / "federation.json"
+    path.write_text(make_config().model_dump_json())
+    assert load(path, FederationConfig) == make_config()

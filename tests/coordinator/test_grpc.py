@@ -1,0 +1,155 @@
+"""The label service over a real loopback socket: the same answers as in-process, and refusals that keep their type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+from coordinator.config import Caps
+from coordinator.federation import run_federation
+from coordinator.grpc_server import serving
+from coordinator.ledger import Ledger
+from coordinator.mechanisms.noise import SeededNoise
+from coordinator.service import LabelService
+from protocol import labels_pb2 as pb
+from protocol import labels_pb2_grpc as rpc
+from protocol.errors import BudgetExceeded, ConfigError, MalformedMessage, ServiceError
+from protocol.label_wire import BLOCK_BYTES, blocks
+from student.channel import LabelChannel
+from student.config import StudentSpec
+from student.pool import Pool
+from student.run import run_student
+from tests.coordinator.test_service import T, Votes
+from tests.federation import FEATURES, FakeTransport, make_config, make_rows
+
+
+@pytest.fixture
+def service(tmp_path: Path, log):
+    config = make_config(caps=Caps(queries=100_000, answers=100_000))
+    ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
+    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
+    ledger.close()
+
+
+def test_the_socket_gives_what_the_process_gives(service) -> None:
+    x, _ = make_rows(50, 3)
+    stages = []
+    with serving(service, "127.0.0.1:0", 100_000) as address, LabelChannel(address) as channel:
+        terms = channel.describe()
+        answers = channel.ask(x, lambda *progress: stages.append(progress))
+        channel.finish()
+    inside = service.ask(x)
+    assert (answers.labels == inside.labels).all()
+    assert (answers.outcomes == inside.outcomes).all()
+    assert terms.schema == service.describe().schema
+    assert terms.queries_left == 100_000
+    assert service.finished.is_set()
+
+
+def test_many_rows_travel_in_blocks(service) -> None:
+    x, _ = make_rows(2 * BLOCK_BYTES // 12 + 10, 3)
+    assert len(blocks(x.astype(np.float32))) == 3
+    with serving(service, "127.0.0.1:0", 1_000_000) as address, LabelChannel(address) as channel:
+        with pytest.raises(BudgetExceeded):
+            channel.ask(x)  # beyond the cap: the refusal keeps its type over the wire
+        assert channel.describe().queries_left == 100_000
+        assert len(channel.ask(x[:90_000])) == 90_000
+
+
+def test_more_rows_than_can_ever_be_asked_are_refused_while_they_arrive(service) -> None:
+    x, _ = make_rows(11, 3)
+    with (
+        serving(service, "127.0.0.1:0", 10) as address,
+        LabelChannel(address) as channel,
+        pytest.raises(BudgetExceeded, match="more than 10 rows"),
+    ):
+        channel.ask(x)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        [],
+        [pb.QueryBlock(features=3, rows=b"1234567")],
+        [pb.QueryBlock(features=0, rows=b"1234")],
+        [pb.QueryBlock(features=3, rows=b"")],
+        [pb.QueryBlock(features=3, rows=bytes(12)), pb.QueryBlock(features=2, rows=bytes(8))],
+        [pb.QueryBlock(features=2, rows=bytes(8))],
+        [pb.QueryBlock(features=3, rows=np.full(3, np.nan, dtype="<f4").tobytes())],
+    ],
+)
+def test_malformed_streams_are_refused(service, stream) -> None:
+    with serving(service, "127.0.0.1:0", 10) as address, grpc.insecure_channel(address) as channel:
+        replies = list(rpc.LabelServiceStub(channel).Ask(iter(stream)))
+    assert [reply.WhichOneof("reply") for reply in replies] == ["refusal"]
+    assert replies[0].refusal.error in {"MalformedMessage", "DataError"}
+
+
+def test_internal_errors_do_not_tell_their_text(service, monkeypatch, caplog) -> None:
+    def fail(*_):
+        raise RuntimeError("votes were 4711")
+
+    monkeypatch.setattr(service, "ask", fail)
+    with (
+        serving(service, "127.0.0.1:0", 10) as address,
+        LabelChannel(address) as channel,
+        pytest.raises(ServiceError) as caught,
+    ):
+        channel.ask(make_rows(3, 1)[0])
+    assert "4711" not in str(caught.value) + caplog.text
+
+
+def test_another_protocol_version_is_refused(service) -> None:
+    with (
+        serving(service, "127.0.0.1:0", 10) as address,
+        grpc.insecure_channel(address) as channel,
+        pytest.raises(grpc.RpcError, match="protocol version 99"),
+    ):
+        rpc.LabelServiceStub(channel).Describe(pb.DescribeRequest(protocol_version=99))
+
+
+def test_nobody_there() -> None:
+    with LabelChannel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
+        channel.describe()
+
+
+def test_an_address_in_use_or_impossible_is_a_configuration_error(service) -> None:
+    with serving(service, "127.0.0.1:0", 10) as address:
+        for wrong in (address, "256.0.0.1:80"):
+            with pytest.raises(ConfigError, match="cannot listen"), serving(service, wrong, 10):
+                pass
+
+
+def test_answers_that_do_not_fit_the_queries_are_refused() -> None:
+    from protocol.label_wire import answers_from_wire
+
+    good = [pb.Answer(outcome=pb.ANSWERED, label=1), pb.Answer(outcome=pb.ABSTAINED)]
+    assert answers_from_wire(pb.Answers(answers=good), 2, 2).labels.tolist() == [1, -1]
+    for answers in (good[:1], [*good, good[0]], [pb.Answer(outcome=pb.ANSWERED, label=2), good[1]], [pb.Answer()] * 2):
+        with pytest.raises(MalformedMessage):
+            answers_from_wire(pb.Answers(answers=answers), 2, 2)
+
+
+def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, log) -> None:
+    import threading
+
+    from simulations.engines.flower_processes import free_port
+
+    address = f"127.0.0.1:{free_port()}"
+    config = make_config(service=address)
+    run = threading.Thread(target=run_federation, args=(FakeTransport(homes), config, tmp_path, log))
+    run.start()
+    x, y = make_rows(60, 5)
+    pool = Pool(FEATURES, x[:40], x[40:], y[40:])
+    out = tmp_path / "student-out"
+    out.mkdir()
+    with LabelChannel(address, wait=20) as channel:
+        result = run_student(channel, pool, StudentSpec(C=1.0), out, seed=0)
+    run.join(20)
+    assert not run.is_alive()
+    assert result.asked == 40
+    assert (tmp_path / "coordinator.json").exists()
+    assert (out / "labels.parquet").exists()

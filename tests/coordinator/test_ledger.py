@@ -1,0 +1,117 @@
+"""The ledger: nothing is lost, nothing is overwritten, and a change is found."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coordinator.ledger import Batch, Ledger
+from protocol.errors import BudgetExceeded, LedgerError
+from protocol.labels import NO_LABEL, Outcome
+
+EVENT = {"type": "confident", "version": 1}
+
+
+def batch(*names: str, labels=None, log_q=-1.5) -> Batch:
+    count = len(names)
+    return Batch(
+        event=EVENT,
+        parties=3,
+        query_ids=names,
+        labels=np.array([1] * count if labels is None else labels, dtype=np.int64),
+        reinforced=np.zeros(count, dtype=bool),
+        log_q_check=np.full(count, log_q),
+        log_q_label=np.full(count, -0.0),
+    )
+
+
+@pytest.fixture
+def ledger(tmp_path: Path):
+    opened = Ledger(tmp_path / "ledger.db", "f" * 64, "{}")
+    yield opened
+    opened.close()
+
+
+def test_what_is_committed_is_read_back(ledger) -> None:
+    ledger.commit(batch("a", "b", labels=[1, NO_LABEL]), 10, 10)
+    ledger.commit(batch("c", log_q=-np.inf), 10, 10)
+    found = ledger.find(["a", "b", "c", "d"])
+    assert {name: (release.outcome, release.label) for name, release in found.items()} == {
+        "a": (Outcome.ANSWERED, 1),
+        "b": (Outcome.ABSTAINED, NO_LABEL),
+        "c": (Outcome.ANSWERED, 1),
+    }
+    first, second = ledger.batches()
+    assert first.query_ids == ("a", "b")
+    assert first.log_q_check is not None
+    assert first.log_q_check.tolist() == [-1.5, -1.5]
+    assert second.log_q_check is not None
+    assert second.log_q_check.tolist() == [-np.inf]
+    assert ledger.spent() == (3, 2)
+
+
+@pytest.mark.parametrize(("queries", "answers"), [(2, 10), (10, 2)])
+def test_caps_hold_inside_the_transaction(ledger, queries: int, answers: int) -> None:
+    ledger.commit(batch("a", "b"), 2, 2)
+    with pytest.raises(BudgetExceeded):
+        ledger.commit(batch("c"), queries, answers)
+    assert ledger.spent() == (2, 2)
+
+
+def test_a_query_is_never_recorded_twice(ledger) -> None:
+    ledger.commit(batch("a"), 10, 10)
+    with pytest.raises(LedgerError, match="cannot write"):
+        ledger.commit(batch("b", "a"), 10, 10)
+    assert ledger.spent() == (1, 1)
+    assert list(ledger.find(["a", "b"])) == ["a"]
+
+
+def test_another_federation_cannot_use_it(ledger) -> None:
+    with pytest.raises(LedgerError, match="another federation"):
+        Ledger(ledger.path, "e" * 64, "{}")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE releases SET label = 0 WHERE query_id = 'a'",
+        "UPDATE evidence SET log_q_label = -99 WHERE query_id = 'a'",
+        "UPDATE batches SET event = '{}' WHERE seq = 1",
+        "UPDATE batches SET parties = 4 WHERE seq = 2",
+        "DELETE FROM batches WHERE seq = 1",
+        "DELETE FROM evidence WHERE query_id = 'b'",
+    ],
+)
+def test_any_change_breaks_the_chain(ledger, statement: str) -> None:
+    ledger.commit(batch("a", "b"), 10, 10)
+    ledger.commit(batch("c"), 10, 10)
+    assert len(ledger.batches()) == 2
+    with sqlite3.connect(ledger.path) as other:
+        other.execute(statement)
+    with pytest.raises(LedgerError, match="hash chain is broken"):
+        ledger.batches()
+
+
+def test_only_the_owner_can_read_it(ledger) -> None:
+    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("content", [b"no database at all, but long enough to look like one" * 100, None])
+def test_what_is_no_ledger_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "x.db"
+    if content is None:
+        path = tmp_path / "absent" / "x.db"
+    else:
+        path.write_bytes(content)
+    with pytest.raises(LedgerError, match="Nothing was released"):
+        Ledger(path, "f" * 64, "{}")
+
+
+def test_labels_and_evidence_are_not_in_repr() -> None:
+    text = repr(batch("a", labels=[7], log_q=-123.25))
+    assert "123.25" not in text
+    assert "label" not in text

@@ -1,0 +1,111 @@
+"""The noise itself. Statistical tests at 1e-6: a sound source fails one in a million runs. The seeds are fixed; the
+system's noise takes none, so its tests have that false-alarm rate on every run."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from accounting.discrete import convolution_slack
+from coordinator.mechanisms.noise import CHUNK, NoiseSource, SeededNoise, SystemNoise, laplace_scale, sum_of_shares
+
+SOURCES = pytest.mark.parametrize("source", [SeededNoise(3), SystemNoise()], ids=["seeded", "system"])
+
+
+def follows(draws: np.ndarray, weights: np.ndarray) -> None:
+    """Integers against the law proportional to `weights` on -R..R, by chi-square at 1e-6."""
+    assert draws.dtype == np.int64
+    reach = len(weights) // 2
+    expected = weights / weights.sum() * draws.size
+    inside = draws[np.abs(draws) <= reach]
+    counts = np.bincount(inside + reach, minlength=len(weights))
+    common = expected >= 10
+    observed = np.append(counts[common], draws.size - counts[common].sum())
+    wanted = np.append(expected[common], draws.size - expected[common].sum())
+    keep = wanted > 1e-9
+    assert stats.chisquare(observed[keep], wanted[keep] / wanted[keep].sum() * observed[keep].sum()).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("sigma", [0.7, 3.0, 40.0])
+@SOURCES
+def test_gaussian_is_the_discrete_gaussian(source: NoiseSource, sigma: float) -> None:
+    z = np.arange(-int(8 * sigma) - 2, int(8 * sigma) + 3)
+    follows(source.gaussian(sigma, (20, 1000)).ravel(), np.exp(-((z / sigma) ** 2) / 2))
+
+
+@pytest.mark.parametrize("gamma", [3.0, 0.3, 0.05])
+@SOURCES
+def test_laplace_is_the_discrete_laplace(source: NoiseSource, gamma: float) -> None:
+    z = np.arange(-int(40 / gamma) - 2, int(40 / gamma) + 3)
+    follows(source.laplace(gamma, (20, 1000)).ravel(), np.exp(-gamma * np.abs(z)))
+
+
+@SOURCES
+def test_tiny_gamma_keeps_its_scale(source: NoiseSource) -> None:
+    """|Z| / 1e10 is nearly exponential: Kolmogorov-Smirnov at 1e-6."""
+    draws = source.laplace(1e-10, (2000,))
+    assert stats.kstest(np.abs(draws) * 1e-10, "expon").pvalue > 1e-6
+    assert stats.binomtest(int((draws > 0).sum()), 2000).pvalue > 1e-6
+
+
+@SOURCES
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_numbers_are_independent(source: NoiseSource, law: str) -> None:
+    """Lags 1 to 8 within a call, a whole chunk's lag, and two calls: 10 tests of correlation at 1e-7 each. The lag of
+    a chunk would be 1 if two threads drew the same numbers."""
+    draw = {"gaussian": lambda shape: source.gaussian(5.0, shape), "laplace": lambda shape: source.laplace(0.2, shape)}
+    first, second = draw[law]((2 * CHUNK + 100,)), draw[law]((2 * CHUNK + 100,))
+    pairs = [(first[lag:], first[:-lag]) for lag in (*range(1, 9), CHUNK)] + [(first, second)]
+    for x, y in pairs:
+        assert abs(np.corrcoef(x, y)[0, 1]) * math.sqrt(len(x)) < stats.norm.isf(1e-7 / 2)
+
+
+@SOURCES
+@pytest.mark.parametrize("shape", [(), (0,), (0, 4), (3,), (2, 5), (CHUNK,), (CHUNK + 1,), (3, CHUNK)], ids=str)
+def test_shapes(source: NoiseSource, shape: tuple[int, ...]) -> None:
+    for drawn in (source.gaussian(3.0, shape), source.laplace(0.3, shape)):
+        assert drawn.shape == shape
+        assert np.asarray(drawn).dtype == np.int64
+
+
+def test_system_noise_differs_each_time() -> None:
+    """200 numbers at sigma 40 agree twice by chance with probability below 1e-300."""
+    assert (SystemNoise().gaussian(40.0, (200,)) != SystemNoise().gaussian(40.0, (200,))).any()
+    assert (SystemNoise().laplace(0.02, (200,)) != SystemNoise().laplace(0.02, (200,))).any()
+
+
+def test_seeded_noise_is_reproducible_and_moves_on() -> None:
+    a, b = SeededNoise(7), SeededNoise(7)
+    for law in ("gaussian", "laplace"):
+        first, second = getattr(a, law)(2.5, (300,)), getattr(a, law)(2.5, (300,))
+        assert (first == getattr(b, law)(2.5, (300,))).all()
+        assert (second == getattr(b, law)(2.5, (300,))).all()
+        assert (first != second).any()
+
+
+def test_seed_is_not_in_repr() -> None:
+    assert "4711" not in repr(SeededNoise(4711))
+
+
+@given(st.floats(min_value=1e-12, max_value=1e3))
+def test_laplace_scale_is_the_least_that_is_not_below_what_is_charged(gamma: float) -> None:
+    scale = laplace_scale(gamma)
+    assert Fraction(scale) * Fraction(gamma) >= 1
+    assert Fraction(math.nextafter(scale, 0)) * Fraction(gamma) < 1
+
+
+def test_shares_are_drawn_one_by_one_unless_that_makes_no_difference() -> None:
+    """Chi-square against the law of ONE discrete Gaussian: 16 shares of sigma 1 differ from it by less than 3e-4 in
+    relative terms, which 20,000 numbers cannot show."""
+    z = np.arange(-40, 41)
+    drawn = sum_of_shares(SeededNoise(1), 4.0, 16, (20_000,))
+    follows(drawn, np.exp(-((z / 4.0) ** 2) / 2))
+    assert (drawn == sum(SeededNoise(1).gaussian(1.0, (16, 20_000)))).all()
+    assert (sum_of_shares(SeededNoise(1), 40.0, 250, (50,)) == SeededNoise(1).gaussian(40.0, (50,))).all()
+    assert convolution_slack(250, 40.0 / math.sqrt(250)) < 1e-12 < convolution_slack(16, 1.0)

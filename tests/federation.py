@@ -1,0 +1,135 @@
+"""A small federation without Flower: real parties in homes on disk, and a transport that can misbehave at any stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from flwr.app import RecordDict
+
+from accounting.units import Unit
+from coordinator.config import Caps, FederationConfig, Privacy, Timeouts
+from coordinator.exchange import Failure
+from coordinator.mechanisms.confident import Confident
+from coordinator.mechanisms.gnmax import GNMax
+from party.home import open_home
+from party.node import PartyNode
+from protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
+from protocol.records import from_record, refusal_to_record, to_record
+from protocol.refusals import Refused
+from protocol.schema import Schema
+
+FEATURES = ("age", "pressure", "drowsy")
+CLASSES = ("well", "ill")
+REQUESTS = {model.kind: model for model in (HelloRequest, TrainRequest, VoteRequest)}
+ACTIONS = {"query.hello": PartyNode.hello, "train.teacher": PartyNode.train, "query.vote": PartyNode.vote}
+
+Fault = Callable[[RecordDict], "RecordDict | Failure"]
+
+
+def make_rows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (count, 3) and labels that a linear model can learn."""
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(count, 3)) * [10, 20, 1] + [60, 140, 0]
+    y = ((x[:, 0] - 60) / 10 + (x[:, 1] - 140) / 20 + generator.normal(size=count) * 0.5 > 0).astype(np.int64)
+    return x.astype(np.float32), y
+
+
+def make_home(folder: Path, name: str, rows: int = 40, seed: int = 0, **policy: Any) -> Path:
+    """A party's home with its own rows; `policy` overrides the defaults."""
+    folder.mkdir(parents=True)
+    x, y = make_rows(rows, seed)
+    np.savez(folder / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=np.array(CLASSES))
+    settings = {
+        "allowed_classes": list(CLASSES),
+        "least_rows_per_teacher": 5,
+        "most_epsilon": float("inf"),
+        "allow_simulation": True,
+        **policy,
+    }
+    (folder / "party.toml").write_text(tomli_w.dumps({"name": name, "policy": settings}))
+    return folder
+
+
+def make_homes(root: Path, count: int, **policy: Any) -> list[Path]:
+    """Homes 00000, 00001, ... of parties p00, p01, ..."""
+    return [make_home(root / f"{index:05d}", f"p{index:02d}", seed=index, **policy) for index in range(count)]
+
+
+def make_config(**changes: Any) -> FederationConfig:
+    """A federation of at least 3 parties with Confident and seeded noise."""
+    x, _ = make_rows(200, 999)
+    values: dict[str, Any] = {
+        "name": "small",
+        "rows": Schema.from_public_rows(FEATURES, CLASSES, x.astype(np.float64)),
+        "minimum_parties": 3,
+        "mechanism": Confident(threshold=4, sigma1=2.0, sigma2=1.0),
+        "privacy": Privacy(unit=Unit.PARTY, delta=1e-5),
+        "caps": Caps(queries=100, answers=60),
+        "timeouts": Timeouts(enrol=5, train=5, vote=5, student=5),
+        "simulation": True,
+        "seed": 7,
+        "noise_seed": 7,
+        **changes,
+    }
+    if isinstance(values["mechanism"], GNMax) and "caps" not in changes:
+        values["caps"] = Caps(queries=100, answers=100)
+    return FederationConfig(**values)
+
+
+class FakeTransport:
+    """Real parties behind the real wire format; `faults[(party index, kind)]` changes or drops a reply."""
+
+    def __init__(self, homes: list[Path], faults: Mapping[tuple[int, str], Fault] | None = None) -> None:
+        self.parties = {index: PartyNode(open_home(home), run_id=1) for index, home in enumerate(homes)}
+        self.faults = dict(faults or {})
+        self.requests: list[tuple[int, str]] = []
+
+    def nodes(self) -> list[int]:
+        return list(self.parties)
+
+    def exchange(
+        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
+    ) -> dict[int, RecordDict | Failure]:
+        replies: dict[int, RecordDict | Failure] = {}
+        for node, request in requests.items():
+            self.requests.append((node, request.kind))
+            received = from_record(to_record(request), REQUESTS[request.kind])
+            try:
+                reply = to_record(ACTIONS[request.kind](self.parties[node], received))  # pyright: ignore
+            except Refused as error:
+                reply = refusal_to_record(error.refusal)
+            fault = self.faults.get((node, request.kind))
+            replies[node] = fault(reply) if fault else reply
+            on_reply(len(replies), len(requests))
+        return replies
+
+
+def drop(_: RecordDict) -> Failure:
+    """A fault: the reply never comes."""
+    return Failure("no answer within 5 s")
+
+
+def with_array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Fault:
+    """A fault: one array of the reply is changed, and encoded as a dishonest party would."""
+    from protocol.records import decode_array, encode_array
+
+    def apply(record: RecordDict) -> RecordDict:
+        arrays = record.array_records["arrays"]
+        arrays[name] = encode_array(change(decode_array(arrays[name])))
+        return record
+
+    return apply
+
+
+def with_field(name: str, value: Any) -> Fault:
+    """A fault: one field of the reply is changed."""
+
+    def apply(record: RecordDict) -> RecordDict:
+        record.config_records["body"][name] = value
+        return record
+
+    return apply

@@ -1,0 +1,74 @@
+"""The Flower edge of a party: no exception text travels, and only the node says where its home is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+
+from party import client_app
+from party.client_app import app, home_folder
+from protocol.errors import ConfigError
+from protocol.messages import HelloReply
+from protocol.records import from_record, refusal_from_record, to_record
+from protocol.refusals import Rule
+from simulations.engines.flower_internals import assign_message_id, assume_identity
+from tests.federation import make_home
+from tests.party.test_node import hello
+
+
+def context(node_config: dict, run_config: dict | None = None) -> Context:
+    return Context(1, 2, node_config, RecordDict(), run_config or {})
+
+
+def call(content: RecordDict, where: Context, kind: str = "query.hello") -> Message:
+    assume_identity(1, 1)
+    message = Message(content, dst_node_id=2, message_type=kind)
+    assign_message_id(message)
+    assume_identity(1, 2)
+    return app(message, where)
+
+
+def test_answers_hello(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home", "p")
+    reply = call(to_record(hello()), context({"home": str(home)}))
+    assert from_record(reply.content, HelloReply).party == "p"
+
+
+def test_exception_text_does_not_travel(tmp_path: Path, monkeypatch, caplog) -> None:
+    def fail(*_):
+        raise RuntimeError("patient 4711 has a stroke")
+
+    monkeypatch.setattr(client_app, "open_home", fail)
+    home = make_home(tmp_path / "home", "p")
+    reply = call(to_record(hello()), context({"home": str(home)}))
+    refusal = refusal_from_record(reply.content)
+    assert refusal is not None
+    assert refusal.rule is Rule.INTERNAL
+    assert "4711" not in str(reply.content)
+    assert "4711" not in caplog.text
+
+
+@pytest.mark.parametrize("content", [RecordDict(), RecordDict({"body": ConfigRecord({"x": 1})})])
+def test_malformed_requests_are_refused(tmp_path: Path, content: RecordDict) -> None:
+    home = make_home(tmp_path / "home", "p")
+    refusal = refusal_from_record(call(content, context({"home": str(home)})).content)
+    assert refusal is not None
+    assert refusal.rule is Rule.MALFORMED
+
+
+def test_a_broken_policy_file_refuses_without_its_text(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home", "p")
+    (home / "party.toml").write_text("secret-text = [")
+    refusal = refusal_from_record(call(to_record(hello()), context({"home": str(home)})).content)
+    assert refusal is not None
+    assert refusal.model_dump() == {"rule": Rule.POLICY, "limit": None, "requested": None}
+
+
+def test_the_coordinator_cannot_say_where_a_deployed_home_is() -> None:
+    run_config = {"party-root": "/somewhere/else"}
+    assert home_folder(context({"home": "/srv/home", "partition-id": 3}, run_config)) == Path("/srv/home")
+    assert home_folder(context({"partition-id": 3}, run_config)) == Path("/somewhere/else/00003")
+    with pytest.raises(ConfigError, match="no home"):
+        home_folder(context({}, run_config))

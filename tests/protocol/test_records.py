@@ -1,0 +1,112 @@
+"""Messages on Flower's wire: what goes in comes out, and nothing malformed is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from protocol.errors import MalformedMessage
+from protocol.messages import HelloReply, HelloRequest, VoteReply
+from protocol.records import (
+    RAW,
+    decode_array,
+    encode_array,
+    from_record,
+    refusal_from_record,
+    refusal_to_record,
+    to_record,
+)
+from protocol.refusals import Refusal, Rule
+
+HASH = "a" * 64
+
+
+@given(hnp.arrays(st.sampled_from(["uint16", "float32", "int64", "bool"]), hnp.array_shapes(max_dims=3, min_side=0)))
+def test_arrays_come_back_equal(array: np.ndarray) -> None:
+    back = decode_array(encode_array(array))
+    assert back.dtype == array.dtype
+    assert back.tobytes() == array.tobytes()
+
+
+def test_messages_come_back_equal() -> None:
+    request = HelloRequest(
+        protocol_version=1, federation=HASH, classes=["a", "b"], teachers=2, simulation=True, promise="{}"
+    )
+    assert from_record(to_record(request), HelloRequest) == request
+    votes = np.arange(6, dtype=np.uint16).reshape(3, 2)
+    reply = from_record(to_record(VoteReply(party="p", query_set=HASH, votes=votes)), VoteReply)
+    assert (reply.votes == votes).all()
+
+
+def test_votes_are_not_in_repr() -> None:
+    reply = VoteReply(party="p", query_set=HASH, votes=np.array([[4711, 0]], dtype=np.uint16))
+    assert "4711" not in repr(reply)
+    assert "4711" not in str(reply)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        Array(dtype="uint16", shape=(2, 2), stype=RAW, data=b"\0" * 7),
+        Array(dtype="uint16", shape=(2, 2), stype=RAW, data=b"\0" * 16),
+        Array(dtype="uint16", shape=(10**9, 10**9), stype=RAW, data=b""),
+        Array(dtype="uint16", shape=(-1, -2), stype=RAW, data=b"\0" * 4),
+        Array(dtype="object", shape=(1,), stype=RAW, data=b"\0" * 8),
+        Array(dtype="uint16", shape=(2,), stype="numpy.ndarray", data=b"\0" * 4),
+    ],
+    ids=["short", "long", "huge", "negative", "object", "pickle-able"],
+)
+def test_arrays_whose_parts_disagree_are_refused(array: Array) -> None:
+    with pytest.raises(MalformedMessage):
+        decode_array(array)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"party": "p"},
+        {"party": "p", "teachers": "1"},
+        {"party": "p", "teachers": 0},
+        {"party": "p", "teachers": 1, "rows": 17},
+        {"party": "../p", "teachers": 1},
+        {"party": "p" * 65, "teachers": 1},
+        {"party": "p", "teachers": True},
+    ],
+)
+def test_fields_that_are_not_of_the_protocol_are_refused(fields: dict) -> None:
+    with pytest.raises(MalformedMessage):
+        from_record(RecordDict({"body": ConfigRecord(fields)}), HelloReply)
+
+
+def test_records_beside_body_and_arrays_are_refused() -> None:
+    record = to_record(HelloReply(party="p", teachers=1))
+    record["arrays"] = ArrayRecord({})
+    record["more"] = ConfigRecord({})
+    with pytest.raises(MalformedMessage):
+        from_record(record, HelloReply)
+    with pytest.raises(MalformedMessage):
+        from_record(RecordDict(), HelloReply)
+
+
+def test_malformed_messages_are_described_without_their_values() -> None:
+    with pytest.raises(MalformedMessage) as caught:
+        from_record(RecordDict({"body": ConfigRecord({"party": "secret value!", "teachers": 1})}), HelloReply)
+    assert "secret" not in str(caught.value)
+    assert "party" in str(caught.value)
+
+
+def test_refusals_come_back_equal() -> None:
+    refusal = Refusal(rule=Rule.MOST_QUERIES, limit=10, requested=12)
+    assert refusal_from_record(refusal_to_record(refusal)) == refusal
+    assert refusal_from_record(to_record(HelloReply(party="p", teachers=1))) is None
+
+
+@pytest.mark.parametrize("fields", [{}, {"rule": "free text of a party"}, {"rule": "data", "text": "row 17"}])
+def test_refusals_carry_no_free_text(fields: dict) -> None:
+    with pytest.raises(MalformedMessage):
+        refusal_from_record(RecordDict({"refusal": ConfigRecord(fields)}))

@@ -1,0 +1,188 @@
+"""Runs as a report gets them, without running anything; and a reader of the HTML that comes out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+
+from accounting.guarantee import Guarantee, Kind
+from accounting.units import Neighbouring, Towards, Unit
+from simulations.report.data import LeftOut, PartyQuality, ReportData
+
+# Numbers that occur nowhere else: finding one in the public version means that something secret is in it.
+SECRET_EPSILON, SECRET_AUC, SECRET_ACCURACY, SECRET_ROWS = 0.31337, 0.66613, 0.59973, 41807
+SECRET_PARTY, SECRET_REASON = "hospital-sentinel-17", "refused: 13 rows are too few"
+
+
+def guarantee(kind: Kind, epsilon: float, teachers_per_party: int = 1, unit: Unit = Unit.PARTY) -> dict[str, Any]:
+    """As `coordinator.json` holds it."""
+    return Guarantee(
+        epsilon=epsilon,
+        delta=1e-5,
+        order=18.0,
+        unit=unit,
+        neighbouring=Neighbouring.REPLACE,
+        teachers_per_party=teachers_per_party,
+        towards=Towards.STUDENT,
+        kind=kind,
+        method="Renyi curves summed",
+    ).to_json()
+
+
+def metrics(accuracy: float, auc: float | None) -> dict[str, Any]:
+    """As `student.evaluation.evaluate` gives them."""
+    return {"accuracy": accuracy, "auc": auc, "recall_per_class": {"well": 0.712, "ill": 0.634}}
+
+
+def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
+    """A finished run with about a third of the queries answered."""
+    generator = np.random.default_rng(seed)
+    answered = generator.random(asked) < 0.4
+    worst = 0.953 * np.sqrt(np.arange(1, asked + 1) / max(asked, 1))
+    quality = [
+        PartyQuality(
+            f"hospital-{index:03d}", int(generator.integers(20, 500)), *map(float, generator.normal(0.67, 0.06, 2))
+        )
+        for index in range(parties - 1)
+    ]
+    return ReportData(
+        title="Trial",
+        description="Will the patient be well?",
+        attribution="Data of the trial, doi 10.0000/1, https://example.org/licence",
+        scenario="trial",
+        engine="local",
+        seed=7,
+        seeded_noise=False,
+        created="2026-01-02T03:04:05+00:00",
+        versions={"python": "3.11.7", "numpy": "2.4.0"},
+        parties=parties,
+        teachers=parties,
+        party_label="hospital",
+        left_out=[
+            LeftOut(SECRET_PARTY, "train", SECRET_REASON),
+            LeftOut("hospital-late", "vote", "no answer within 9 s"),
+        ],
+        mechanism="Confident GNMax, threshold 8, sigma1 5, sigma2 2",
+        most_queries=asked + 10,
+        most_answers=asked,
+        guarantees={
+            "promised": guarantee(Kind.WORST_CASE, 0.98765),
+            "worst_case": guarantee(Kind.WORST_CASE, 0.95312),
+            "data_dependent": guarantee(Kind.DATA_DEPENDENT, SECRET_EPSILON),
+        },
+        released_label_accuracy=0.6543,
+        reinforced=0,
+        claimed_epsilon=None,
+        student=metrics(0.6871, 0.7659),
+        baselines={
+            "pooled": metrics(0.7529, 0.8076),
+            "plurality": metrics(0.7226, 0.8005),
+            "mean_teacher": {"accuracy": SECRET_ACCURACY, "auc": SECRET_AUC},
+            "majority": metrics(0.6891, 0.5),
+        },
+        classes=("well", "ill"),
+        seconds={"train": 1.234, "total": 5.678},
+        consensus=generator.uniform(0.5, 1, asked),
+        answered=answered,
+        epsilon_worst_case=worst,
+        epsilon_data_dependent=worst * SECRET_EPSILON,
+        quality=[*quality, PartyQuality(SECRET_PARTY, SECRET_ROWS, SECRET_ACCURACY, SECRET_AUC)],
+    )
+
+
+def nothing_asked() -> ReportData:
+    """A run that ended before the first query; the coordinator then knows the promise only."""
+    data = run(asked=0)
+    return replace(
+        data,
+        guarantees={"promised": data.guarantees["promised"]},
+        released_label_accuracy=None,
+        student=None,
+    )
+
+
+def cases() -> dict[str, ReportData]:
+    """Every shape that a run can have."""
+    data = run()
+    unbounded = guarantee(Kind.WORST_CASE, float("inf"))
+    one_class = {name: {**values, "auc": None} for name, values in data.baselines.items()}
+    nobody = np.zeros(len(data.answered), dtype=bool)
+    return {
+        "usual": data,
+        "nothing asked": nothing_asked(),
+        "nobody answered": replace(data, answered=nobody, released_label_accuracy=None),
+        "all answered": replace(data, answered=~nobody, most_queries=len(nobody)),
+        "one query": run(asked=1),
+        "no student": replace(data, student=None),
+        "no AUC": replace(
+            data,
+            student=metrics(0.6871, None),
+            baselines=one_class,
+            quality=[replace(item, auc=None) for item in data.quality],
+        ),
+        "three parties": run(parties=3),
+        "no quality": replace(data, quality=[]),
+        "no baselines": replace(data, baselines={}),
+        "nothing to compare": replace(data, baselines={}, student=None, quality=[], left_out=[], versions={}),
+        "unanimous": replace(data, consensus=np.ones(len(nobody))),
+        "ten classes": replace(data, consensus=np.linspace(0.1, 1, len(nobody)), classes=tuple("abcdefghij")),
+        "nobody knows the votes": replace(
+            data,
+            consensus=np.zeros(0),
+            epsilon_data_dependent=np.zeros(0),
+            guarantees={name: data.guarantees[name] for name in ("promised", "worst_case")},
+        ),
+        "no guarantee at all": replace(
+            data,
+            guarantees=dict.fromkeys(("promised", "worst_case"), unbounded),
+            epsilon_worst_case=np.full(len(nobody), np.inf),
+        ),
+        "sanitised": replace(data, guarantees={**data.guarantees, "sanitised": guarantee(Kind.SANITISED, 0.4242)}),
+    }
+
+
+class Page(HTMLParser):
+    """What a browser would make of the report: fails on tags that do not match."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "hr", "input"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self._fields: list[str] = []
+        self._field = ""
+        self.feed(html)
+        self.close()
+        assert self._open == []
+        self.tiles: dict[str, tuple[str, str]] = dict(
+            zip(self._fields[0::3], zip(self._fields[1::3], self._fields[2::3], strict=True), strict=True)
+        )
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+        if tag in ("dt", "dd"):
+            self._fields.append(self._field)
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self._open:
+            return
+        self.text += data
+        if self._open and self._open[-1] in ("dt", "dd"):
+            self._field = data

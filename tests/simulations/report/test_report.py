@@ -1,0 +1,294 @@
+"""The HTML report: what it says, what the public version keeps to itself, and that nothing in it can act."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accounting.guarantee import Kind
+from accounting.units import Unit
+from protocol.errors import DataError
+from simulations.report.build import render, write_report
+from simulations.report.data import LeftOut, PartyQuality
+from tests.simulations.report import cases as made
+from tests.simulations.report.cases import Page, cases, guarantee, metrics, run
+
+CASES = cases()
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
+
+
+@cache
+def html_of(name: str, public: bool = False) -> str:
+    """Drawing takes a moment, and many tests read the same page."""
+    return render(CASES[name], public)
+
+
+@pytest.mark.parametrize("public", [False, True], ids=["full", "public"])
+@pytest.mark.parametrize("name", CASES)
+class TestEveryShape:
+    def test_is_one_closed_page_that_loads_and_runs_nothing(self, name: str, public: bool) -> None:
+        html = html_of(name, public)
+        page = Page(html)
+        assert page.tags["script"] == page.tags["iframe"] == page.tags["object"] == page.tags["img"] == 0
+        for tag, attribute, value in page.attributes:
+            assert not attribute.startswith("on"), (tag, attribute)
+            assert attribute not in ("src", "srcset", "action", "xlink:href") and "://" not in value, (tag, attribute)
+            assert attribute != "href" or value == "data:,"
+        style = html[html.index("<style>") : html.index("</style>")]
+        assert "url(" not in style and "@import" not in style
+        assert ("meta", "content", "default-src 'none'; style-src 'unsafe-inline'; img-src data:") in page.attributes
+
+    def test_says_the_promise_with_its_delta_and_unit(self, name: str, public: bool) -> None:
+        value, note = Page(html_of(name, public)).tiles["epsilon, worst case"]
+        assert value == ("unbounded" if name == "no guarantee at all" else "0.988")
+        assert note.startswith("at delta 1e-5 for each party; promised before the run, ")
+
+    def test_shows_no_leftovers_of_missing_values(self, name: str, public: bool) -> None:
+        text = Page(html_of(name, public)).text
+        assert not re.search(r"\b(None|nan|NaN|undefined|Infinity|inf)\b", text)
+
+    def test_ids_are_unique(self, name: str, public: bool) -> None:
+        ids = [value for _, attribute, value in Page(html_of(name, public)).attributes if attribute == "id"]
+        assert len(ids) == len(set(ids))
+
+
+def test_tiles_equal_the_data() -> None:
+    data = run()
+    answered = int(data.answered.sum())
+    assert 0 < answered < 40
+    assert Page(render(data)).tiles == {
+        "hospitals": ("12", "12 teachers"),
+        "labels released": (str(answered), "of 40 asked; at most 40 of 50 allowed"),
+        "epsilon, worst case": ("0.988", "at delta 1e-5 for each party; promised before the run, 0.954 spent"),
+        "student AUC": ("0.766", "accuracy 0.687"),
+        "released labels right": ("65.4%", "against the public truth"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "tile", "expected"),
+    [
+        ("nothing asked", "labels released", ("0", "of 0 asked; at most 0 of 10 allowed")),
+        (
+            "nothing asked",
+            "epsilon, worst case",
+            ("0.988", "at delta 1e-5 for each party; promised before the run, nothing spent"),
+        ),
+        ("nothing asked", "student AUC", ("–", "not evaluated")),
+        ("nothing asked", "released labels right", ("–", "no label to compare")),
+        ("no AUC", "student accuracy", ("0.687", "no AUC: one class only among the test cases")),
+        ("all answered", "labels released", ("40", "of 40 asked; at most 40 of 40 allowed")),
+    ],
+)
+def test_tiles_of_odd_runs(name: str, tile: str, expected: tuple[str, str]) -> None:
+    assert Page(html_of(name)).tiles[tile] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("nothing asked", "12 hospitals took part, but no public case was put to the vote, so nothing was released."),
+        ("nobody answered", "12 hospitals voted on 40 public cases, but no label was released: the student learnt"),
+        (
+            "no AUC",
+            "reaches accuracy 0.687 on held-out public cases; a model without privacy, trained on all hospitals’",
+        ),
+        ("no student", "labels were released. The student was not evaluated."),
+        ("three parties", "3 hospitals voted on 40 public cases"),
+        ("no baselines", "reaches AUC 0.766 on held-out public cases."),
+        ("usual", "a model without privacy, trained on all hospitals’ rows pooled, reaches 0.808."),
+    ],
+)
+def test_sentence_says_what_happened(name: str, expected: str) -> None:
+    assert expected in Page(html_of(name)).text
+
+
+class TestPublic:
+    def test_does_not_depend_on_anything_private(self) -> None:
+        """Two runs that differ in everything private, and in nothing released, have the same public report."""
+        one = run()
+        other = replace(
+            one,
+            consensus=np.full(len(one.consensus), 0.5),
+            epsilon_data_dependent=one.epsilon_worst_case / 9,
+            guarantees={**one.guarantees, "data_dependent": guarantee(Kind.DATA_DEPENDENT, 0.111)},
+            baselines={"majority": metrics(0.3, 0.5)},
+            quality=[PartyQuality("someone", 3, 0.1, None)],
+            left_out=[LeftOut("x", "train", "y"), LeftOut("z", "vote", "")],
+            seconds={"train": 99.0},
+        )
+        assert render(one) != render(other)
+        assert render(one, public=True) == render(other, public=True)
+
+    def test_holds_none_of_the_secrets_that_the_full_one_shows(self) -> None:
+        data = run()
+        full, public = render(data), render(data, public=True)
+        rounded = ["0.314", f"{made.SECRET_AUC:.3f}", f"{made.SECRET_ACCURACY:.3f}", f"{made.SECRET_ROWS:,}"]
+        names = [item.party for item in data.quality] + [item.party for item in data.left_out]
+        for secret in [*rounded, *names, made.SECRET_REASON, "0.808", "do not publish"]:
+            assert secret in full, secret
+            assert secret not in public, secret
+        for name in ("consensus", "parties", "models"):
+            assert f'id="figure-{name}"' in full
+            assert f'id="figure-{name}"' not in public
+
+    def test_says_what_it_leaves_out(self) -> None:
+        text = Page(render(run(), public=True)).text
+        for what in ("data-dependent epsilon", "consensus of the votes", "all models to compare with", "by name, size"):
+            assert what in text
+        assert "1 hospital at the stage “train”, 1 hospital at the stage “vote”." in " ".join(text.split())
+
+    def test_keeps_what_is_released_or_public(self) -> None:
+        text = Page(render(run(), public=True)).text
+        for number in ("0.988", "0.954", "0.766", "65.4%", "0.634"):
+            assert number in text
+
+    def test_leaves_out_what_is_not_publishable_whatever_it_is_called(self) -> None:
+        data = run()
+        secret = guarantee(Kind.DATA_DEPENDENT, 0.2718)
+        data = replace(data, guarantees={**data.guarantees, "estimate": secret})
+        assert "0.272" in render(data)
+        assert "0.272" not in render(data, public=True)
+
+
+class TestPrivacyTable:
+    def test_every_guarantee_has_all_that_it_means(self) -> None:
+        html = html_of("sanitised")
+        table = html[html.index('<table id="privacy">') :]
+        rows = table[: table.index("</table>")].split("<tr")[2:]
+        assert len(rows) == 4
+        for row, epsilon, kind in zip(
+            rows,
+            ("0.988", "0.954", "0.314", "0.425"),
+            ("Worst case", "Worst case", "Data-dependent", "Sanitised"),
+            strict=True,
+        ):
+            for word in (epsilon, kind, "1e-5", "a whole party (its one teacher", "replace", "the student", "order 18"):
+                assert word in row
+            assert ("secret: do not publish" in row) == (kind == "Data-dependent")
+
+    @pytest.mark.parametrize(("teachers", "said"), [(1, True), (4, False)])
+    def test_record_is_party_only_with_one_teacher(self, teachers: int, said: bool) -> None:
+        values = guarantee(Kind.WORST_CASE, 0.5, teachers, Unit.RECORD)
+        text = Page(render(replace(run(), guarantees=dict.fromkeys(("promised", "worst_case"), values)))).text
+        assert ("the guarantee of a record is also the guarantee of the whole" in text) == said
+        assert "a record in one shard" in text
+
+    @pytest.mark.parametrize(
+        "key",
+        ["epsilon", "delta", "order", "unit", "relation", "neighbouring", "towards", "kind", "method", "publishable"],
+    )
+    @pytest.mark.parametrize("name", ["promised", "worst_case", "data_dependent"])
+    def test_a_missing_field_is_an_error_not_a_blank(self, name: str, key: str) -> None:
+        data = run()
+        broken = {field: value for field, value in data.guarantees[name].items() if field != key}
+        with pytest.raises(DataError, match=f"{name}.*{key}"):
+            render(replace(data, guarantees={**data.guarantees, name: broken}))
+
+    @pytest.mark.parametrize("epsilon", [None, "", "much", float("nan"), -0.1])
+    def test_an_epsilon_that_is_none_is_an_error(self, epsilon: object) -> None:
+        data = run()
+        broken = {**data.guarantees["promised"], "epsilon": epsilon}
+        with pytest.raises(DataError, match="promised"):
+            render(replace(data, guarantees={**data.guarantees, "promised": broken}))
+
+    @pytest.mark.parametrize("name", ["promised", "worst_case"])
+    def test_a_missing_guarantee_is_an_error(self, name: str) -> None:
+        data = run()
+        rest = {other: values for other, values in data.guarantees.items() if other != name}
+        with pytest.raises(DataError, match=name):
+            render(replace(data, guarantees=rest))
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("seeded", [False, True])
+def test_seeded_noise_is_said_loudly(seeded: bool, public: bool) -> None:
+    text = Page(render(replace(run(), seeded_noise=seeded), public)).text
+    assert ("Simulation with seeded noise: reproducible, protects nobody." in text) == seeded
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_an_unbounded_worst_case_is_said_loudly(public: bool) -> None:
+    loud = "No privacy guarantee: the worst case is unbounded."
+    assert loud in html_of("no guarantee at all", public)
+    assert loud not in html_of("usual", public)
+
+
+def test_parties_left_out_are_named_with_stage_and_reason() -> None:
+    html = render(run())
+    assert f"<th>{made.SECRET_PARTY}</th><td>train</td><td>{made.SECRET_REASON}</td>" in html
+    assert "Nobody: every hospital took part in every stage." in render(replace(run(), left_out=[]))
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_hostile_names_are_text(public: bool) -> None:
+    data = replace(
+        run(),
+        **dict.fromkeys(
+            ("title", "description", "attribution", "scenario", "party_label", "mechanism", "created"), HOSTILE
+        ),
+        versions={HOSTILE: HOSTILE},
+        left_out=[LeftOut(HOSTILE, HOSTILE, HOSTILE)],
+        quality=[PartyQuality(HOSTILE, 30, 0.5, 0.6)],
+        classes=(HOSTILE, "ill"),
+        baselines={HOSTILE: metrics(0.5, 0.5)},
+        seconds={HOSTILE: 1.0},
+    )
+    page = Page(render(data, public))
+    assert page.tags["script"] == page.tags["img"] == 0
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    assert "<script>alert(1)</script>" in page.text
+
+
+@pytest.mark.parametrize("name", ["consensus", "epsilon_worst_case", "epsilon_data_dependent"])
+def test_arrays_that_do_not_fit_are_an_error(name: str) -> None:
+    data = run()
+    with pytest.raises(DataError, match=f"{name} has 39 values for 40 queries"):
+        render(replace(data, **{name: getattr(data, name)[:-1]}))
+
+
+def test_ten_thousand_queries_stay_small() -> None:
+    assert len(render(run(asked=10_000, parties=500)).encode()) < 250_000
+
+
+class TestWriting:
+    def test_writes_what_render_gives(self, tmp_path: Path) -> None:
+        data = run()
+        for public in (False, True):
+            write_report(data, tmp_path / "report.html", public=public)
+            assert (tmp_path / "report.html").read_text(encoding="utf-8") == render(data, public)
+        assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+    def test_a_failure_leaves_the_old_file_and_nothing_else(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "report.html"
+        path.write_text("old", encoding="utf-8")
+
+        def full(_: int) -> None:
+            assert path.read_text(encoding="utf-8") == "old"
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(DataError, match="No space left"):
+            write_report(run(), path)
+        assert path.read_text(encoding="utf-8") == "old"
+        assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+    def test_a_missing_folder_is_said(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match=r"cannot write .*gone"):
+            write_report(run(), tmp_path / "gone" / "report.html")
+
+
+def test_a_claim_without_a_guarantee_is_struck_through() -> None:
+    data = replace(run(), claimed_epsilon=0.0231)
+    guarantees = {name: {**guarantee, "epsilon": "inf"} for name, guarantee in data.guarantees.items()}
+    text = render(replace(data, guarantees=guarantees))
+    assert "<del>0.0231</del>" in text
+    assert "<del>" not in render(run())

@@ -1,0 +1,109 @@
+"""The command line as people use it: one whole default federation, and every mistake as one or two lines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def consilium(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, "-m", "cli", *arguments],
+        cwd=cwd, capture_output=True, text=True, timeout=200, check=False, env=environment,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
+    done = consilium("run", "--format", "json", "--out", "result", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)  # one object and nothing else
+    assert summary["scenario"] == "stroke"
+    assert summary["engine"] == "local"
+    assert summary["parties"] == summary["teachers"] == 207
+    assert 0 < summary["queries"]["answered"] <= 300
+    privacy = summary["privacy"]
+    assert privacy["unit"] == "party"
+    assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_worst_case"] <= privacy["epsilon_promised"] < 1
+    assert 0.5 < privacy["released_label_accuracy"] < 0.8
+    assert summary["student"]["auc"] > 0.7
+    assert set(summary["student"]["recall_per_class"]) == {"independent", "dead or dependent"}
+    assert set(summary["baselines"]) == {"majority", "pooled", "plurality", "mean_teacher"}
+    assert summary["baselines"]["pooled"]["auc"] > summary["student"]["auc"]
+    assert summary["seconds"]["total"] > 0
+
+    run = Path(summary["out"])
+    for name in ("manifest.json", "ledger.db", "events.jsonl", "metrics.parquet", "labels.parquet", "report.html"):
+        assert (run / name).stat().st_size > 0, name
+    assert not (run / "private" / "work").exists()  # copies of rows and teachers are gone
+    assert json.loads((run / "manifest.json").read_text())["status"] == "complete"
+    metrics = pl.read_parquet(run / "metrics.parquet")
+    student = metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))
+    assert student["value"].to_list() == [summary["student"]["auc"]]
+    assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 207
+
+    again = consilium("run", "--out", "result", cwd=tmp_path)
+    assert (again.returncode, again.stderr.count("\n")) == (6, 2)
+    assert "exists already" in again.stderr
+    assert json.loads((run / "manifest.json").read_text())["status"] == "complete"
+
+    public = consilium("report", "result", "--public", cwd=tmp_path)
+    assert public.returncode == 0, public.stderr
+    text = (run / "report-public.html").read_text()
+    assert "hospital-" not in text
+    assert f"{privacy['epsilon_data_dependent']:.4f}" not in text or (
+        f"{privacy['epsilon_worst_case']:.4f}" == f"{privacy['epsilon_data_dependent']:.4f}"
+    )
+
+
+MISTAKES = {
+    "unknown scenario": (["run", "absent"], 2, "neither a file nor one of"),
+    "unknown key": (["run", "--set", "mechanism.sigma3=1"], 2, "unknown key"),
+    "wrong type": (["run", "--set", "caps.queries=many"], 2, "caps.queries"),
+    "not key=value": (["run", "--set", "caps"], 2, "is not key=value"),
+    "broken file": (["run", "broken.toml"], 2, "is not valid TOML"),
+    "unknown engine": (["run", "--engine", "spark"], 2, "spark"),
+    "negative seed": (["run", "--seed", "-1"], 2, "-1"),
+    "too few parties": (["run", "--set", "parties.minimum=300"], 4, "207 hospitals are left"),
+    "other classes": (["run", "--set", "data.classes=['well','ill']"], 2, "do not match data set"),
+    "threshold beyond the votes": (["run", "--set", "mechanism.threshold=208"], 2, "above the 207 votes"),
+    "folder that cannot be made": (["run", "--out", "/proc/consilium/run"], 2, "cannot make output folder"),
+    "report of nothing": (["report", "absent"], 3, "cannot read"),
+    "student without coordinator": (
+        ["student", "run", "--coordinator", "127.0.0.1:9", "--pool", "absent.npz", "--out", "x"], 3, "cannot read pool",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes_are_told_in_a_line_or_two(tmp_path: Path, case: str) -> None:
+    arguments, code, told = MISTAKES[case]
+    (tmp_path / "broken.toml").write_text("title = [")
+    done = consilium(*arguments, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"broken.toml"}  # nothing half-written
+
+
+def test_scenarios_lists_what_is_shipped(tmp_path: Path) -> None:
+    done = consilium("scenarios", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("stroke ")
+
+
+def test_prepare_writes_what_flower_needs(tmp_path: Path) -> None:
+    done = consilium("prepare", "stroke", "--out", "prepared", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "prepared/private/work/parties").iterdir())) == 207
+    assert (tmp_path / "prepared/run-config.toml").exists()
+    assert consilium("prepare", "stroke", "--out", "prepared", cwd=tmp_path).returncode == 6

@@ -1,0 +1,138 @@
+"""The local engine: the real ServerApp and ClientApp on worker processes, with parties that fail as real ones do."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from coordinator.config import Timeouts
+from protocol.errors import NotEnoughParties
+from protocol.records import refusal_from_record
+from simulations.engines.flower_internals import assume_identity
+from simulations.engines.local import RUN_ID, run_local
+from simulations.engines.local_grid import LocalGrid, running_workers
+from tests.federation import make_config, make_homes
+
+SABOTAGE = """
+import os, sys, time
+from flwr.app import Message
+import party.client_app, party.node
+mode = os.environ["SABOTAGE"]
+real = party.node.PartyNode.vote
+def vote(self, request):
+    if self.home.name == "p01":
+        if mode == "hang":
+            time.sleep(60)
+        if mode == "die":
+            os._exit(9)
+        if mode == "raise":
+            raise RuntimeError("patient 4711")
+    return real(self, request)
+party.client_app._answer.__globals__["PartyNode"].vote = vote
+app = party.client_app.app
+@app.query("broken")
+def broken(message, context):
+    raise RuntimeError("patient 4711")
+"""
+
+
+@pytest.fixture
+def sabotaged(tmp_path: Path, monkeypatch):
+    """Workers in which party p01 misbehaves while voting."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    # the worker imports party.client_app through this hook: python runs sitecustomize before anything else
+    (folder / "sabotage.py").write_text(SABOTAGE)
+    (folder / "sitecustomize.py").write_text("import os\nif os.environ.get('SABOTAGE'):\n    import sabotage\n")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+    def set_mode(mode: str) -> None:
+        monkeypatch.setenv("SABOTAGE", mode)
+
+    return set_mode
+
+
+def run(tmp_path: Path, parties: int = 5, **changes) -> tuple[dict, list[dict]]:
+    make_homes(tmp_path / "parties", parties)
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    config = tmp_path / "federation.json"
+    config.write_text(make_config(**changes).model_dump_json())
+    run_config = {
+        "federation-file": str(config),
+        "run-dir": str(run_dir),
+        "student": "simulation",
+        "party-root": str(tmp_path / "parties"),
+    }
+    # the in-process student reads its rows from the run folder, as in any simulation
+    import numpy as np
+
+    from simulations.workspace import Workspace
+    from tests.federation import FEATURES, make_rows
+
+    space = Workspace(run_dir)
+    space.work.mkdir(parents=True)
+    x, y = make_rows(60, 3)
+    np.savez(space.work / "pool.npz", features=np.array(FEATURES), queries=x[:30], test_x=x[30:], test_y=y[30:])
+    (space.work / "student.json").write_text(json.dumps({"spec": {"C": 1.0}, "seed": 0}))
+    with running_workers(2) as workers, LocalGrid(RUN_ID, run_config, parties, workers) as grid:
+        run_local(run_config, grid)
+    events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+    return json.loads((run_dir / "coordinator.json").read_text()), events
+
+
+def test_a_whole_federation(tmp_path: Path) -> None:
+    summary, events = run(tmp_path)
+    assert summary["parties"] == ["p00", "p01", "p02", "p03", "p04"]
+    assert summary["parties_counted"] == [5]
+    assert summary["asked"] == 30
+    assert [event["stage"] for event in events if event["event"] == "stage"] == ["enrol", "train", "vote"]
+    assert (tmp_path / "run" / "student" / "student.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"), [("hang", "no answer within 3 s"), ("die", "crashed"), ("raise", "internal")]
+)
+def test_a_party_that_hangs_dies_or_raises_is_left_out(tmp_path: Path, sabotaged, mode: str, told: str) -> None:
+    sabotaged(mode)
+    start = time.monotonic()
+    summary, events = run(tmp_path, timeouts=Timeouts(enrol=30, train=30, vote=3, student=30))
+    assert summary["parties_counted"] == [4]
+    left = [event for event in events if event["event"] == "left-out"]
+    assert [(event["party"], event["stage"]) for event in left] == [("p01", "vote")]
+    assert told in left[0]["reason"]
+    assert "4711" not in (tmp_path / "run" / "events.jsonl").read_text()
+    assert time.monotonic() - start < 40
+
+
+def test_too_few_left_is_an_error_and_nothing_is_charged(tmp_path: Path, sabotaged) -> None:
+    sabotaged("die")
+    with pytest.raises(NotEnoughParties, match=r"4 parties after stage 'vote', at least 5.*1 x node crashed"):
+        run(tmp_path, minimum_parties=5)
+    failure = json.loads((tmp_path / "run" / "failure.json").read_text())
+    assert failure["error"] == "NotEnoughParties"
+    assert not (tmp_path / "run" / "coordinator.json").exists()
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "run" / "ledger.db") as ledger:
+        assert ledger.execute("SELECT COUNT(*) FROM batches").fetchone() == (0,)
+
+
+def test_the_grid_answers_for_a_node_whose_app_raises(tmp_path: Path, sabotaged) -> None:
+    sabotaged("none")
+    make_homes(tmp_path / "parties", 1)
+    assume_identity(RUN_ID, 1)
+    party_root = {"party-root": str(tmp_path / "parties")}
+    with running_workers(1) as workers, LocalGrid(RUN_ID, party_root, 1, workers) as grid:
+        node = next(iter(grid.get_node_ids()))
+        kinds = ["query.broken", "query.unknown", "query.hello"]
+        messages = [Message(RecordDict({"x": ConfigRecord()}), dst_node_id=node, message_type=kind) for kind in kinds]
+        replies = {reply.metadata.message_type: reply for reply in grid.send_and_receive(messages, timeout=30)}
+    assert replies["query.broken"].has_error()
+    assert "4711" not in replies["query.broken"].error.reason
+    assert replies["query.unknown"].has_error()
+    assert refusal_from_record(replies["query.hello"].content) is not None

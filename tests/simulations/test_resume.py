@@ -1,0 +1,132 @@
+"""kill -9 at any moment, resume: the same labels, the same charge, the chain intact."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from coordinator.config import FederationConfig
+from coordinator.ledger import Ledger
+from protocol.errors import ConfigError
+from simulations.datasets import load_dataset
+from simulations.partition import natural_partition
+from simulations.run import resume_run
+from simulations.scenario import load_scenario
+from simulations.workspace import federation_config
+from tests.simulations.test_engines_agree import quiet
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = [
+    "data.least_rows=150",
+    "parties.minimum=5",
+    "mechanism.threshold=10",
+    "mechanism.sigma1=20",
+    "mechanism.sigma2=8",
+    "caps.queries=300",
+    "caps.answers=200",
+    "student.batch=10",
+    "student.rounds=2",
+    "student.selection=margin",
+]
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "cli", "run", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def first_run(folder: Path, out: str) -> subprocess.Popen[bytes]:
+    return start(folder, "--seed", "4", "--out", out, *[part for item in SMALL for part in ("--set", item)])
+
+
+def config() -> FederationConfig:
+    scenario, data = load_scenario("stroke", SMALL), load_dataset("stroke")
+    return federation_config(scenario, data, natural_partition(data, 0.2, 150, 5, 4), 4)
+
+
+def ledger_of(run: Path) -> dict[str, tuple[int, int]]:
+    ledger = Ledger(run / "ledger.db", config().digest(), "")
+    try:
+        ids = [query_id for batch in ledger.batches() for query_id in batch.query_ids]  # checks the chain
+        assert len(ids) == len(set(ids))
+        return {name: (int(found.outcome), found.label) for name, found in ledger.find(ids).items()}
+    finally:
+        ledger.close()
+
+
+def crash_loop(folder: Path, kills: int, seed: int, out: str = "crashed") -> dict[str, int]:
+    """Kill a run `kills` times at random moments, resuming each time; returns how often each stage was hit."""
+    generator = random.Random(seed)
+    straight = first_run(folder, "straight")
+    began = time.monotonic()
+    assert straight.wait(120) == 0
+    length = time.monotonic() - began
+    expected = ledger_of(folder / "straight")
+    hits: dict[str, int] = {}
+    seen: dict[str, tuple[int, int]] = {}
+    process = first_run(folder, out)
+    done = 0
+    while done < kills:
+        time.sleep(generator.uniform(0, length))
+        finished = process.poll() is not None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        run = folder / out
+        if not (run / "manifest.json").exists():  # killed before it had begun: nothing to resume
+            hits["before the run"] = hits.get("before the run", 0) + 1
+            subprocess.run(["rm", "-rf", str(run)], check=True)
+            process, done = first_run(folder, out), done + 1
+            continue
+        if (run / "ledger.db").exists() and (run / "ledger.db").stat().st_size:
+            now = ledger_of(run)
+            assert seen.items() <= now.items()  # nothing is lost, nothing changes
+            assert now.items() <= expected.items()
+            seen = now
+        stage = "finished" if finished else f"{len(seen) * 10 // max(1, len(expected)) * 10} % of the labels"
+        hits[stage] = hits.get(stage, 0) + 1
+        done += 1
+        if len(seen) == len(expected) and done < kills:
+            process, seen = first_run(folder, out := f"{out}x"), {}
+        else:
+            process = start(folder, "--resume", out)
+    process.wait(120)
+    run = folder / out
+    if json.loads((run / "manifest.json").read_text())["status"] != "complete":
+        assert start(folder, "--resume", out).wait(120) == 0
+    assert ledger_of(run) == expected
+    straight_summary, summary = (json.loads((folder / name / "summary.json").read_text()) for name in ("straight", out))
+    for key in ("queries", "privacy", "student"):
+        assert summary[key] == straight_summary[key]
+    left, right = (pl.read_parquet(folder / name / "labels.parquet") for name in ("straight", out))
+    assert left.equals(right)
+    return hits
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_killed_and_resumed_runs_end_like_one_that_was_left_alone(tmp_path: Path) -> None:
+    """Eight kills here; `python -m benchmarks crash_loop` does a hundred."""
+    crash_loop(tmp_path, kills=8, seed=1)
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"status": "complete", "format": 1}', '{"status": "x", "format": 99}'])
+def test_what_cannot_be_resumed(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(ConfigError, match=r"cannot read|damaged|complete|format 99"):
+        resume_run(tmp_path, quiet)

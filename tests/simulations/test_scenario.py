@@ -1,0 +1,130 @@
+"""Scenarios, data set and partition: bad input is found before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from protocol.errors import ConfigError, NotEnoughParties
+from simulations.datasets import load_dataset
+from simulations.datasets.prepare_stroke import main as prepare_stroke
+from simulations.partition import natural_partition
+from simulations.scenario import load_scenario, shipped
+from simulations.workspace import federation_config
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_scenario_loads(name: str) -> None:
+    scenario = load_scenario(name, [])
+    assert scenario.data.classes == load_dataset(scenario.data.set).classes
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["mechanism.sigma3=1"], "mechanism.*sigma3: unknown key"),
+        (["title2=x"], "title2: unknown key"),
+        (["mechanism.sigma1=-1"], "sigma1.*greater than 0, got -1"),
+        (["mechanism.sigma1=many"], "sigma1.*valid number.*got 'many'"),
+        (["mechanism.name=laplace"], "mechanism.*laplace"),
+        (["caps.answers=801"], "answers 801 exceeds queries 800"),
+        (["data.set=unknown"], "not a known data set, choose from"),
+        (["privacy.unit=patient"], "privacy.unit"),
+        (["privacy.delta=1"], "less than 1, got 1"),
+        (["parties.teachers_per_party=30"], "least_rows 20 leaves no row"),
+        (["noise=none"], "noise"),
+        (["nonsense"], "is not key=value"),
+        (["title.x=1"], "title is a value, not a table"),
+        (["teacher.model=pickle"], "teacher.model"),
+    ],
+)
+def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as caught:
+        load_scenario("stroke", overrides)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_overrides_keep_their_type() -> None:
+    scenario = load_scenario("stroke", ["mechanism.sigma2=50", "title=a b", "data.classes=['x','y']"])
+    assert scenario.mechanism.sigma2 == 50.0  # pyright: ignore
+    assert scenario.title == "a b"
+    assert scenario.data.classes == ("x", "y")
+
+
+@pytest.mark.parametrize("name", ["absent", "absent.toml", "/absent/file.toml"])
+def test_absent_scenarios(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"neither a file nor one of .*stroke"):
+        load_scenario(name, [])
+
+
+def test_the_stroke_data_are_what_they_should_be() -> None:
+    data = load_dataset("stroke")
+    assert data.x.shape == (19_285, 48)
+    assert len(np.unique(data.owner)) == 464  # of 466, two have no patient with a known outcome
+    assert data.y.mean() == pytest.approx(0.62, abs=0.01)
+    forbidden = ("RXASP", "RXHEP", "EXP", "DIED", "ID14", "SET14D", "OCCODE", "HOSPNUM", "CNTRYNUM")
+    assert not [name for name in data.features if name.startswith(forbidden)]
+    assert np.isfinite(data.x).all()
+
+
+def test_the_embedded_file_is_what_the_public_table_gives(shared_data: Path, tmp_path: Path, monkeypatch) -> None:
+    from simulations.datasets import prepare_stroke as module
+
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "x.py"))
+    prepare_stroke(str(shared_data / "ist.npz"))
+    embedded = Path(load_dataset.__code__.co_filename).with_name("stroke.npz")
+    with np.load(tmp_path / "stroke.npz") as made, np.load(embedded) as shipped_file:
+        assert set(made.files) == set(shipped_file.files)
+        for name in made.files:
+            assert (made[name] == shipped_file[name]).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_partition_keeps_hospitals_whole_and_apart(seed: int) -> None:
+    data = load_dataset("stroke")
+    parts = natural_partition(data, 0.2, 20, 200, seed)
+    assert len(parts.parties) == 207
+    private = np.concatenate(list(parts.parties.values()))
+    public = np.concatenate([parts.queries, parts.test])
+    assert len(np.unique(np.concatenate([private, public]))) == len(private) + len(public)
+    assert not set(data.owner[private]) & set(data.owner[public])
+    assert abs(len(parts.queries) - len(parts.test)) <= 1
+    for name, rows in parts.parties.items():
+        assert {int(name.split("-")[1])} == set(data.owner[rows])
+        assert len(rows) >= 20
+        assert set(data.y[rows]) == {0, 1}
+    assert len(set(data.owner[public])) == 93  # 20 % of 464, drawn by lot among large and small ones
+
+
+def test_partition_depends_on_the_seed_only() -> None:
+    data = load_dataset("stroke")
+    first, again, other = (natural_partition(data, 0.2, 20, 200, seed) for seed in (1, 1, 2))
+    assert (first.queries == again.queries).all()
+    assert list(first.parties) == list(again.parties)
+    assert list(first.parties) != list(other.parties)
+
+
+def test_too_few_hospitals() -> None:
+    with pytest.raises(NotEnoughParties, match=r"207 hospitals are left.*at least 300") as caught:
+        natural_partition(load_dataset("stroke"), 0.2, 20, 300, 0)
+    assert caught.value.exit_code == 4
+
+
+def test_standardisation_sees_public_rows_only() -> None:
+    scenario = load_scenario("stroke", [])
+    data = load_dataset("stroke")
+    parts = natural_partition(data, 0.2, 20, 200, 0)
+    config = federation_config(scenario, data, parts, 0)
+    public = np.concatenate([parts.queries, parts.test])
+    np.testing.assert_allclose(config.rows.center, data.x[public].astype(float).mean(axis=0), rtol=1e-12)
+    assert config.rows.center[1] != pytest.approx(data.x[:, 1].astype(float).mean(), rel=1e-6)
+
+
+def test_classes_that_do_not_match_the_data() -> None:
+    scenario = load_scenario("stroke", ["data.classes=['well','ill']"])
+    data = load_dataset("stroke")
+    with pytest.raises(ConfigError, match=r"data.classes .* do not match data set 'stroke'"):
+        federation_config(scenario, data, natural_partition(data, 0.2, 20, 200, 0), 0)

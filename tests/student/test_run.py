@@ -1,0 +1,127 @@
+"""One student against a label source that is made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import joblib
+import numpy as np
+import polars as pl
+import pytest
+
+from protocol.errors import BudgetExceeded, DataError
+from protocol.labels import NO_LABEL, Answers, Outcome, Terms
+from protocol.queries import canonical_queries
+from student.config import StudentSpec
+from student.pool import Pool, load_pool
+from student.run import run_student
+from tests.federation import FEATURES, make_config, make_rows
+
+SCHEMA = make_config().rows
+
+
+class Source:
+    """Answers every second query with the truth."""
+
+    def __init__(self, queries_left: int = 1000) -> None:
+        self.queries_left = queries_left
+        self.asked: list[np.ndarray] = []
+        self.finished = False
+
+    def describe(self) -> Terms:
+        return Terms("f" * 64, SCHEMA, "made up", "party", 1e-5, 1.0, self.queries_left, 1000, 5, True)
+
+    def ask(self, queries, progress=None, probabilities=None) -> Answers:
+        self.asked.append(queries)
+        z = SCHEMA.standardise(queries)
+        labels = (z[:, 0] + z[:, 1] > 0).astype(np.int64)
+        labels[1::2] = NO_LABEL
+        return Answers(np.where(labels == NO_LABEL, Outcome.ABSTAINED, Outcome.ANSWERED).astype(np.int64), labels)
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def pool(count: int = 100, test: bool = True) -> Pool:
+    x, y = make_rows(count + 300, 5)
+    return Pool(FEATURES, x[:count], x[count:] if test else None, y[count:] if test else None)
+
+
+def test_asks_trains_evaluates_and_saves(tmp_path: Path) -> None:
+    source = Source()
+    result = run_student(source, pool(), StudentSpec(C=1.0), tmp_path, seed=0)
+    assert (result.asked, result.answered) == (100, 50)
+    assert result.metrics is not None
+    assert result.metrics["auc"] > 0.85
+    assert source.finished
+    card = json.loads((tmp_path / "student" / "student.json").read_text())
+    assert card["metrics"] == result.metrics
+    assert card["privacy"]["simulation"] is True
+    model = joblib.load(tmp_path / "student" / "model.joblib")
+    x, y = make_rows(400, 5)
+    probabilities = model.predict_proba(SCHEMA.standardise(canonical_queries(x[100:], 3)))
+    assert (probabilities.argmax(axis=1) == y[100:]).mean() == pytest.approx(result.metrics["accuracy"])
+
+
+def test_labels_file_says_what_became_of_every_query(tmp_path: Path) -> None:
+    run_student(Source(), pool(), StudentSpec(queries=10), tmp_path, seed=0)
+    frame = pl.read_parquet(tmp_path / "labels.parquet")
+    assert frame.columns == ["row", "query_id", "outcome", "label"]
+    assert frame["outcome"].to_list() == ["answered", "abstained"] * 5
+    assert [label is None for label in frame["label"].to_list()] == [False, True] * 5
+    assert set(frame["label"].drop_nulls().to_list()) <= {"well", "ill"}
+    assert frame["row"].n_unique() == 10
+
+
+@pytest.mark.parametrize(
+    ("queries", "left", "asked"), [(0, 1000, 100), (30, 1000, 30), (500, 1000, 100), (0, 7, 7), (30, 7, 7)]
+)
+def test_asks_no_more_than_pool_cap_and_specification_allow(tmp_path: Path, queries, left, asked) -> None:
+    source = Source(left)
+    assert run_student(source, pool(), StudentSpec(queries=queries), tmp_path, seed=0).asked == asked
+    assert len(source.asked[0]) == asked
+
+
+def test_nothing_left(tmp_path: Path) -> None:
+    source = Source(0)
+    with pytest.raises(BudgetExceeded, match="no queries are left"):
+        run_student(source, pool(), StudentSpec(), tmp_path, seed=0)
+    assert source.asked == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_test_rows_there_are_no_metrics(tmp_path: Path) -> None:
+    assert run_student(Source(), pool(test=False), StudentSpec(), tmp_path, seed=0).metrics is None
+
+
+def test_same_seed_asks_the_same(tmp_path: Path) -> None:
+    asked = []
+    for index, seed in enumerate((1, 1, 2)):
+        source = Source()
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        run_student(source, pool(), StudentSpec(queries=20), folder, seed)
+        asked.append(source.asked[0])
+    assert (asked[0] == asked[1]).all()
+    assert (asked[0] != asked[2]).any()
+
+
+@pytest.mark.parametrize(
+    ("features", "told"),
+    [(("age", "pressure"), "missing"), (FEATURES[::-1], "another order"), ((*FEATURES, "more"), "too many")],
+)
+def test_a_pool_of_other_columns_is_refused(tmp_path: Path, features, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        run_student(Source(), Pool(features, np.zeros((5, len(features)))), StudentSpec(), tmp_path, seed=0)
+
+
+@pytest.mark.parametrize("content", [None, b"nothing", {"queries": np.zeros((2, 3))}, {"features": np.array(["a"])}])
+def test_pool_files_that_are_wrong(tmp_path: Path, content) -> None:
+    path = tmp_path / "pool.npz"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        np.savez(path, **content)
+    with pytest.raises(DataError, match="cannot read pool"):
+        load_pool(path)

@@ -1,0 +1,95 @@
+"""Trainers: one contract for all, and self-training that helps where it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from student.config import StudentSpec
+from student.evaluation import evaluate
+from student.run import train
+from tests.federation import make_rows
+
+SPECS = {
+    "logistic regression": StudentSpec(C=1.0),
+    "forest": StudentSpec(trainer="random_forest", trees=30),
+    "boosting": StudentSpec(trainer="gradient_boosting", trees=20, depth=2),
+    "mlp": StudentSpec(trainer="mlp", epochs=30),
+    "self-training": StudentSpec(C=1.0, self_training=True, self_training_confidence=0.8),
+    "self-training mlp": StudentSpec(trainer="mlp", epochs=10, self_training=True, self_training_rounds=1),
+}
+
+
+def standardised(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    x, y = make_rows(count, seed)
+    return (x.astype(np.float64) - [60, 140, 0]) / [10, 20, 1], y
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
+class TestContract:
+    """What every trainer must do."""
+
+    def test_probabilities(self, spec: StudentSpec) -> None:
+        x, y = standardised(80, 1)
+        model = train(x, y, standardised(50, 2)[0], 3, spec, seed=0)  # the third class never occurs
+        probabilities = model.predict_proba(x)
+        assert probabilities.shape == (80, 3)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+        assert (probabilities >= 0).all()
+
+    def test_learns(self, spec: StudentSpec) -> None:
+        x, y = standardised(200, 1)
+        test_x, test_y = standardised(500, 3)
+        model = train(x, y, standardised(50, 2)[0], 2, spec, seed=0)
+        assert (model.predict_proba(test_x).argmax(axis=1) == test_y).mean() > 0.8
+
+    def test_same_seed_same_model(self, spec: StudentSpec) -> None:
+        x, y = standardised(60, 1)
+        rest = standardised(50, 2)[0]
+        first, second = (train(x, y, rest, 2, spec, seed=4).predict_proba(x) for _ in range(2))
+        assert (first == second).all()
+
+    @pytest.mark.parametrize("count", [0, 1, 5])
+    def test_labels_of_one_class_or_none(self, spec: StudentSpec, count: int) -> None:
+        x, _ = standardised(10, 1)
+        model = train(x[:count], np.ones(count, dtype=np.int64), x, 2, spec, seed=0)
+        assert model.predict_proba(x).tolist() == [[0.5, 0.5] if count == 0 else [0.0, 1.0]] * 10
+
+    def test_no_unlabelled_rows(self, spec: StudentSpec) -> None:
+        x, y = standardised(40, 1)
+        train(x, y, x[:0], 2, spec, seed=0)
+
+
+def test_self_training_uses_the_unlabelled_rows() -> None:
+    """Two clusters that six labels hardly show: the unlabelled rows do. Mean over ten draws, fixed seeds."""
+    scores: dict[bool, list[float]] = {False: [], True: []}
+    for seed in range(10):
+        generator = np.random.default_rng(seed)
+        y = generator.integers(0, 2, 400)
+        x = generator.normal(size=(400, 20))
+        x[:, 0] += 3 * y - 1.5
+        labelled = np.concatenate([np.flatnonzero(y == 0)[:3], np.flatnonzero(y == 1)[:3]])
+        rest = np.setdiff1d(np.arange(400), labelled)
+        for choice, values in scores.items():
+            spec = StudentSpec(C=0.05, self_training=choice, self_training_confidence=0.6, self_training_rounds=10)
+            model = train(x[labelled], y[labelled], x[rest], 2, spec, seed=0)
+            values.append(evaluate(model.predict_proba(x[rest]), y[rest], ("a", "b"))["auc"])
+    assert np.mean(scores[True]) > np.mean(scores[False]) + 0.02
+
+
+def test_evaluation_by_hand() -> None:
+    probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.8, 0.2]])
+    result = evaluate(probabilities, np.array([0, 0, 1, 1]), ("well", "ill"))
+    assert result == {"accuracy": 0.5, "auc": 0.75, "recall_per_class": {"well": 0.5, "ill": 0.5}}
+
+
+def test_evaluation_without_a_class() -> None:
+    probabilities = np.array([[0.9, 0.1], [0.4, 0.6]])
+    result = evaluate(probabilities, np.array([0, 0]), ("well", "ill"))
+    assert result == {"accuracy": 0.5, "auc": None, "recall_per_class": {"well": 0.5, "ill": None}}
+
+
+def test_evaluation_of_three_classes() -> None:
+    result = evaluate(np.eye(3)[[0, 1, 2, 2]], np.array([0, 1, 2, 1]), ("a", "b", "c"))
+    assert result["accuracy"] == 0.75
+    assert result["auc"] == pytest.approx((1 + 0.75 + 5 / 6) / 3)
