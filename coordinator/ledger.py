@@ -94,8 +94,8 @@ class Ledger:
                 found = dict(self._connection.execute("SELECT key, value FROM meta"))
                 self._check(found, federation)
                 return
-            if not path.exists():
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            # made with its mode before SQLite opens it; without O_EXCL, as another coordinator may be making it too
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
             self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA synchronous=FULL")
             self._connection.execute("PRAGMA foreign_keys=ON")

@@ -6,6 +6,9 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,20 @@ def test_two_processes_and_many_students(tmp_path: Path) -> None:
     result = storm(tmp_path, requests=200, rows=150)
     assert result["queries"] == 150 or result["queries"] > 120
     assert result["batches"] > 10
+
+
+def test_many_coordinators_may_create_the_ledger_at_once(tmp_path: Path) -> None:
+    config = shared_config(10)
+    for number in range(20):
+        together = threading.Barrier(8)
+
+        def create(path: Path = tmp_path / f"{number}.db", together: threading.Barrier = together) -> tuple[int, int]:
+            together.wait()
+            with closing(Ledger(path, config.digest(), "{}")) as ledger:
+                return ledger.spent()
+
+        with ThreadPoolExecutor(8) as pool:
+            assert [f.result() for f in [pool.submit(create) for _ in range(8)]] == [(0, 0)] * 8
 
 
 FULL = """
