@@ -48,11 +48,16 @@ class Worker:
         self._connection.send((message, context))
         return self._connection.recv() if self._connection.poll(seconds) else None
 
+    def kill(self) -> None:
+        """End the process, whatever it is doing; a thread that waits in `handle` gets an EOFError."""
+        self._process.kill()
+
     def stop(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process and give back what it held. Not while another thread is in `handle`. Twice does no harm."""
         self._process.kill()
         self._process.wait()
-        self._connection.close()
+        if not self._connection.closed:
+            self._connection.close()
 
 
 @contextmanager
@@ -70,7 +75,8 @@ def running_workers(count: int | None = None) -> Iterator[list[Worker]]:
 
 
 class LocalGrid(Grid):
-    """Routes messages to ClientApps on worker processes, one thread for each worker. Use as a context manager.
+    """Routes messages to ClientApps on worker processes, one thread for each worker. Use as a context manager; its
+    workers are killed when it is left.
 
     The list of workers is the grid's to change: a party that does not answer within its message's time to live is
     killed with its worker, which is replaced.
@@ -93,6 +99,7 @@ class LocalGrid(Grid):
         self._replies: dict[str, Message] = {}
         self._changed = threading.Condition()
         self._closed = False
+        self._replacing = threading.Lock()
         self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(len(workers))]
 
     def __enter__(self) -> LocalGrid:
@@ -101,9 +108,14 @@ class LocalGrid(Grid):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closed = True
+        with self._replacing:
+            self._closed = True
+            for worker in self._workers:
+                worker.kill()  # ends the thread that waits for its reply
         for _thread in self._threads:
-            self._waiting.put(None)  # a thread that waits for a reply ends with its worker
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()  # from here on nobody else touches a worker
 
     def set_run(self, run: object) -> None:
         """Not needed: the run is given at construction."""
@@ -151,7 +163,7 @@ class LocalGrid(Grid):
 
     def _work(self, index: int) -> None:
         """Hand one message after the other to one worker, until the grid is closed."""
-        while (message := self._waiting.get()) is not None:
+        while (message := self._waiting.get()) is not None and not self._closed:
             left = message.metadata.created_at + message.metadata.ttl - time.time()
             if left <= 0:
                 continue  # nobody waits for it any more
@@ -172,6 +184,7 @@ class LocalGrid(Grid):
                 self._changed.notify_all()
 
     def _replace(self, index: int) -> None:
-        self._workers[index].stop()
-        if not self._closed:
-            self._workers[index] = Worker()
+        with self._replacing:
+            self._workers[index].stop()
+            if not self._closed:
+                self._workers[index] = Worker()

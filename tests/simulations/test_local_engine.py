@@ -11,11 +11,13 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from coordinator.config import Timeouts
 from protocol.errors import NotEnoughParties
-from protocol.records import refusal_from_record
+from protocol.messages import VoteRequest
+from protocol.queries import canonical_queries, query_set_hash
+from protocol.records import refusal_from_record, to_record
 from simulations.engines.flower_internals import assume_identity
 from simulations.engines.local import RUN_ID, run_local
 from simulations.engines.local_grid import LocalGrid, running_workers
-from tests.federation import make_config, make_homes
+from tests.federation import make_config, make_homes, make_rows
 
 SABOTAGE = """
 import os, sys, time
@@ -120,6 +122,26 @@ def test_too_few_left_is_an_error_and_nothing_is_charged(tmp_path: Path, sabotag
 
     with sqlite3.connect(tmp_path / "run" / "ledger.db") as ledger:
         assert ledger.execute("SELECT COUNT(*) FROM batches").fetchone() == (0,)
+
+
+def test_leaving_the_grid_while_a_party_hangs_ends_its_worker_once(tmp_path: Path, sabotaged) -> None:
+    """The thread that waits for the party and the one that leaves both want to end the worker."""
+    sabotaged("hang")
+    make_homes(tmp_path / "parties", 2)
+    assume_identity(RUN_ID, 1)
+    x = canonical_queries(make_rows(4, 1)[0], 3)
+    terms = {"federation": make_config().digest(), "promise": make_config().promise()}
+    request = to_record(VoteRequest(**terms, query_set=query_set_hash(x), queries=x))
+    for ttl in (0.3, 60.0):
+        with (
+            running_workers(2) as workers,
+            LocalGrid(RUN_ID, {"party-root": str(tmp_path / "parties")}, 2, workers) as grid,
+        ):
+            for node in grid.get_node_ids():
+                grid.push_messages([Message(request, dst_node_id=node, message_type="query.vote", ttl=ttl)])
+            time.sleep(0.3)
+        assert all(worker._process.poll() is not None for worker in workers)
+        assert not [thread for thread in grid._threads if thread.is_alive()]
 
 
 def test_the_grid_answers_for_a_node_whose_app_raises(tmp_path: Path, sabotaged) -> None:
