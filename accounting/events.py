@@ -17,6 +17,7 @@ from accounting.errors import EventError
 from accounting.gaussian import rdp_gaussian
 from accounting.gdp import GaussianPart
 from accounting.gnmax import log_q_gnmax
+from accounting.gnss import gnss_cost, group_smooth_sensitivity
 from accounting.laplace import log_q_lnmax, rdp_laplace
 from accounting.release import Evidence, ReleaseEvent, Step
 from accounting.stable import (
@@ -40,6 +41,7 @@ __all__ = [
     "InteractiveEvent",
     "LNMaxEvent",
     "ReleaseEvent",
+    "SanitisedEvent",
     "SparseVectorEvent",
     "StableEvent",
     "event_from_json",
@@ -349,6 +351,38 @@ class ImmutableEvent(ReleaseEvent):
         return np.full(check_orders(orders).size, math.inf if self.answered else 0.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SanitisedEvent(ReleaseEvent):
+    """One release of a data-dependent curve with noise scaled to its smooth sensitivity; see ``accounting.sanitised``.
+
+    It asks nothing and answers nothing, so both counts are 0, and it costs the same whatever was asked before. The cost
+    holds at every order, not only at that of the released curve.
+
+    beta, sigma_ss : of the plan. log_scale_sigma : noise on ln SS, 0 where that is not released.
+    """
+
+    TYPE: ClassVar[str] = "sanitised"
+
+    beta: float
+    sigma_ss: float
+    log_scale_sigma: float
+
+    def _check(self) -> None:
+        check_scale(self.beta, "beta")
+        check_scale(self.sigma_ss, "sigma_ss")
+        if self.log_scale_sigma != 0:
+            check_scale(self.log_scale_sigma, "log_scale_sigma")
+        if self.asked or self.answered:
+            raise EventError(f"a sanitised release asks nothing, but asked is {self.asked}. Count 0.")
+
+    def worst_case_rdp(self, orders: object) -> np.ndarray:
+        alpha = check_orders(orders)
+        _, beta = group_smooth_sensitivity(1.0, self.beta, self.votes_moved)
+        cost = gnss_cost(alpha, beta, self.sigma_ss)
+        # ln SS moves by at most k beta between neighbours: an ordinary Gaussian release
+        return cost + alpha * beta**2 / (2 * self.log_scale_sigma**2) if self.log_scale_sigma else cost
+
+
 EVENTS: dict[str, type[ReleaseEvent]] = {
     cls.TYPE: cls
     for cls in (
@@ -361,6 +395,7 @@ EVENTS: dict[str, type[ReleaseEvent]] = {
         StableEvent,
         SparseVectorEvent,
         ImmutableEvent,
+        SanitisedEvent,
     )
 }
 """Every event type by the name that stands in its JSON."""

@@ -24,12 +24,13 @@ from scipy.special import ndtri
 from accounting.checks import check_delta, check_orders, check_scale
 from accounting.conversion import conversion_cost
 from accounting.errors import DeltaError, EventError, NoiseError, UnitError
-from accounting.events import ConfidentEvent, GNMaxEvent, InteractiveEvent
+from accounting.events import ConfidentEvent, GNMaxEvent, InteractiveEvent, SanitisedEvent
 from accounting.gnss import gnss_cost, group_smooth_sensitivity
 from accounting.guarantee import Guarantee, Kind
 from accounting.release import ReleaseEvent
 from accounting.smooth import CheckProfile, LabelProfile, SensitivityProfile, label_profile, smooth_sensitivity
 from accounting.threshold import public_offsets
+from accounting.units import Noise
 
 _GRAIN = 1e-4
 """The released curve is rounded up to this; the low-order bits of a float can tell about the noise (Mironov 2012)."""
@@ -81,6 +82,38 @@ class SanitisedPlan:
         if self.log_scale_sigma is not None:
             cost += self.order * beta**2 / (2 * self.log_scale_sigma**2)
         return cost
+
+    def event(self, like: ReleaseEvent) -> SanitisedEvent:
+        """The charge of this release, with unit, relation and audience of the events that it speaks about."""
+        return SanitisedEvent(
+            asked=0,
+            answered=0,
+            unit=like.unit,
+            neighbouring=like.neighbouring,
+            teachers_per_party=like.teachers_per_party,
+            towards=like.towards,
+            noise=Noise.CONTINUOUS,
+            beta=self.beta,
+            sigma_ss=self.sigma_ss,
+            log_scale_sigma=self.log_scale_sigma or 0.0,
+        )
+
+
+def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:
+    """Refuse a plan that ``sanitise`` would refuse after a run of ``event``. Looks at no votes.
+
+    Raises
+    ------
+    NoiseError : the release costs everything at the plan's order. EventError : the event has no sensitivity bound.
+    ConditionError : C5 or C6 fails at the plan's order.
+    """
+    plan.cost(event.votes_moved)
+    if not isinstance(event, GNMaxEvent | ConfidentEvent):
+        raise EventError(f"a {event.TYPE} release has no data-dependent bound with a known sensitivity. Drop the plan.")
+    votes = np.zeros((1, classes), dtype=np.int64)
+    votes[0, 0] = teachers
+    sigma = event.sigma2 if isinstance(event, ConfidentEvent) else event.sigma
+    label_profile(votes, teachers, sigma, event.noise, np.array([plan.order]), event.votes_moved, np.ones(1))
 
 
 class Answered(NamedTuple):
@@ -166,7 +199,10 @@ def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers
             raise EventError("the mask and the event disagree on how many queries were answered.")
         if not batch.event.asked:
             continue
-        parts = _profiles(batch, order, teachers, batch.answered.astype(np.float64))
+        present = int(np.asarray(batch.votes)[0].sum())  # fewer than `teachers` where a party was missing
+        if present > teachers:
+            raise EventError(f"a query has {present} votes, more than the {teachers} teachers.")
+        parts = _profiles(batch, order, present, batch.answered.astype(np.float64))
         if parts is None:
             total += float(batch.event.worst_case_rdp(order)[0])
             continue
@@ -189,6 +225,7 @@ def sanitise(
     Parameters
     ----------
     batches : every release on the same data, all with the same unit and audience.
+    teachers : the most votes that a query got; a batch may have fewer, the same number for each of its queries.
     normal : draws N(0, 1); the operating system's entropy if None. Give a seeded one in simulations only.
 
     Raises

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -214,14 +215,12 @@ def _print_row(name: str, audit: MechanismAudit) -> None:
     print(f"{name:88s} {at:>7s} {sharp[0]:8.3f} {sharp[1]:7.3f} {claimed:>8s} {best.lower:7.3f}  {verdict}", flush=True)
 
 
-def false_alarms(seeds: int, setting: Setting) -> list[tuple[str, int]]:
-    """Sound mechanisms and how many of `seeds` audits accuse them."""
-    found = []
+def false_alarms(seeds: int, setting: Setting) -> Iterator[tuple[str, int]]:
+    """Sound mechanisms and how many of `seeds` audits accuse them, one after the other."""
     for mechanism in SOUND:
         claims: Claims = EventClaims(mechanism, setting.unit, setting.teachers_per_party)
         accused = sum(audit_mechanism(mechanism, SeededNoise(seed), setting, claims).violated for seed in range(seeds))
-        found.append((mechanism.describe(), accused))
-    return found
+        yield mechanism.describe(), accused
 
 
 def main() -> None:

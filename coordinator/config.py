@@ -6,6 +6,9 @@ import json
 
 from pydantic import Field, model_validator
 
+from accounting.errors import AccountingError
+from accounting.release import ReleaseEvent
+from accounting.sanitised import SanitisedPlan, check_plan
 from accounting.units import Unit
 from coordinator.mechanisms import AnyMechanism, Confident, Distributed
 from protocol.config_files import Frozen
@@ -49,11 +52,40 @@ def check_threshold(mechanism: AnyMechanism, votes: int) -> None:
         )
 
 
+def check_sanitised(config: FederationConfig, teachers: int) -> None:
+    """Raise ConfigError if the sanitised epsilon that is planned could not be released after a run with `teachers`."""
+    if config.privacy.sanitised is None:
+        return
+    try:
+        check_plan(config.privacy.sanitised.plan(), config.event(0, 0), teachers, len(config.rows.classes))
+    except AccountingError as error:
+        raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
+
+
+class Sanitised(Frozen):
+    """Publish a data-dependent epsilon at close, with noise; the fields are those of `accounting.SanitisedPlan`.
+
+    They are fixed before the run, on public or simulated votes (`consilium accounting epsilon` plans them): a choice
+    that looks at private votes would itself be a release.
+    """
+
+    order: float = Field(gt=1, le=1e4)
+    beta: float = Field(gt=0, le=10)
+    sigma_ss: float = Field(gt=0, le=1e6)
+    log_scale_sigma: float | None = Field(default=None, gt=0, le=1e6)
+    confidence: float = Field(default=0.95, gt=0, lt=1)
+
+    def plan(self) -> SanitisedPlan:
+        """As the accounting takes it."""
+        return SanitisedPlan(**self.model_dump())
+
+
 class Privacy(Frozen):
-    """`unit` has no default on purpose: whoever states an epsilon says for what."""
+    """`unit` has no default on purpose: whoever states an epsilon says for what. `sanitised`: see `Sanitised`."""
 
     unit: Unit
     delta: float = Field(gt=0, lt=1)
+    sanitised: Sanitised | None = None
 
 
 class Timeouts(Frozen):
@@ -107,15 +139,27 @@ class FederationConfig(Frozen):
         check_caps(self.mechanism, self.caps)
         return self
 
-    def promise(self) -> str:
-        """JSON of the release event at the caps, which parties hold the coordinator to."""
-        event = self.mechanism.event(
-            asked=self.caps.queries,
-            answered=self.caps.answers,
+    def event(self, asked: int, answered: int) -> ReleaseEvent:
+        """The release event of so many queries of this federation."""
+        return self.mechanism.event(
+            asked=asked,
+            answered=answered,
             unit=self.privacy.unit,
             teachers_per_party=self.teachers_per_party,
         )
-        return json.dumps(event.to_json(), sort_keys=True)
+
+    def closing_event(self) -> ReleaseEvent | None:
+        """The charge of the sanitised epsilon, or None where none is planned."""
+        return self.privacy.sanitised.plan().event(self.event(0, 0)) if self.privacy.sanitised else None
+
+    def promised_events(self) -> list[ReleaseEvent]:
+        """Everything that will ever be released, with all caps used up."""
+        closing = self.closing_event()
+        return [self.event(self.caps.queries, self.caps.answers), *([closing] if closing else [])]
+
+    def promise(self) -> str:
+        """JSON of the promised events, which parties hold the coordinator to."""
+        return json.dumps([event.to_json() for event in self.promised_events()], sort_keys=True)
 
     def digest(self) -> str:
         """Hash of what the parties and the student agree on: all but addresses, time limits and the noise seed."""

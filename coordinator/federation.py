@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from coordinator.closing import Normal, close
 from coordinator.collection import Histogram, collect
-from coordinator.config import FederationConfig, check_threshold
+from coordinator.config import FederationConfig, check_sanitised, check_threshold
 from coordinator.events import EventLog
 from coordinator.exchange import Transport
 from coordinator.grpc_server import serving
@@ -44,7 +45,9 @@ def run_federation(
     clock.lap("enrol")
     members = train(transport, config, members, log)
     clock.lap("train")
-    check_threshold(config.mechanism, sum(member.teachers for member in members))
+    teachers = sum(member.teachers for member in members)
+    check_threshold(config.mechanism, teachers)
+    check_sanitised(config, teachers)
     ledger = Ledger(run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
     counted: list[Histogram] = []
     voting = 0.0
@@ -66,11 +69,13 @@ def run_federation(
         else:
             _serve(service, config, log)
         clock.lap("student", minus=voting)
+        sanitised = close(config, ledger, normal_for(config), log)
         batches = ledger.batches()
+        guarantees = spent(config, batches, closed=sanitised is not None)
         summary = {
             "federation": config.digest(),
             "parties": sorted(member.party for member in members),
-            "teachers": sum(member.teachers for member in members),
+            "teachers": teachers,
             "parties_counted": [len(histogram.parties) for histogram in counted],
             "asked": sum(len(batch.query_ids) for batch in batches),
             "answered": sum(int(batch.answered.sum()) for batch in batches),
@@ -78,8 +83,10 @@ def run_federation(
             "noise": "system" if config.noise_seed is None else "seeded",
             "privacy": {
                 "promised": service.promised.to_json(),
-                **{name: guarantee.to_json() for name, guarantee in spent(config, batches).items()},
+                **{name: guarantee.to_json() for name, guarantee in guarantees.items()},
+                **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
             },
+            "sanitised": sanitised,
             "seconds": {**clock.laps, "vote": voting},
         }
     finally:
@@ -107,6 +114,14 @@ def noise_for(config: FederationConfig) -> NoiseFor:
         return lambda _: SystemNoise()
     seed = config.noise_seed
     return lambda batch: SeededNoise(int(canonical_digest([seed, batch]), 16))
+
+
+def normal_for(config: FederationConfig) -> Normal | None:
+    """The noise of the closing: None for the operating system's; seeded in a simulation that asks for it."""
+    if config.noise_seed is None:
+        return None
+    generator = np.random.default_rng(int(canonical_digest([config.noise_seed, "closing"]), 16))
+    return lambda: float(generator.standard_normal())
 
 
 def _serve(service: LabelService, config: FederationConfig, log: EventLog) -> None:

@@ -2,8 +2,9 @@
 
 One SQLite file, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
 parameters, counts) and the outcome of each query; it is chained by SHA-256 to the batch before. Beside it, table
-`evidence` keeps per query the two log q of the data-dependent analysis. Those are functions of the votes: the file is
-secret, as the votes are, and readable by its owner only.
+`evidence` keeps per query the two log q of the data-dependent analysis, and the histogram itself where a sanitised
+epsilon is planned. Those are functions of the votes: the file is secret, as the votes are, and readable by its owner
+only. The chain ends with the closing, if there is one: after it nothing is charged any more.
 """
 
 from __future__ import annotations
@@ -35,8 +36,15 @@ CREATE TABLE batches (
 CREATE TABLE releases (
     query_id TEXT PRIMARY KEY, seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,
     outcome INTEGER NOT NULL, label INTEGER NOT NULL);
-CREATE TABLE evidence (query_id TEXT PRIMARY KEY REFERENCES releases, log_q_check REAL, log_q_label REAL);
+CREATE TABLE evidence (
+    query_id TEXT PRIMARY KEY REFERENCES releases, log_q_check REAL, log_q_label REAL, histogram BLOB,
+    probabilities BLOB);
+CREATE TABLE closing (
+    only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
+    hash TEXT NOT NULL);
 """
+CLOSED = "the ledger is closed: its sanitised epsilon was released"
+HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,10 @@ class Release:
 
 @dataclass(frozen=True)
 class Batch:
-    """One charge with what it paid for; arrays in the order of the queries, `log_q_*` float64 or None."""
+    """One charge with what it paid for; arrays in the order of the queries, `log_q_*` float64 or None.
+
+    histogram int64 and probabilities float64 (queries, classes), or None where no sanitised epsilon is planned.
+    """
 
     event: dict[str, Any]
     parties: int
@@ -58,6 +69,8 @@ class Batch:
     reinforced: np.ndarray = field(repr=False)
     log_q_check: np.ndarray | None = field(default=None, repr=False)
     log_q_label: np.ndarray | None = field(default=None, repr=False)
+    histogram: np.ndarray | None = field(default=None, repr=False)
+    probabilities: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def answered(self) -> np.ndarray:
@@ -73,8 +86,12 @@ class Batch:
 
 def chain_hash(previous: str, seq: int, at: str, event: str, parties: int, rows: Sequence[tuple[Any, ...]]) -> str:
     """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before."""
-    text = json.dumps([previous, seq, at, event, parties, [list(row) for row in rows]], separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    plain = [[cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows]
+    return _sha256([previous, seq, at, event, parties, plain])
+
+
+def _sha256(value: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
 
 
 class Ledger:
@@ -177,7 +194,8 @@ class Ledger:
         Raises
         ------
         BudgetExceeded : the batch would pass a cap.
-        LedgerError : the file cannot be written, or a query id is already recorded. Nothing was written.
+        LedgerError : the file cannot be written, a query id is already recorded, or the ledger is closed. Nothing was
+            written.
         """
         answered = batch.answered
         event = json.dumps(batch.event, sort_keys=True, separators=(",", ":"))
@@ -185,22 +203,30 @@ class Ledger:
         checks = [None] * len(answered) if batch.log_q_check is None else (batch.log_q_check + 0.0).tolist()
         labels_q = [None] * len(answered) if batch.log_q_label is None else (batch.log_q_label + 0.0).tolist()
         rows = [
-            (query_id, int(outcome), int(label), check, label_q)
-            for query_id, outcome, label, check, label_q in zip(
-                batch.query_ids, batch.outcomes, batch.labels, checks, labels_q, strict=True
+            (query_id, int(outcome), int(label), *evidence)
+            for query_id, outcome, label, *evidence in zip(
+                batch.query_ids,
+                batch.outcomes,
+                batch.labels,
+                checks,
+                labels_q,
+                _blobs(batch.histogram, HISTOGRAM, len(answered)),
+                _blobs(batch.probabilities, PROBABILITIES, len(answered)),
+                strict=True,
             )
         ]
         try:
             with self._transaction():
+                if self._connection.execute("SELECT 1 FROM closing").fetchone():
+                    raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")
                 asked_before, answered_before = self.spent()
                 if asked_before + len(rows) > most_queries or answered_before + int(answered.sum()) > most_answers:
                     raise BudgetExceeded(
                         f"the batch needs {len(rows)} queries and {int(answered.sum())} answers,"
                         f" {most_queries - asked_before} and {most_answers - answered_before} are left"
                     )
-                head = self._connection.execute("SELECT seq, hash FROM batches ORDER BY seq DESC LIMIT 1").fetchone()
-                seq, previous = (head[0] + 1, head[1]) if head else (1, GENESIS)
-                at = datetime.now(UTC).isoformat(timespec="milliseconds")
+                last, previous = self._head()
+                seq, at = last + 1, _now()
                 link = chain_hash(previous, seq, at, event, batch.parties, rows)
                 self._connection.execute(
                     "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -211,10 +237,48 @@ class Ledger:
                     [(row[0], seq, position, row[1], row[2]) for position, row in enumerate(rows)],
                 )
                 self._connection.executemany(
-                    "INSERT INTO evidence VALUES (?, ?, ?)", [(row[0], row[3], row[4]) for row in rows]
+                    "INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", [(row[0], *row[3:]) for row in rows]
                 )
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
+
+    def close_with(self, result: str) -> None:
+        """Record the one closing, JSON text, and end the chain with it; durable when this returns.
+
+        Raises
+        ------
+        LedgerError : the ledger is closed already, or cannot be written. Nothing was written.
+        """
+        try:
+            with self._transaction():
+                _, previous = self._head()
+                at = _now()
+                self._connection.execute(
+                    "INSERT INTO closing VALUES (1, ?, ?, ?, ?)",
+                    (at, result, previous, _sha256([previous, "closing", at, result])),
+                )
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot close ledger {self.path}: {error}", "Nothing was released") from None
+
+    def closing(self) -> str | None:
+        """What the ledger was closed with, or None.
+
+        Raises
+        ------
+        LedgerError : the closing is not the end of the chain.
+        """
+        found = self._connection.execute("SELECT at, result, previous, hash FROM closing").fetchone()
+        if found is None:
+            return None
+        at, result, previous, link = found
+        if previous != self._head()[1] or link != _sha256([previous, "closing", at, result]):
+            raise LedgerError(f"ledger {self.path}: the hash chain is broken at the closing", "Do not trust it")
+        return result
+
+    def _head(self) -> tuple[int, str]:
+        """Number and hash of the last batch."""
+        head = self._connection.execute("SELECT seq, hash FROM batches ORDER BY seq DESC LIMIT 1").fetchone()
+        return head or (0, GENESIS)
 
     def batches(self) -> list[Batch]:
         """All batches in order.
@@ -229,8 +293,8 @@ class Ledger:
             "SELECT * FROM batches ORDER BY seq"
         ).fetchall():
             rows = self._connection.execute(
-                "SELECT query_id, outcome, label, log_q_check, log_q_label FROM releases JOIN evidence USING (query_id)"
-                " WHERE seq = ? ORDER BY position",
+                "SELECT query_id, outcome, label, log_q_check, log_q_label, histogram, probabilities"
+                " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
             if stored_previous != previous or chain_hash(previous, seq, at, event, parties, rows) != link:
@@ -245,6 +309,8 @@ class Ledger:
                     reinforced=np.array([row[1] == Outcome.REINFORCED for row in rows], dtype=bool),
                     log_q_check=_column([row[3] for row in rows]),
                     log_q_label=_column([row[4] for row in rows]),
+                    histogram=_matrix([row[5] for row in rows], HISTOGRAM),
+                    probabilities=_matrix([row[6] for row in rows], PROBABILITIES),
                 )
             )
         return result
@@ -256,6 +322,19 @@ class Ledger:
 
 def _column(values: list[float | None]) -> np.ndarray | None:
     return None if any(value is None for value in values) else np.array(values, dtype=np.float64)
+
+
+def _blobs(matrix: np.ndarray | None, dtype: np.dtype, rows: int) -> list[bytes | None]:
+    return [None] * rows if matrix is None else [row.astype(dtype).tobytes() for row in matrix]
+
+
+def _matrix(blobs: list[bytes | None], dtype: np.dtype) -> np.ndarray | None:
+    given = [blob for blob in blobs if blob is not None]
+    return np.stack([np.frombuffer(blob, dtype) for blob in given]) if given and len(given) == len(blobs) else None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def stored_config(path: Path) -> tuple[str, str]:

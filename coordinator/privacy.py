@@ -26,27 +26,23 @@ def promised(config: FederationConfig) -> Guarantee:
     """
     accountant = Accountant(DEFAULT_ORDERS)
     try:
-        accountant.commit(
-            config.mechanism.event(
-                asked=config.caps.queries,
-                answered=config.caps.answers,
-                unit=config.privacy.unit,
-                teachers_per_party=config.teachers_per_party,
-            )
-        )
+        for event in config.promised_events():
+            accountant.commit(event)
         return accountant.guarantee(config.privacy.delta, Kind.WORST_CASE)
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
 
 
-def spent(config: FederationConfig, batches: list[Batch]) -> dict[str, Guarantee]:
-    """`worst_case` and `data_dependent` guarantee of what was asked; the second is secret. Zero if nothing was."""
+def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:
+    """`worst_case` and `data_dependent` guarantee of what was released; the second is secret. Zero if nothing was.
+
+    closed: the sanitised epsilon was released too, and is charged.
+    """
     accountant = Accountant(DEFAULT_ORDERS)
-    accountant.commit(
-        config.mechanism.event(
-            asked=0, answered=0, unit=config.privacy.unit, teachers_per_party=config.teachers_per_party
-        )
-    )
+    accountant.commit(config.event(0, 0))
+    closing = config.closing_event()
+    if closed and closing is not None:
+        accountant.commit(closing)
     for batch in batches:
         event = event_from_json(batch.event)
         evidence = Evidence(batch.log_q_check, batch.log_q_label)
@@ -100,12 +96,5 @@ def _epsilons(costs: np.ndarray, deltas: np.ndarray) -> np.ndarray:
 
 def _exact(config: FederationConfig, asked: int, answered: int) -> float | None:
     accountant = Accountant(DEFAULT_ORDERS)
-    accountant.commit(
-        config.mechanism.event(
-            asked=asked,
-            answered=answered,
-            unit=config.privacy.unit,
-            teachers_per_party=config.teachers_per_party,
-        )
-    )
+    accountant.commit(config.event(asked, answered))
     return accountant.exact_worst_case_epsilon(config.privacy.delta)

@@ -11,7 +11,7 @@ from accounting.guarantee import Guarantee
 from coordinator.collection import Histogram
 from coordinator.config import FederationConfig
 from coordinator.events import EventLog
-from coordinator.ledger import Batch, Ledger
+from coordinator.ledger import CLOSED, Batch, Ledger
 from coordinator.mechanisms.noise import NoiseSource
 from coordinator.privacy import promised
 from protocol.errors import BudgetExceeded, ConfigError, DataError
@@ -43,6 +43,7 @@ class LabelService:
         self._ballot = ballot
         self._parties = parties
         self._log = log
+        self._keeps_votes = config.privacy.sanitised is not None  # a sanitised epsilon is computed from them at close
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
         self.finished = threading.Event()
@@ -50,6 +51,7 @@ class LabelService:
     def describe(self) -> Terms:
         """See `LabelSource.describe`."""
         asked, answered = self._ledger.spent()
+        open_ = self._ledger.closing() is None
         return Terms(
             federation=self._config.digest(),
             schema=self._config.rows,
@@ -57,8 +59,8 @@ class LabelService:
             unit=self._config.privacy.unit.value,
             delta=self._config.privacy.delta,
             epsilon_worst_case=self.promised.epsilon,
-            queries_left=self._config.caps.queries - asked,
-            answers_left=self._config.caps.answers - answered,
+            queries_left=(self._config.caps.queries - asked) * open_,
+            answers_left=(self._config.caps.answers - answered) * open_,
             parties=self._parties,
             simulation=self._config.simulation,
         )
@@ -96,6 +98,8 @@ class LabelService:
         return new < total and answered == self._config.caps.answers and new <= self._config.caps.queries - asked
 
     def _check_caps(self, new: int) -> None:
+        if self._ledger.closing() is not None:
+            raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
         asked, answered = self._ledger.spent()
         queries_left = self._config.caps.queries - asked
         answers_left = self._config.caps.answers - answered
@@ -121,12 +125,7 @@ class LabelService:
         asked = int(np.searchsorted(given, room)) + 1 if given[-1] >= room else len(ids)
         drawn = drawn.first(asked)
         answered = int(drawn.answered.sum())
-        event = self._config.mechanism.event(
-            asked=asked,
-            answered=answered,
-            unit=self._config.privacy.unit,
-            teachers_per_party=self._config.teachers_per_party,
-        )
+        event = self._config.event(asked, answered)
         evidence = self._config.mechanism.evidence(event, histogram.votes[:asked], probabilities[:asked])
         self._ledger.commit(
             Batch(
@@ -137,6 +136,8 @@ class LabelService:
                 reinforced=drawn.reinforced,
                 log_q_check=evidence.log_q_check,
                 log_q_label=evidence.log_q_label,
+                histogram=histogram.votes[:asked] if self._keeps_votes else None,
+                probabilities=probabilities[:asked] if self._keeps_votes else None,
             ),
             self._config.caps.queries,
             self._config.caps.answers,

@@ -27,10 +27,13 @@ TABLES = (
 )
 
 
-def parse_promise(text: str) -> ReleaseEvent:
-    """The event that a coordinator promises not to exceed; Refused (MALFORMED) if it is none."""
+def parse_promise(text: str) -> list[ReleaseEvent]:
+    """The events that a coordinator promises not to exceed, together; Refused (MALFORMED) if it is no list of some."""
     try:
-        return event_from_json(json.loads(text))
+        events = json.loads(text)
+        if not isinstance(events, list) or not events:
+            raise ValueError
+        return [event_from_json(event) for event in events]
     except (AccountingError, ValueError, TypeError):
         raise Refused(Rule.MALFORMED) from None
 
@@ -51,15 +54,15 @@ def check_promise(database: Path, federation: str, promise: str, policy: Policy)
 
     Records nothing: it is asked before training, so that a party does not work for votes that it will not give.
     """
-    event = parse_promise(promise)
+    events = parse_promise(promise)
     if not database.exists():
-        _check_epsilon([event], policy)
+        _check_epsilon(events, policy)
         return
     try:
         with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as connection:
             for statement in TABLES:
                 connection.execute(statement)
-            _check_epsilon([*_others(connection, federation), event], policy)
+            _check_epsilon([*_others(connection, federation), *events], policy)
     except sqlite3.Error as error:
         raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
 
@@ -77,7 +80,7 @@ def charge(
     Refused : the policy's limit on queries or epsilon, or the federation's own cap on queries, would be passed, the
         promise is not the one that was given before, or the count cannot be kept.
     """
-    event = parse_promise(promise)
+    events = parse_promise(promise)
     try:
         with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous=FULL")
@@ -91,8 +94,8 @@ def charge(
             spent = connection.execute("SELECT COALESCE(SUM(queries), 0) FROM answered").fetchone()[0]
             if spent + queries > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + queries)
-            _check_federation(connection, federation, event, promise, query_set, queries)
-            _check_epsilon([*_others(connection, federation), event], policy)
+            _check_federation(connection, federation, events, promise, query_set, queries)
+            _check_epsilon([*_others(connection, federation), *events], policy)
             connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (federation, promise))
             connection.execute("INSERT INTO answered VALUES (?, ?, ?, ?)", (run, federation, query_set, queries))
             connection.execute("COMMIT")
@@ -102,7 +105,7 @@ def charge(
 
 def _others(connection: sqlite3.Connection, federation: str) -> list[ReleaseEvent]:
     rows = connection.execute("SELECT event FROM promises WHERE federation != ?", (federation,)).fetchall()
-    return [parse_promise(text) for (text,) in rows]
+    return [event for (text,) in rows for event in parse_promise(text)]
 
 
 def _check_epsilon(events: list[ReleaseEvent], policy: Policy) -> None:
@@ -112,7 +115,12 @@ def _check_epsilon(events: list[ReleaseEvent], policy: Policy) -> None:
 
 
 def _check_federation(
-    connection: sqlite3.Connection, federation: str, event: ReleaseEvent, promise: str, query_set: str, queries: int
+    connection: sqlite3.Connection,
+    federation: str,
+    events: list[ReleaseEvent],
+    promise: str,
+    query_set: str,
+    queries: int,
 ) -> None:
     """Hold the coordinator to its promise. A set that an interrupted run asked before does not count again."""
     before = connection.execute("SELECT event FROM promises WHERE federation = ?", (federation,)).fetchone()
@@ -123,5 +131,6 @@ def _check_federation(
         " (SELECT DISTINCT query_set, queries FROM answered WHERE federation = ? AND query_set != ?)",
         (federation, query_set),
     ).fetchone()[0]
-    if asked + queries > event.asked:
-        raise Refused(Rule.PROMISE, limit=event.asked, requested=asked + queries)
+    most = sum(event.asked for event in events)
+    if asked + queries > most:
+        raise Refused(Rule.PROMISE, limit=most, requested=asked + queries)

@@ -48,7 +48,7 @@ class TeacherSpec(BaseModel):
 class HelloRequest(WireModel):
     """Who are you, and would you serve in this federation, with these classes and this number of teachers?
 
-    `promise` is the JSON of the release event at the caps: what the coordinator will not exceed.
+    `promise` is a JSON list of release events, the first at the caps: what the coordinator will not exceed.
     """
 
     kind: ClassVar[str] = "query.hello"

@@ -15,7 +15,9 @@ from typing import Any
 import polars as pl
 
 from accounting.errors import AccountingError
-from accounting.guarantee import Guarantee
+from accounting.gnss import group_smooth_sensitivity
+from accounting.sanitised import sanitise, secret_smoothness
+from coordinator.closing import answered_batches, most_teachers
 from coordinator.config import FederationConfig
 from coordinator.ledger import Batch, Ledger, stored_config
 from coordinator.privacy import promised, spent
@@ -30,6 +32,9 @@ from simulations.workspace import federation_config
 
 TOLERANCE = 1e-9
 """Relative difference between a claimed and a recomputed epsilon that rounding may explain."""
+
+MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
+"""A sanitised curve is within so many standard deviations of what the ledger's votes give, but once in 4e11 runs."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,15 @@ def audit_run(run_dir: Path) -> list[Finding]:
     check("manifest: configuration and data", lambda: _manifest(run_dir, config))
     check("caps: never passed", lambda: _caps(config, batches))
     check("events: those of the configured mechanism", lambda: _events(config, batches))
-    recomputed = {"promised": promised(config), **spent(config, batches)}
+    sanitised: dict[str, Any] | None = opened["sanitised"]
+    if config.privacy.sanitised is not None:
+        check("sanitised epsilon: released once and as planned", lambda: _sanitised(config, batches, sanitised))
+    recomputed = {
+        name: float(guarantee.epsilon)
+        for name, guarantee in {"promised": promised(config), **spent(config, batches, sanitised is not None)}.items()
+    }
+    if sanitised is not None:
+        recomputed["sanitised"] = float(sanitised["guarantee"]["epsilon"])  # drawn once: the ledger's is the truth
     for name, claims in _claims(run_dir):
         check(f"epsilon: {name}", lambda claims=claims: _compare(claims, recomputed))
     check("labels: those of the ledger", lambda: _labels(run_dir, config, batches))
@@ -83,11 +96,12 @@ def _open(run_dir: Path, opened: dict[str, Any]) -> str:
     try:
         batches = ledger.batches()
         asked, answered = ledger.spent()
+        closing = ledger.closing()
     finally:
         ledger.close()
     counted = (sum(len(batch.query_ids) for batch in batches), sum(int(batch.answered.sum()) for batch in batches))
     assert (asked, answered) == counted, f"batches say {asked} asked, {answered} answered; there are {counted}"
-    opened |= {"config": config, "batches": batches}
+    opened |= {"config": config, "batches": batches, "sanitised": json.loads(closing) if closing else None}
     return f"{len(batches)} batches, {asked} queries, {answered} labels"
 
 
@@ -115,15 +129,32 @@ def _caps(config: FederationConfig, batches: list[Batch]) -> str:
 
 def _events(config: FederationConfig, batches: list[Batch]) -> str:
     for number, batch in enumerate(batches, 1):
-        expected = config.mechanism.event(
-            asked=len(batch.query_ids),
-            answered=int(batch.answered.sum()),
-            unit=config.privacy.unit,
-            teachers_per_party=config.teachers_per_party,
-        ).to_json()
+        expected = config.event(len(batch.query_ids), int(batch.answered.sum())).to_json()
         differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
         assert batch.event == expected, f"batch {number}: the event differs in {', '.join(differing) or 'its keys'}"
     return config.mechanism.describe()
+
+
+def _sanitised(config: FederationConfig, batches: list[Batch], found: dict[str, Any] | None) -> str:
+    """The released number, up to its noise, from the histograms in the ledger; the charge from the plan."""
+    planned, event = config.privacy.sanitised, config.closing_event()
+    assert planned is not None
+    assert event is not None
+    if found is None:
+        return "planned, not released"
+    assert found["event"] == event.to_json(), "the charge is not that of the plan"
+    assert all(batch.histogram is not None for batch in batches), "the ledger lacks histograms"
+    plan, moved = planned.plan(), event.votes_moved
+    again = sanitise(answered_batches(batches), plan, config.privacy.delta, most_teachers(batches), lambda: 0.0)
+    assert math.isclose(found["release_cost"], plan.cost(moved), rel_tol=TOLERANCE), "the release's cost is another"
+    claimed, without_noise = found["guarantee"]["epsilon"], again.guarantee.epsilon
+    gap = (found["released_rdp"] - again.released_rdp) - (claimed - without_noise)
+    assert abs(gap) < TOLERANCE, "the released curve and the epsilon do not belong together"
+    secret = secret_smoothness(answered_batches(batches), plan, most_teachers(batches))
+    scale = group_smooth_sensitivity(secret.smooth, plan.beta, moved)[0] * plan.sigma_ss
+    away = abs(found["released_rdp"] - again.released_rdp)
+    assert away <= MOST_DEVIATIONS * scale + ROUNDING, "further from the ledger's votes than its noise explains"
+    return f"{claimed:.4f}, of which the release itself costs {found['release_cost']:.4f}"
 
 
 def _claims(run_dir: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -134,18 +165,19 @@ def _claims(run_dir: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         "promised": "epsilon_promised",
         "worst_case": "epsilon_worst_case",
         "data_dependent": "epsilon_data_dependent",
+        "sanitised": "epsilon_sanitised",
     }
     summary = read_table(run_dir / "summary.json")["privacy"]
-    yield "summary.json", {name: summary[key] for name, key in names.items()}
+    yield "summary.json", {name: summary[key] for name, key in names.items() if summary[key] is not None}
     report = read_table(run_dir / "private" / "report.json")["guarantees"]
     yield "the report's data", {name: claim["epsilon"] for name, claim in report.items()}
     student = read_table(run_dir / "student" / "student.json")["privacy"]
     yield "the student's card", {"promised": student["epsilon_worst_case"]}
 
 
-def _compare(claims: dict[str, Any], recomputed: dict[str, Guarantee]) -> str:
+def _compare(claims: dict[str, Any], recomputed: dict[str, float]) -> str:
     for name, claim in claims.items():
-        epsilon, truth = float(claim), recomputed[name].epsilon
+        epsilon, truth = float(claim), recomputed[name]
         same = epsilon == truth or math.isclose(epsilon, truth, rel_tol=TOLERANCE)
         assert same, f"{name}: claimed {epsilon:.6g}, the ledger gives {truth:.6g}"
     return ", ".join(f"{name} {float(claim):.4f}" for name, claim in claims.items())

@@ -165,6 +165,11 @@ def _print_summary(summary: dict[str, Any]) -> None:
         f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish), at delta"
         f" {privacy['delta']:g}; unit: a {privacy['unit']}, one teacher's vote changes; towards the student"
     )
+    if privacy["epsilon_sanitised"] is not None:
+        console.print(
+            f"epsilon {epsilon_text(float(privacy['epsilon_sanitised']))} sanitised: data-dependent, released with"
+            " noise; may be published"
+        )
     if privacy["noise"] == "seeded":
         console.print("[yellow]Simulation with seeded noise: reproducible, and no protection for real data.[/yellow]")
     table = Table("model", "accuracy", "AUC")

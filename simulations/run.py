@@ -228,6 +228,7 @@ def _summary(
             "epsilon_promised": privacy["promised"]["epsilon"],
             "epsilon_worst_case": privacy["worst_case"]["epsilon"],
             "epsilon_data_dependent": privacy["data_dependent"]["epsilon"],
+            "epsilon_sanitised": privacy["sanitised"]["epsilon"] if "sanitised" in privacy else None,
             "released_label_accuracy": analysis.released_label_accuracy,
             "noise": coordinator["noise"],
         },

@@ -32,6 +32,7 @@ from accounting.events import (
     ImmutableEvent,
     InteractiveEvent,
     LNMaxEvent,
+    SanitisedEvent,
     SparseVectorEvent,
     StableEvent,
     event_from_json,
@@ -41,7 +42,7 @@ from accounting.gdp import discrete_epsilon, epsilon_of, mu_squared
 from accounting.gnmax import log_q_gnmax
 from accounting.guarantee import Guarantee, Kind
 from accounting.orders import DEFAULT_ORDERS
-from accounting.sanitised import Answered, SanitisedPlan, sanitise, secret_smoothness
+from accounting.sanitised import Answered, SanitisedPlan, check_plan, sanitise, secret_smoothness
 from accounting.threshold import log_q_threshold
 from accounting.units import Neighbouring, Noise, Towards, Unit
 
@@ -78,6 +79,7 @@ def confident(asked=40, answered=25, **kwargs):
 
 
 MASK = np.arange(40) < 25
+PLAN = SanitisedPlan(order=2.5, beta=0.1, sigma_ss=6.0)
 
 
 @pytest.mark.parametrize(("cls", "extra"), ALL)
@@ -160,7 +162,60 @@ class TestEveryEvent:
 
 
 def test_registry_is_complete():
-    assert set(EVENTS) == {cls.TYPE for cls, _ in EXAMPLES}
+    assert set(EVENTS) == {cls.TYPE for cls, _ in EXAMPLES} | {SanitisedEvent.TYPE}
+
+
+def test_the_charge_of_a_sanitised_release():
+    """At the plan's order it is what the release adds; elsewhere it is the same release seen at another order."""
+    for k, unit in ((1, Unit.RECORD), (3, Unit.RECORD), (3, Unit.PARTY)):
+        like = confident(unit=unit, k=k)
+        for plan in (PLAN, dataclasses.replace(PLAN, beta=0.02, log_scale_sigma=0.5)):
+            if plan.order * (1 - math.exp(-2 * plan.beta * like.votes_moved)) >= 1:
+                continue
+            event = plan.event(like)
+            curve = event.worst_case_rdp(DEFAULT_ORDERS)
+            assert event.worst_case_rdp([plan.order])[0] == pytest.approx(plan.cost(like.votes_moved), rel=1e-12)
+            assert np.all(np.diff(curve[np.isfinite(curve)]) >= 0)
+            assert np.isinf(curve[-1])  # at high orders there is no room, and it costs everything
+            assert event_from_json(json.loads(json.dumps(event.to_json()))) == event
+    accountant = Accountant(DEFAULT_ORDERS)
+    accountant.commit(confident())
+    alone = accountant.guarantee(1e-5, Kind.WORST_CASE).epsilon
+    accountant.commit(PLAN.event(confident()))
+    assert accountant.guarantee(1e-5, Kind.WORST_CASE).epsilon > alone
+
+
+@pytest.mark.parametrize("changes", [{"asked": 1}, {"beta": 0.0}, {"sigma_ss": -1.0}, {"log_scale_sigma": -0.5}])
+def test_a_charge_of_a_sanitised_release_that_cannot_be(changes):
+    good = PLAN.event(confident()).to_json()
+    with pytest.raises(AccountingError):
+        event_from_json(good | changes)
+
+
+def test_batches_with_fewer_teachers_are_sanitised_with_their_own_number():
+    few = np.random.default_rng(6).multinomial(90, [0.75, 0.15, 0.1], size=40).astype(np.int64)
+    event = confident(noise=Noise.CONTINUOUS)
+    both = [Answered(event, VOTES, MASK), Answered(event, few, MASK)]
+    parts = [secret_smoothness([one], PLAN, 100) for one in both]
+    together = secret_smoothness(both, PLAN, 100)
+    assert together.rdp == pytest.approx(sum(part.rdp for part in parts), rel=1e-12)
+    assert max(part.smooth for part in parts) < together.smooth <= sum(part.smooth for part in parts) * (1 + 1e-12)
+    with pytest.raises(EventError, match="more than the 99 teachers"):
+        secret_smoothness(both, PLAN, 99)
+
+
+@pytest.mark.parametrize(
+    ("plan", "event", "why"),
+    [
+        (SanitisedPlan(order=400.0, beta=1e-4, sigma_ss=5.0), confident(), "condition C"),
+        (SanitisedPlan(order=2.5, beta=1.0, sigma_ss=5.0), confident(), "no finite cost"),
+        (SanitisedPlan(order=2.5, beta=0.1, sigma_ss=5.0), StableEvent(**common(), threshold=5.0, sigma=8.0), "stable"),
+    ],
+)
+def test_a_plan_that_could_not_be_carried_out_is_refused_before_the_run(plan, event, why):
+    check_plan(PLAN, confident(), 100, 3)
+    with pytest.raises(AccountingError, match=why):
+        check_plan(plan, event, 100, 3)
 
 
 def test_confident_curves_by_hand():
@@ -335,9 +390,6 @@ def test_one_teacher_per_party_says_that_it_covers_the_party():
     accountant.commit(confident())
     assert "also the guarantee of a whole party" in str(accountant.guarantee(1e-5, Kind.WORST_CASE))
     assert isinstance(accountant.guarantee(1e-5, Kind.WORST_CASE), Guarantee)
-
-
-PLAN = SanitisedPlan(order=2.5, beta=0.1, sigma_ss=6.0)
 
 
 def test_sanitised_release_adds_up():

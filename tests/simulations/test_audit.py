@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -61,6 +62,64 @@ def flip_label(run: Path) -> None:
     labels = frame["label"].to_list()
     labels[answered] = {"independent": "dead or dependent", "dead or dependent": "independent"}[labels[answered]]
     frame.with_columns(pl.Series("label", labels)).write_parquet(run / "labels.parquet")
+
+
+SANITISED = ["privacy.sanitised.order=2.5", "privacy.sanitised.beta=0.05", "privacy.sanitised.sigma_ss=6"]
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory) -> Path:
+    """A small finished run that released a sanitised epsilon."""
+    out = tmp_path_factory.mktemp("audit") / "run"
+    run_scenario("stroke", load_scenario("stroke", [*SMALL, *SANITISED]), "local", 4, out, quiet)
+    return out
+
+
+def reclose(change: Callable[[dict], None]) -> Callable[[Path], None]:
+    """Write another closing, with the right hash: what a coordinator that cheats would do."""
+
+    def apply(run: Path) -> None:
+        with sqlite3.connect(run / "ledger.db") as ledger:
+            at, result, previous = ledger.execute("SELECT at, result, previous FROM closing").fetchone()
+            content = json.loads(result)
+            change(content)
+            ledger.execute("DELETE FROM closing")
+            text = json.dumps(content, sort_keys=True)
+            link = hashlib.sha256(json.dumps([previous, "closing", at, text], separators=(",", ":")).encode())
+            ledger.execute("INSERT INTO closing VALUES (1, ?, ?, ?, ?)", (at, text, previous, link.hexdigest()))
+
+    return apply
+
+
+def lower_curve(content: dict) -> None:
+    content["released_rdp"] -= 50.0
+    content["guarantee"]["epsilon"] -= 50.0
+
+
+def test_a_run_that_was_closed_passes_and_says_so(closed: Path) -> None:
+    assert failed(closed) == []
+    summary = json.loads((closed / "summary.json").read_text())["privacy"]
+    assert summary["epsilon_sanitised"] > 0
+    assert summary["epsilon_worst_case"] <= summary["epsilon_promised"]
+    report = (closed / "report.html").read_text()
+    assert "Estimate released with noise" in report
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lower_curve,
+        lambda content: content["guarantee"].update(epsilon=content["guarantee"]["epsilon"] / 2),
+        lambda content: content.update(release_cost=0.0),
+        lambda content: content["event"].update(sigma_ss=100.0),
+    ],
+    ids=["another curve", "another epsilon", "no cost", "another plan"],
+)
+def test_a_closing_that_does_not_follow_from_the_ledger_is_found(closed: Path, tmp_path: Path, change) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(closed, run)
+    reclose(change)(run)
+    assert "sanitised epsilon: released once and as planned" in failed(run)
 
 
 LEDGER = "ledger: hash chain, evidence and counts"

@@ -1,0 +1,228 @@
+"""Close: the sanitised epsilon leaves once, charged and recorded; nothing is asked after it."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, truncnorm
+
+from accounting.sanitised import secret_smoothness
+from accounting.units import Unit
+from coordinator.closing import answered_batches, close, most_teachers
+from coordinator.collection import Histogram
+from coordinator.config import Caps, FederationConfig, Privacy, Sanitised, check_sanitised
+from coordinator.federation import normal_for
+from coordinator.ledger import Ledger
+from coordinator.mechanisms import Confident, GNMax, Interactive, Stable
+from coordinator.mechanisms.noise import SeededNoise
+from coordinator.privacy import promised, spent
+from coordinator.service import LabelService
+from party.spend import parse_promise
+from protocol.errors import BudgetExceeded, ConfigError, LedgerError
+from tests.federation import make_config, make_rows
+
+PLAN = Sanitised(order=2.5, beta=0.1, sigma_ss=6.0)
+PRIVACY = Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=PLAN)
+CONFIDENT = Confident(threshold=60, sigma1=30.0, sigma2=10.0)
+T = 100
+
+
+def ballot(queries, query_set, progress):
+    """Four votes in five for a class that the first feature tells; fewer teachers in a request of three rows."""
+    teachers = T if len(queries) != 3 else T - 10
+    winner = (queries[:, 0] > 60).astype(int)
+    votes = np.full((len(queries), 2), teachers // 5)
+    votes[np.arange(len(queries)), winner] = teachers - teachers // 5
+    return Histogram(votes, tuple(f"p{i}" for i in range(teachers)), teachers)
+
+
+@pytest.fixture
+def make(tmp_path: Path, log):
+    ledgers = []
+
+    def build(name="ledger.db", **changes):
+        config = make_config(**{"mechanism": CONFIDENT, "privacy": PRIVACY, **changes})
+        ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
+        ledgers.append(ledger)
+        service = LabelService(config, ledger, lambda batch: SeededNoise(batch), ballot, T, log)
+        return config, ledger, service
+
+    yield build
+    for ledger in ledgers:
+        ledger.close()
+
+
+INTERACTIVE = Interactive(threshold=20, sigma1=30.0, sigma2=10.0, confidence=0.9)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "caps"),
+    [
+        (CONFIDENT, Caps(queries=60, answers=40)),
+        (GNMax(sigma=10.0), Caps(queries=60, answers=60)),
+        (INTERACTIVE, Caps(queries=60, answers=40)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_it_is_released_once_charged_and_recorded(make, log, mechanism, caps) -> None:
+    config, ledger, service = make(mechanism=mechanism, caps=caps)
+    x, _ = make_rows(33, 3)
+    probabilities = np.tile([0.4, 0.6], (33, 1)) if mechanism is INTERACTIVE else None
+    service.ask(x[:30], probabilities=None if probabilities is None else probabilities[:30])
+    service.ask(x[30:], probabilities=None if probabilities is None else probabilities[30:])
+    first = close(config, ledger, lambda: 0.5, log)
+    assert first is not None
+    assert close(config, ledger, lambda: -3.0, log) == first  # not drawn again
+    assert ledger.closing() == json.dumps(first, sort_keys=True)
+    batches = ledger.batches()
+    secret = secret_smoothness(answered_batches(batches), PLAN.plan(), most_teachers(batches))
+    assert most_teachers(batches) == T
+    assert first["released_rdp"] == pytest.approx(secret.rdp + secret.smooth * 6.0 * 0.5, abs=2e-4)
+    guarantee = first["guarantee"]
+    assert guarantee["kind"] == "sanitised"
+    assert guarantee["publishable"] is True
+    before, after = spent(config, batches), spent(config, batches, closed=True)
+    assert after["worst_case"].epsilon > before["worst_case"].epsilon
+    assert after["worst_case"].epsilon <= promised(config).epsilon
+
+
+def test_the_promise_holds_the_release_too(make) -> None:
+    config, _, _ = make()
+    without = make_config(mechanism=CONFIDENT)
+    assert promised(config).epsilon > promised(without).epsilon
+    events = parse_promise(config.promise())
+    assert [event.TYPE for event in events] == ["confident", "sanitised"]
+    assert [event.TYPE for event in parse_promise(without.promise())] == ["confident"]
+    assert config.digest() != without.digest()
+
+
+def test_nothing_is_asked_after_it_but_recorded_labels_can_be_had(make, log) -> None:
+    config, ledger, service = make()
+    x, _ = make_rows(30, 3)
+    first = service.ask(x[:20])
+    close(config, ledger, lambda: 0.0, log)
+    assert (service.ask(x[:20]).labels == first.labels).all()
+    with pytest.raises(BudgetExceeded, match="closed"):
+        service.ask(x)
+    terms = service.describe()
+    assert (terms.queries_left, terms.answers_left) == (0, 0)
+    with pytest.raises(LedgerError, match="closed"):  # and not by another coordinator that looked before the closing
+        ledger.commit(ledger.batches()[0], 100, 100)
+    assert ledger.spent()[0] == 20
+
+
+def test_no_plan_keeps_no_votes_and_closes_nothing(make, log) -> None:
+    config, ledger, service = make(privacy=Privacy(unit=Unit.RECORD, delta=1e-5))
+    service.ask(make_rows(10, 3)[0])
+    assert close(config, ledger, lambda: 0.0, log) is None
+    assert ledger.closing() is None
+    assert all(batch.histogram is None and batch.probabilities is None for batch in ledger.batches())
+
+
+def test_nothing_asked_is_nothing_to_release(make, log) -> None:
+    config, ledger, _ = make()
+    assert close(config, ledger, lambda: 0.0, log) is None
+    assert ledger.closing() is None
+
+
+def test_many_who_close_get_one_result(make, log) -> None:
+    config, ledger, service = make()
+    service.ask(make_rows(30, 3)[0])
+    together = threading.Barrier(6)
+
+    def one(number: int) -> str:
+        other = Ledger(ledger.path, config.digest(), "")
+        together.wait()
+        try:
+            return json.dumps(close(config, other, lambda: number / 7, log))
+        finally:
+            other.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(one, range(6)))) == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE closing SET result = replace(result, 'released_rdp', 'released')",
+        "UPDATE closing SET at = '2020-01-01'",
+        "UPDATE closing SET previous = hash",
+    ],
+)
+def test_a_changed_closing_is_found(make, log, statement) -> None:
+    config, ledger, service = make()
+    service.ask(make_rows(30, 3)[0])
+    close(config, ledger, lambda: 0.0, log)
+    with sqlite3.connect(ledger.path) as other:
+        other.execute(statement)
+    with pytest.raises(LedgerError, match="chain is broken at the closing"):
+        ledger.closing()
+
+
+def test_changed_histograms_break_the_chain(make) -> None:
+    _, ledger, service = make()
+    service.ask(make_rows(30, 3)[0])
+    with sqlite3.connect(ledger.path) as other:
+        other.execute("UPDATE evidence SET histogram = zeroblob(16) WHERE rowid = 3")
+    with pytest.raises(LedgerError, match="chain is broken"):
+        ledger.batches()
+
+
+def test_a_confidence_limit_is_told_if_it_was_planned(make, log) -> None:
+    plan = Sanitised(order=2.5, beta=0.1, sigma_ss=6.0, log_scale_sigma=0.5, confidence=0.9)
+    config, ledger, service = make(privacy=Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=plan))
+    service.ask(make_rows(30, 3)[0])
+    result = close(config, ledger, lambda: 0.0, log)
+    assert result is not None
+    assert result["epsilon_limit"] > result["guarantee"]["epsilon"]
+    assert f"at most {result['epsilon_limit']:.4f} with probability 0.9" in result["guarantee"]["method"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"privacy": PRIVACY.model_copy(update={"sanitised": Sanitised(order=300, beta=1e-4, sigma_ss=5)})}, "C"),
+        ({"privacy": PRIVACY.model_copy(update={"sanitised": Sanitised(order=2.5, beta=1, sigma_ss=5)})}, "finite"),
+        ({"mechanism": Stable(threshold=40, sigma=8.0)}, "no data-dependent bound"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_ends_the_run_before_a_question(changes, why) -> None:
+    config: FederationConfig = make_config(**{"mechanism": CONFIDENT, "privacy": PRIVACY, **changes})
+    with pytest.raises(ConfigError, match=f"privacy.sanitised.*{why}"):
+        check_sanitised(config, T)
+    check_sanitised(make_config(mechanism=CONFIDENT, privacy=PRIVACY), T)
+
+
+def test_seeded_in_simulations_that_ask_for_it_only() -> None:
+    seeded = make_config(noise_seed=3)
+    draws = [[normal() for _ in range(5)] for normal in (normal_for(seeded), normal_for(seeded)) if normal]
+    assert draws[0] == draws[1]
+    assert normal_for(make_config(noise_seed=None)) is None
+
+
+def test_the_released_numbers_are_distributed_as_planned(make, log) -> None:
+    """Kolmogorov-Smirnov over 200 closings with the system's entropy; false alarm once in 1e6."""
+    plan = Sanitised(order=2.5, beta=0.1, sigma_ss=0.5)
+    config, ledger, service = make(privacy=Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=plan))
+    service.ask(make_rows(30, 3)[0])
+    secret = secret_smoothness(answered_batches(ledger.batches()), plan.plan(), T)
+    scale = secret.smooth * plan.sigma_ss
+    drawn = []
+    for _ in range(200):
+        result = close(config, ledger, None, log)
+        assert result is not None
+        drawn.append((result["released_rdp"] - secret.rdp) / scale)
+        with sqlite3.connect(ledger.path) as other:
+            other.execute("DELETE FROM closing")
+    cut = -secret.rdp / scale  # what fell below 0 was clipped there
+    inside = [value for value in drawn if not math.isclose(value, cut)]
+    assert len(inside) > 150
+    assert kstest(inside, truncnorm(cut, np.inf).cdf).pvalue > 1e-6
