@@ -31,8 +31,8 @@ from coordinator.mechanisms import (
     Stable,
 )
 from coordinator.mechanisms.base import stated
-from coordinator.mechanisms.noise import NoiseSource, SeededNoise
 from protocol.labels import NO_LABEL
+from protocol.noise import NoiseSource, SeededNoise
 
 SOUND: tuple[Mechanism, ...] = (
     LNMax(gamma=0.02),

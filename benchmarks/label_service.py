@@ -11,8 +11,8 @@ import numpy as np
 from coordinator.collection import Histogram
 from coordinator.events import EventLog
 from coordinator.ledger import Ledger
-from coordinator.mechanisms.noise import SystemNoise
 from coordinator.service import LabelService
+from protocol.noise import SystemNoise
 from tests.coordinator.concurrency import shared_config, storm
 from tests.coordinator.test_service import T, Votes
 from tests.federation import make_rows

@@ -22,7 +22,7 @@ from coordinator.mechanisms import (
     Mechanism,
     Stable,
 )
-from coordinator.mechanisms.noise import NoiseSource, SeededNoise, SystemNoise
+from protocol.noise import NoiseSource, SeededNoise, SystemNoise
 
 SETS = {"10,000 x 10": (10_000, 10, 250), "12,000 x 150": (12_000, 150, 5000)}
 

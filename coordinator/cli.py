@@ -62,7 +62,7 @@ def audit_mechanism_command(
     # Imported here, so that `consilium --help` does not wait for them.
     from coordinator.audit import Setting, UserClaims, audit_mechanism, build_mechanism
     from coordinator.audit.report import audit_to_json, print_audit
-    from coordinator.mechanisms.noise import SeededNoise, SystemNoise
+    from protocol.noise import SeededNoise, SystemNoise
 
     if seed is not None and system_noise:
         raise ConfigError("--seed and --system-noise exclude each other", "The system's noise has no seed; give one.")

@@ -16,12 +16,12 @@ from coordinator.events import EventLog
 from coordinator.exchange import Transport
 from coordinator.grpc_server import serving
 from coordinator.ledger import Ledger
-from coordinator.mechanisms.noise import SeededNoise, SystemNoise
 from coordinator.members import enrol, train
 from coordinator.privacy import spent
 from coordinator.service import LabelService, NoiseFor
 from protocol.errors import ServiceError
 from protocol.labels import LabelSource, Progress
+from protocol.noise import SeededNoise, SystemNoise
 from protocol.queries import query_ids
 from protocol.schema import canonical_digest
 

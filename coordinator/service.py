@@ -12,10 +12,10 @@ from coordinator.collection import Histogram
 from coordinator.config import FederationConfig
 from coordinator.events import EventLog
 from coordinator.ledger import CLOSED, Batch, Ledger
-from coordinator.mechanisms.noise import NoiseSource
 from coordinator.privacy import promised
 from protocol.errors import BudgetExceeded, ConfigError, DataError
 from protocol.labels import NO_LABEL, Answers, Outcome, Progress, Terms, no_progress
+from protocol.noise import NoiseSource
 from protocol.queries import canonical_queries, query_ids, query_set_hash
 
 Ballot = Callable[[np.ndarray, str, Progress], Histogram]

@@ -15,8 +15,8 @@ from coordinator.audit.pairs import Layout, Pair, lay_out
 from coordinator.audit.regions import Claim, Measured, Region, choose, measure
 from coordinator.audit.statistics import statistics_of
 from coordinator.mechanisms.base import Mechanism
-from coordinator.mechanisms.noise import NoiseSource
 from protocol.errors import ConfigError
+from protocol.noise import NoiseSource
 
 MORE_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
 """Where a claim that holds at every delta is tested besides the delta that is asked for."""

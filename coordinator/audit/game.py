@@ -9,8 +9,8 @@ import numpy as np
 
 from coordinator.audit.pairs import Layout
 from coordinator.mechanisms.base import Drawn, Mechanism
-from coordinator.mechanisms.noise import NoiseSource
 from protocol.labels import NO_LABEL
+from protocol.noise import NoiseSource
 
 _BLOCK = 1 << 16
 _NUMBERS = 1 << 21

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from accounting.events import Evidence, ReleaseEvent
 from accounting.units import Neighbouring, Noise, Towards, Unit
-from coordinator.mechanisms.noise import NoiseSource
 from protocol.labels import NO_LABEL
+from protocol.noise import NoiseSource
 
 Sigma = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
 """Parameter of the discrete Gaussian on one number, in votes. The upper limit bounds the memory of seeded noise."""

@@ -9,8 +9,8 @@ import numpy as np
 from accounting.events import ConfidentEvent
 from accounting.units import Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
-from coordinator.mechanisms.noise import NoiseSource
 from protocol.labels import NO_LABEL
+from protocol.noise import NoiseSource
 
 
 class Confident(MechanismModel):

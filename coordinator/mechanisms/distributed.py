@@ -15,8 +15,9 @@ from pydantic import Field, model_validator
 from accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, ReleaseEvent
 from accounting.units import Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
-from coordinator.mechanisms.noise import NoiseSource, sum_of_shares
+from coordinator.mechanisms.shares import sum_of_shares
 from protocol.labels import NO_LABEL
+from protocol.noise import NoiseSource
 
 Shares = Annotated[int, Field(ge=1, le=100_000)]
 """Shares that together make up the noise: honest parties that are sure to be in the sum. Those that may collude or

@@ -9,7 +9,7 @@ import numpy as np
 from accounting.events import GNMaxEvent
 from accounting.units import Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, stated
-from coordinator.mechanisms.noise import NoiseSource
+from protocol.noise import NoiseSource
 
 
 class GNMax(MechanismModel):

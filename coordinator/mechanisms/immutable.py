@@ -9,7 +9,7 @@ import numpy as np
 from accounting.events import Evidence, ImmutableEvent, ReleaseEvent
 from accounting.units import Towards, Unit
 from coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, Votes, stated
-from coordinator.mechanisms.noise import NoiseSource
+from protocol.noise import NoiseSource
 
 
 class Immutable(MechanismModel):

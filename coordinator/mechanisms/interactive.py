@@ -13,9 +13,9 @@ from accounting.histogram import check_votes
 from accounting.threshold import public_offsets
 from accounting.units import Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
-from coordinator.mechanisms.noise import NoiseSource
 from protocol.errors import ConfigError
 from protocol.labels import NO_LABEL
+from protocol.noise import NoiseSource
 
 
 class Interactive(MechanismModel):

@@ -9,7 +9,7 @@ import numpy as np
 from accounting.events import LNMaxEvent
 from accounting.units import Towards, Unit
 from coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, stated
-from coordinator.mechanisms.noise import NoiseSource
+from protocol.noise import NoiseSource
 
 
 class LNMax(MechanismModel):

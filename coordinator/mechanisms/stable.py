@@ -11,8 +11,8 @@ from accounting.events import StableEvent
 from accounting.stable import distance_to_instability
 from accounting.units import Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
-from coordinator.mechanisms.noise import NoiseSource
 from protocol.labels import NO_LABEL
+from protocol.noise import NoiseSource
 
 
 class Stable(MechanismModel):

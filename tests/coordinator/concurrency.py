@@ -18,9 +18,9 @@ from coordinator.config import Caps, FederationConfig
 from coordinator.events import EventLog
 from coordinator.grpc_server import serving
 from coordinator.ledger import Ledger
-from coordinator.mechanisms.noise import SystemNoise
 from coordinator.service import LabelService
 from protocol.labels import Outcome
+from protocol.noise import SystemNoise
 from protocol.queries import canonical_queries, query_ids
 from student.channel import LabelChannel
 from tests.coordinator.test_service import T, Votes

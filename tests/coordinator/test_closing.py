@@ -21,11 +21,11 @@ from coordinator.config import Caps, FederationConfig, Privacy, Sanitised, check
 from coordinator.federation import normal_for
 from coordinator.ledger import Ledger
 from coordinator.mechanisms import Confident, GNMax, Interactive, Stable
-from coordinator.mechanisms.noise import SeededNoise
 from coordinator.privacy import promised, spent
 from coordinator.service import LabelService
 from party.spend import parse_promise
 from protocol.errors import BudgetExceeded, ConfigError, LedgerError
+from protocol.noise import SeededNoise
 from tests.federation import make_config, make_rows
 
 PLAN = Sanitised(order=2.5, beta=0.1, sigma_ss=6.0)

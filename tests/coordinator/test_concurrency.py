@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from coordinator.ledger import Ledger
-from coordinator.mechanisms.noise import SystemNoise
 from coordinator.service import LabelService
 from protocol.errors import LedgerError
+from protocol.noise import SystemNoise
 from tests.coordinator.concurrency import shared_config, storm
 from tests.coordinator.test_service import T, Votes
 from tests.federation import make_rows
@@ -51,7 +51,7 @@ import resource, signal, sys
 from pathlib import Path
 from coordinator.events import EventLog
 from coordinator.ledger import Ledger
-from coordinator.mechanisms.noise import SystemNoise
+from protocol.noise import SystemNoise
 from coordinator.service import LabelService
 from protocol.errors import LedgerError
 from tests.coordinator.concurrency import shared_config

@@ -12,12 +12,12 @@ from coordinator.config import Caps
 from coordinator.federation import run_federation
 from coordinator.grpc_server import serving
 from coordinator.ledger import Ledger
-from coordinator.mechanisms.noise import SeededNoise
 from coordinator.service import LabelService
 from protocol import labels_pb2 as pb
 from protocol import labels_pb2_grpc as rpc
 from protocol.errors import BudgetExceeded, ConfigError, MalformedMessage, ServiceError
 from protocol.label_wire import BLOCK_BYTES, blocks
+from protocol.noise import SeededNoise
 from student.channel import LabelChannel
 from student.config import StudentSpec
 from student.pool import Pool

@@ -27,7 +27,7 @@ from coordinator.mechanisms import (
     Stable,
 )
 from coordinator.mechanisms.distributed import noise_bias
-from coordinator.mechanisms.noise import SeededNoise
+from protocol.noise import SeededNoise
 
 QUERIES = 40_000
 ROW = np.array([60, 75, 72, 70])

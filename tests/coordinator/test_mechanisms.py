@@ -1,6 +1,6 @@
 """What every mechanism must do. Statistical tests use fixed seeds; each states how often it would fail by chance.
 
-The laws that the outcomes must follow are in test_mechanism_laws.py, the noise itself in test_mechanism_noise.py.
+The laws that the outcomes must follow are in test_mechanism_laws.py, the noise itself in tests/protocol/test_noise.py.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from coordinator.mechanisms import (
     Stable,
 )
 from coordinator.mechanisms.distributed import noise_bias
-from coordinator.mechanisms.noise import NoiseSource, SeededNoise
 from protocol.errors import ConfigError
 from protocol.labels import NO_LABEL
+from protocol.noise import NoiseSource, SeededNoise
 
 
 class NoNoise:

@@ -13,11 +13,11 @@ from coordinator.collection import Histogram
 from coordinator.config import Caps
 from coordinator.ledger import Ledger
 from coordinator.mechanisms.gnmax import GNMax
-from coordinator.mechanisms.noise import SeededNoise, SystemNoise
 from coordinator.privacy import epsilon_by_query, promised, spent
 from coordinator.service import LabelService
 from protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError
 from protocol.labels import NO_LABEL, Outcome
+from protocol.noise import SeededNoise, SystemNoise
 from tests.federation import make_config, make_rows
 
 T = 10

@@ -27,8 +27,8 @@ from benchmarks.audit import (
 from coordinator.audit import Setting, UserClaims, audit_mechanism, pair
 from coordinator.cli import audit_app
 from coordinator.mechanisms import Confident, Drawn, GNMax, Immutable, Interactive, LNMax, Mechanism, Stable
-from coordinator.mechanisms.noise import NoiseSource, SeededNoise, SystemNoise
 from protocol.errors import ConfigError
+from protocol.noise import NoiseSource, SeededNoise, SystemNoise
 
 SMALL = Setting(queries=20, runs=2_000, one_call=True)
 MIDDLE = Setting(runs=8_000, one_call=True)

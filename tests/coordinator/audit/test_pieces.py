@@ -34,9 +34,9 @@ from coordinator.mechanisms import (
     Mechanism,
     Stable,
 )
-from coordinator.mechanisms.noise import NoiseSource, SeededNoise
 from protocol.errors import ConfigError
 from protocol.labels import NO_LABEL
+from protocol.noise import NoiseSource, SeededNoise
 
 ALL: tuple[Mechanism, ...] = (
     LNMax(gamma=0.05),

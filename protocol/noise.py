@@ -2,7 +2,8 @@
 
 Both draw the discrete Gaussian N_Z(0, sigma^2) of Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), whose Renyi
 divergence obeys the continuous bound alpha / sigma^2, and the discrete Laplace Lap_Z(1/gamma), Pr[z] proportional to
-exp(-gamma |z|). Integers leave no floating-point trace. ``accounting.discrete`` charges exactly these two laws.
+exp(-gamma |z|). Integers leave no floating-point trace. ``accounting.discrete`` charges exactly these two laws. The
+coordinator draws from here, and in distributed mode every party.
 """
 
 from __future__ import annotations
@@ -17,13 +18,8 @@ from typing import Protocol
 
 import numpy as np
 
-from accounting.discrete import convolution_slack
-
 CHUNK = 8192
 """Numbers that one thread draws at a time, about 80 ms."""
-
-NEGLIGIBLE_SLACK = 1e-12
-"""Largest |log ratio| to its discrete Gaussian at which a sum of shares is drawn as that Gaussian."""
 
 
 class NoiseSource(Protocol):
@@ -48,22 +44,6 @@ def laplace_scale(gamma: float) -> float:
     """
     scale = 1 / gamma
     return scale if Fraction(scale) * Fraction(gamma) >= 1 else math.nextafter(scale, math.inf)
-
-
-def sum_of_shares(noise: NoiseSource, sigma: float, shares: int, shape: tuple[int, ...]) -> np.ndarray:
-    """What `shares` parties add together, each a discrete Gaussian of parameter sigma / sqrt(shares): int64.
-
-    Where the accounting bounds the log ratio of the sum to one discrete Gaussian of parameter `sigma` by 1e-12 (a
-    share's sigma above 1.75), that one is drawn: no experiment tells them apart, and what is charged holds for
-    both. Below, every share is drawn, which takes `shares` times as long.
-    """
-    share = sigma / math.sqrt(shares)
-    if shares == 1 or convolution_slack(shares, share) <= NEGLIGIBLE_SLACK:
-        return noise.gaussian(sigma, shape)
-    total = np.zeros(shape, dtype=np.int64)
-    for _ in range(shares):
-        total += noise.gaussian(share, shape)
-    return total
 
 
 class SystemNoise:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from accounting.discrete import convolution_slack
-from coordinator.mechanisms.noise import CHUNK, NoiseSource, SeededNoise, SystemNoise, laplace_scale, sum_of_shares
+from coordinator.mechanisms.shares import sum_of_shares
+from protocol.noise import CHUNK, NoiseSource, SeededNoise, SystemNoise, laplace_scale
 
 SOURCES = pytest.mark.parametrize("source", [SeededNoise(3), SystemNoise()], ids=["seeded", "system"])
 
