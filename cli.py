@@ -8,25 +8,45 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
+from typing import Annotated, ClassVar
 
 import typer
 from typer.core import TyperGroup
 
 import accounting.cli
 import coordinator.cli
+import coordinator.deploy.cli
+import coordinator.provision.cli
+import party.cli
+import party.deploy.cli
 import simulations.cli
 import student.cli
 from protocol.errors import ConsiliumError
 
 
-class AuditGroup(TyperGroup):
-    """`consilium audit RUN` is `consilium audit run RUN`; whatever is no command's name is a run's folder."""
+class DefaultGroup(TyperGroup):
+    """A group with a command whose name may be left out: whatever is no command's name is its argument."""
+
+    default: ClassVar[str]
 
     def parse_args(self, ctx, args: list[str]) -> list[str]:
         """Put the command's name in where it was left out."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            args = ["run", *args]
+            args = [self.default, *args]
         return super().parse_args(ctx, args)
+
+
+class AuditGroup(DefaultGroup):
+    """`consilium audit RUN` is `consilium audit run RUN`."""
+
+    default = "run"
+
+
+class ProvisionGroup(DefaultGroup):
+    """`consilium provision FEDERATION.toml` is `consilium provision make FEDERATION.toml`."""
+
+    default = "make"
 
 
 app = typer.Typer(
@@ -39,7 +59,12 @@ app = typer.Typer(
     " 7 ledger, 8 engine, 9 label service, 10 malformed message, 130 interrupted, 1 anything else.",
 )
 simulations.cli.register(app)
+app.add_typer(coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
+app.add_typer(coordinator.deploy.cli.app, name="coordinator")
+party.cli.app.command("start")(party.deploy.cli.start)
+app.add_typer(party.cli.app, name="party")
 app.add_typer(student.cli.app, name="student")
+app.command()(coordinator.deploy.cli.status)
 coordinator.cli.audit_app.command("run")(simulations.cli.audit)
 app.add_typer(
     coordinator.cli.audit_app,
@@ -48,6 +73,35 @@ app.add_typer(
     help="Check a run folder against its ledger (`audit RUN`), or a mechanism against its epsilon (`audit mechanism`).",
 )
 app.add_typer(accounting.cli.app, name="accounting")
+
+
+@app.command()
+def doctor(
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="Any node's kit.")],
+    pool: Annotated[Path | None, typer.Option(help="A student's public rows, to be checked too.")] = None,
+) -> None:
+    """Check a kit: keys, certificates, clock, ports, roster, policy and data. Exit code 1 if something is wrong."""
+    import coordinator.deploy.doctor
+    import party.deploy.doctor
+    import student.deploy
+    from protocol.deploy.checks import examine
+    from protocol.deploy.files import is_held
+    from protocol.deploy.kit import open_kit
+
+    node = open_kit(kit)
+    running = is_held(node.folder / "state" / "lock")
+    match node.kind:
+        case "coordinator":
+            checks = coordinator.deploy.doctor.checks(node, running)
+        case "party":
+            checks = party.deploy.doctor.checks(node, running)
+        case "student":
+            checks = student.deploy.checks(node, pool)
+    findings = examine(checks)
+    for found in findings:
+        print(f"{found.level:6} {found.name:15} {found.what}{f'. {found.action}' if found.action else ''}")
+    if any(found.level == "wrong" for found in findings):
+        raise typer.Exit(1)
 
 
 def main() -> None:

@@ -42,6 +42,31 @@ def fault(votes: np.ndarray, queries: int, classes: int, teachers: int) -> str |
     return None
 
 
+class ClearCollector:
+    """The `Ballot` of clear votes. `sink_for` makes, for simulations, what keeps each party's votes."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        config: FederationConfig,
+        members: list[Member],
+        log: EventLog,
+        sink_for: Callable[[np.ndarray, str], VotesSink] | None = None,
+    ) -> None:
+        self._transport, self._config, self._members, self._log = transport, config, members, log
+        self._sink_for = sink_for
+
+    def __call__(
+        self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
+    ) -> Histogram:
+        """See `collect`; clear votes have one phase."""
+        sink = None if self._sink_for is None else self._sink_for(queries, query_set)
+        return collect(self._transport, self._config, self._members, queries, query_set, self._log, sink, progress)
+
+    def settle(self) -> None:
+        """Nothing is kept between collection and ledger."""
+
+
 def collect(
     transport: Transport,
     config: FederationConfig,

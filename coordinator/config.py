@@ -10,10 +10,10 @@ from accounting.errors import AccountingError
 from accounting.release import ReleaseEvent
 from accounting.sanitised import SanitisedPlan, check_plan
 from accounting.units import Unit
-from coordinator.mechanisms import AnyMechanism, Confident, Distributed
+from coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
 from protocol.config_files import Frozen
 from protocol.errors import ConfigError
-from protocol.messages import MOST_TEACHERS, TeacherSpec
+from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
 from protocol.schema import Schema, canonical_digest
 
 
@@ -30,9 +30,10 @@ class Caps(Frozen):
         return self
 
 
-def check_caps(mechanism: AnyMechanism, caps: Caps) -> None:
+def check_caps(mechanism: AnyMechanism, caps: Caps, votes: VotesMode) -> None:
     """Raise ValueError where the caps cannot be those of the mechanism."""
-    if mechanism.noise_by_parties and caps.answers != caps.queries:
+    two_phases = isinstance(mechanism, DistributedTwoPhase) and votes == "distributed"
+    if mechanism.noise_by_parties and caps.answers != caps.queries and not two_phases:
         # what the parties have sent is seen, whether its label is released or not
         raise ValueError(
             f"{mechanism.name} charges for all it sees: caps.answers {caps.answers} must equal queries {caps.queries}"
@@ -43,9 +44,20 @@ def check_caps(mechanism: AnyMechanism, caps: Caps) -> None:
         )
 
 
+def check_votes(mechanism: AnyMechanism, votes: VotesMode, simulation: bool) -> None:
+    """Raise ValueError where votes that are collected in this way cannot feed the mechanism."""
+    if votes == "distributed" and not mechanism.noise_by_parties:
+        raise ValueError(
+            f"votes are distributed, so the parties add the noise, but {mechanism.name} adds its own:"
+            " take mechanism distributed or distributed_two_phase, or votes secure"
+        )
+    if mechanism.noise_by_parties and votes != "distributed" and not (simulation and votes == "clear"):
+        raise ValueError(f"{mechanism.name} needs noise from the parties: set votes to distributed")
+
+
 def check_threshold(mechanism: AnyMechanism, votes: int) -> None:
     """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
-    if isinstance(mechanism, Confident | Distributed) and mechanism.threshold > votes:
+    if isinstance(mechanism, Confident | Distributed | DistributedTwoPhase) and mechanism.threshold > votes:
         raise ConfigError(
             f"mechanism.threshold {mechanism.threshold} is above the {votes} votes that the parties can give",
             "Lower it: hardly a query would be answered, yet each would be paid for",
@@ -89,11 +101,15 @@ class Privacy(Frozen):
 
 
 class Timeouts(Frozen):
-    """Seconds to wait, by stage; a party that is late is left out of that stage."""
+    """Seconds to wait, by stage; a party that is late is left out of that stage.
+
+    secure: for each stage of a secure sum but that of the votes.
+    """
 
     enrol: float = Field(default=60, gt=0)
     train: float = Field(default=600, gt=0)
     vote: float = Field(default=300, gt=0)
+    secure: float = Field(default=120, gt=0)
     student: float = Field(default=3600, gt=0)
 
 
@@ -103,7 +119,8 @@ class FederationConfig(Frozen):
     simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and parties
         refuse it by default.
     seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
-    record_votes: write every party's votes under `private/`.
+    record_votes: write every party's votes under `private/`; clear votes only.
+    votes: see `protocol.messages.VotesMode`. roster: hash of the roster, which secure and distributed votes need.
     service: host:port on which the label service listens for a student; port 0 for any free one.
     """
 
@@ -112,6 +129,8 @@ class FederationConfig(Frozen):
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
     teacher: TeacherSpec = TeacherSpec()
     minimum_parties: int = Field(ge=2)
+    votes: VotesMode = "clear"
+    roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
     mechanism: AnyMechanism
     privacy: Privacy
     caps: Caps
@@ -129,14 +148,11 @@ class FederationConfig(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _unfinished_mechanisms_only_in_simulations(self) -> FederationConfig:
-        if self.mechanism.noise_by_parties and not self.simulation:
-            raise ValueError(f"{self.mechanism.name} needs noise from the parties, which only simulations draw so far")
-        return self
-
-    @model_validator(mode="after")
-    def _mechanism_fits_caps(self) -> FederationConfig:
-        check_caps(self.mechanism, self.caps)
+    def _mechanism_fits_votes_and_caps(self) -> FederationConfig:
+        check_votes(self.mechanism, self.votes, self.simulation)
+        check_caps(self.mechanism, self.caps, self.votes)
+        if (self.votes == "clear") != (self.roster == ""):
+            raise ValueError("secure and distributed votes need a roster, and clear ones have none")
         return self
 
     def event(self, asked: int, answered: int) -> ReleaseEvent:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from coordinator.closing import Normal, close
-from coordinator.collection import Histogram, collect
+from coordinator.collection import ClearCollector, Histogram
 from coordinator.config import FederationConfig, check_sanitised, check_threshold
 from coordinator.events import EventLog
 from coordinator.exchange import Transport
-from coordinator.grpc_server import serving
+from coordinator.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
 from coordinator.ledger import Ledger
 from coordinator.members import enrol, train
 from coordinator.privacy import spent
-from coordinator.service import LabelService, NoiseFor
-from protocol.errors import ServiceError
+from coordinator.secure_collection import SecureCollector, SecureKeys
+from coordinator.service import Ballot, LabelService, NoiseFor
+from protocol.errors import ConfigError, ServiceError
 from protocol.labels import LabelSource, Progress
 from protocol.noise import SeededNoise, SystemNoise
 from protocol.queries import query_ids
@@ -30,16 +32,28 @@ Student = Callable[[LabelSource], None]
 
 
 def run_federation(
-    transport: Transport, config: FederationConfig, run_dir: Path, log: EventLog, student: Student | None = None
+    transport: Transport,
+    config: FederationConfig,
+    run_dir: Path,
+    log: EventLog,
+    student: Student | None = None,
+    keys: SecureKeys | None = None,
+    door: Door = OPEN_DOOR,
 ) -> None:
-    """Enrol, train, answer the student, close. Without `student`, one is awaited on the socket `config.service`.
+    """Enrol, train, answer the student, close. Without `student`, one is awaited on the socket `config.service`, at
+    `door`.
 
     Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes.npz.
+    Secure and distributed votes need `keys`.
 
     Raises
     ------
     ConsiliumError : typed; nothing is released that is not in the ledger.
     """
+    if config.votes != "clear":
+        if keys is None:
+            raise ConfigError(f"{config.votes} votes need a roster and the coordinator's key", "Name their files")
+        keys.check(config)
     clock = _Clock()
     members = enrol(transport, config, log)
     clock.lap("enrol")
@@ -49,17 +63,12 @@ def run_federation(
     check_threshold(config.mechanism, teachers)
     check_sanitised(config, teachers)
     ledger = Ledger(run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
-    counted: list[Histogram] = []
-    voting = 0.0
-
-    def ballot(queries: np.ndarray, query_set: str, progress: Progress) -> Histogram:
-        nonlocal voting
-        start = time.monotonic()
-        sink = _votes_sink(run_dir, queries, query_set) if config.record_votes else None
-        histogram = collect(transport, config, members, queries, query_set, log, sink, progress)
-        counted.append(histogram)
-        voting += time.monotonic() - start
-        return histogram
+    if keys is not None and config.votes != "clear":
+        collector: Ballot = SecureCollector(transport, config, members, keys, run_dir / "sessions", log)
+    else:
+        sinks = partial(_votes_sink, run_dir) if config.record_votes else None
+        collector = ClearCollector(transport, config, members, log, sinks)
+    ballot = _Timed(collector)
 
     try:
         service = LabelService(config, ledger, noise_for(config), ballot, len(members), log)
@@ -67,8 +76,8 @@ def run_federation(
         if student is not None:
             student(service)
         else:
-            _serve(service, config, log)
-        clock.lap("student", minus=voting)
+            _serve(service, config, log, door)
+        clock.lap("student", minus=ballot.seconds)
         sanitised = close(config, ledger, normal_for(config), log)
         batches = ledger.batches()
         guarantees = spent(config, batches, closed=sanitised is not None)
@@ -76,7 +85,8 @@ def run_federation(
             "federation": config.digest(),
             "parties": sorted(member.party for member in members),
             "teachers": teachers,
-            "parties_counted": [len(histogram.parties) for histogram in counted],
+            "parties_counted": ballot.counted,
+            "votes": config.votes,
             "asked": sum(len(batch.query_ids) for batch in batches),
             "answered": sum(int(batch.answered.sum()) for batch in batches),
             "reinforced": sum(int(batch.reinforced.sum()) for batch in batches),
@@ -87,12 +97,33 @@ def run_federation(
                 **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
             },
             "sanitised": sanitised,
-            "seconds": {**clock.laps, "vote": voting},
+            "seconds": {**clock.laps, "vote": ballot.seconds},
         }
     finally:
         ledger.close()
     (run_dir / "coordinator.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
+
+
+class _Timed:
+    """A ballot with the seconds that it took and the number of parties in each sum."""
+
+    def __init__(self, ballot: Ballot) -> None:
+        self._ballot = ballot
+        self.seconds = 0.0
+        self.counted: list[int] = []
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
+        start = time.monotonic()
+        try:
+            histogram = self._ballot(queries, query_set, progress, phase)
+        finally:
+            self.seconds += time.monotonic() - start
+        self.counted.append(len(histogram.parties))
+        return histogram
+
+    def settle(self) -> None:
+        self._ballot.settle()
 
 
 class _Clock:
@@ -124,10 +155,10 @@ def normal_for(config: FederationConfig) -> Normal | None:
     return lambda: float(generator.standard_normal())
 
 
-def _serve(service: LabelService, config: FederationConfig, log: EventLog) -> None:
-    with serving(service, config.service, config.caps.queries) as address:
+def _serve(service: LabelService, config: FederationConfig, log: EventLog, door: Door) -> None:
+    with serving(service, config.service, config.caps.queries, door) as address:
         log.write("serving", address=address)
-        if not service.finished.wait(config.timeouts.student):
+        if not wait_for_close(service, door, config.timeouts.student, config.caps.queries):
             raise ServiceError(
                 f"no student finished within {config.timeouts.student:g} s at {address}",
                 "Start one with `consilium student run`, or raise timeouts.student",

@@ -57,6 +57,8 @@ def enrol(transport: Transport, config: FederationConfig, log: EventLog) -> list
         teachers=config.teachers_per_party,
         simulation=config.simulation,
         promise=config.promise(),
+        votes=config.votes,
+        roster=config.roster,
     )
     log.write("stage", stage="enrol", total=len(nodes))
     replies = exchange(

@@ -1,7 +1,9 @@
 """Flower ServerApp of the coordinator: Grid and Context in, one call of `run_federation`.
 
 run_config: `federation-file` (configuration), `run-dir` (where ledger and events go), `student` ("socket", or the name
-of an entry point in group `consilium.in_process_student`, which simulations provide).
+of an entry point in group `consilium.in_process_student`, which simulations provide); for secure and distributed votes
+`roster-file` and `identity-file` (the coordinator's signing key); `kit` (the coordinator's kit: the label service then
+uses mutual TLS, and serves one student after another until the file `close` is in the run folder).
 """
 
 from __future__ import annotations
@@ -17,8 +19,13 @@ from coordinator.config import FederationConfig
 from coordinator.events import EventLog
 from coordinator.federation import Student, run_federation
 from coordinator.flower_transport import FlowerTransport
+from coordinator.grpc_server import OPEN_DOOR, Door
+from coordinator.secure_collection import SecureKeys
 from protocol.config_files import load
+from protocol.deploy.kit import open_kit
 from protocol.errors import ConfigError, ConsiliumError
+from protocol.secagg.identity import Identity
+from protocol.secagg.roster import Roster
 
 app = ServerApp()
 
@@ -29,6 +36,26 @@ def in_process_student(name: str, run_dir: Path) -> Student:
     if not found:
         raise ConfigError(f"run_config: student {name!r} is not known", 'Use "socket", or install what provides it')
     return next(iter(found)).load()(run_dir)
+
+
+def secure_keys(context: Context) -> SecureKeys:
+    """Roster and signing key from the files that the run config names. Raises ConfigError."""
+    names = [str(context.run_config.get(key) or "") for key in ("roster-file", "identity-file")]
+    if not all(names):
+        raise ConfigError(
+            "run_config has no roster-file or identity-file",
+            "Secure and distributed votes need both; see docs/flower.md",
+        )
+    return SecureKeys(Roster.load(Path(names[0])), Identity.load(Path(names[1])))
+
+
+def label_door(context: Context, run_dir: Path) -> Door:
+    """Mutual TLS and the students' list of the kit that the run config names; else open, for loopback."""
+    folder = str(context.run_config.get("kit") or "")
+    if not folder:
+        return OPEN_DOOR
+    kit = open_kit(Path(folder), "coordinator")
+    return Door(kit.server_tls, kit / "students.json", run_dir / "close")
 
 
 @app.main()
@@ -47,7 +74,8 @@ def main(grid: Grid, context: Context) -> None:
         config = load(Path(federation_file), FederationConfig)
         name = str(context.run_config.get("student") or "socket")
         student = None if name == "socket" else in_process_student(name, run_dir)
-        run_federation(FlowerTransport(grid), config, run_dir, log, student)
+        keys = secure_keys(context) if config.votes != "clear" else None
+        run_federation(FlowerTransport(grid), config, run_dir, log, student, keys, label_door(context, run_dir))
     except ConsiliumError as error:
         failure = {"error": type(error).__name__, "what": error.what, "action": error.action}
         (run_dir / "failure.json").write_text(json.dumps(failure) + "\n", encoding="utf-8")

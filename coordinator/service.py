@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -12,14 +13,24 @@ from coordinator.collection import Histogram
 from coordinator.config import FederationConfig
 from coordinator.events import EventLog
 from coordinator.ledger import CLOSED, Batch, Ledger
+from coordinator.mechanisms import Distributed, DistributedTwoPhase, Drawn
 from coordinator.privacy import promised
-from protocol.errors import BudgetExceeded, ConfigError, DataError
+from protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from protocol.labels import NO_LABEL, Answers, Outcome, Progress, Terms, no_progress
 from protocol.noise import NoiseSource
 from protocol.queries import canonical_queries, query_ids, query_set_hash
 
-Ballot = Callable[[np.ndarray, str, Progress], Histogram]
-"""Takes canonical queries (n, features), their hash and a progress callback; returns the sum of the parties' votes."""
+
+class Ballot(Protocol):
+    """Takes canonical queries (n, features), their hash and a progress callback; returns the sum of the parties' votes.
+
+    In distributed mode it has the noise of `phase` in it. `settle` says that what was taken is in the ledger.
+    """
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram: ...
+
+    def settle(self) -> None: ...
+
 
 NoiseFor = Callable[[int], NoiseSource]
 """The noise of the batch with this number in the ledger. In a simulation it depends on seed and number alone, so that a
@@ -111,20 +122,17 @@ class LabelService:
             )
 
     def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
-        """Votes -> labels -> ledger. What goes beyond the cap on answers is neither charged nor recorded.
-
-        Where to cut depends on labels already drawn, which are released anyway, and on nothing else of the votes.
-        """
-        histogram = self._ballot(queries, query_set_hash(queries), progress)
-        noise = self._noise(self._ledger.next_batch())
-        drawn = self._config.mechanism.draw(histogram.votes, noise, probabilities)
+        """Votes -> labels -> ledger, and only then does anything leave."""
+        query_set = query_set_hash(queries)
         _, answered_before = self._ledger.spent()
-        given = np.cumsum(drawn.answered)
         room = self._config.caps.answers - answered_before
-        # the query that takes the last answer is still asked; those after it are not
-        asked = int(np.searchsorted(given, room)) + 1 if given[-1] >= room else len(ids)
-        drawn = drawn.first(asked)
-        answered = int(drawn.answered.sum())
+        failure = None
+        if self._config.votes == "distributed":
+            histogram, drawn, failure = self._decide(queries, room, progress)
+        else:
+            histogram = self._ballot(queries, query_set, progress)
+            drawn = self._draw(histogram, probabilities, room)
+        asked, answered = len(drawn.labels), int(drawn.answered.sum())
         event = self._config.event(asked, answered)
         evidence = self._config.mechanism.evidence(event, histogram.votes[:asked], probabilities[:asked])
         self._ledger.commit(
@@ -142,7 +150,45 @@ class LabelService:
             self._config.caps.queries,
             self._config.caps.answers,
         )
+        self._ballot.settle()
         self._log.write("released", asked=asked, answered=answered, parties=len(histogram.parties))
+        if failure is not None:
+            raise failure
+
+    def _draw(self, histogram: Histogram, probabilities: np.ndarray, room: int) -> Drawn:
+        """What goes beyond the cap on answers is neither charged nor recorded.
+
+        Where to cut depends on labels already drawn, which are released anyway, and on nothing else of the votes.
+        """
+        noise = self._noise(self._ledger.next_batch())
+        drawn = self._config.mechanism.draw(histogram.votes, noise, probabilities)
+        given = np.cumsum(drawn.answered)
+        # the query that takes the last answer is still asked; those after it are not
+        return drawn.first(int(np.searchsorted(given, room)) + 1) if given[-1] >= room else drawn
+
+    def _decide(
+        self, queries: np.ndarray, room: int, progress: Progress
+    ) -> tuple[Histogram, Drawn, ConsiliumError | None]:
+        """Labels from sums that have the parties' noise in them already.
+
+        What a first phase has shown is paid for, so a second that fails leaves abstentions, and its error.
+        """
+        mechanism = self._config.mechanism
+        assert isinstance(mechanism, Distributed | DistributedTwoPhase)
+        seen: list[Histogram] = []
+
+        def sums(positions: np.ndarray, phase: int) -> np.ndarray:
+            chosen = queries[positions]
+            seen.append(self._ballot(chosen, query_set_hash(chosen), progress, phase=phase))
+            return seen[-1].votes
+
+        try:
+            drawn = mechanism.release(sums, len(queries), room)
+        except ConsiliumError as error:
+            if not seen:
+                raise
+            return seen[0], Drawn.from_teachers(np.full(len(queries), NO_LABEL)), error
+        return seen[0], drawn, None
 
 
 def check_probabilities(probabilities: np.ndarray, queries: int, classes: int) -> None:

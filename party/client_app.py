@@ -19,10 +19,13 @@ from threadpoolctl import ThreadpoolController
 
 from party.home import open_home
 from party.node import PartyNode
+from party.secure_votes import RULES
 from protocol.errors import ConfigError, MalformedMessage
 from protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from protocol.records import from_record, refusal_to_record, to_record
 from protocol.refusals import Refusal, Refused, Rule
+from protocol.secagg.errors import SecAggError
+from protocol.secagg.messages import AdvertiseRequest, ConsistencyRequest, MaskedRequest, ShareRequest, UnmaskRequest
 
 log = logging.getLogger("consilium.party")
 app = ClientApp()
@@ -64,6 +67,9 @@ def _answer(
     except MalformedMessage as error:
         log.warning("%s refused: %s", model.kind, error)
         reply = refusal_to_record(Refusal(rule=Rule.MALFORMED))
+    except SecAggError as error:
+        log.warning("%s refused: %s", model.kind, error)
+        reply = refusal_to_record(Refusal(rule=RULES.get(type(error), Rule.INTERNAL)))
     except ConfigError as error:
         log.error("%s: %s", model.kind, error)
         reply = refusal_to_record(Refusal(rule=Rule.POLICY))
@@ -90,3 +96,33 @@ def train_teacher(message: Message, context: Context) -> Message:
 def vote(message: Message, context: Context) -> Message:
     """`query.vote`."""
     return _answer(message, context, VoteRequest, PartyNode.vote)
+
+
+@app.query("sa_advertise")
+def secure_advertise(message: Message, context: Context) -> Message:
+    """`query.sa_advertise`."""
+    return _answer(message, context, AdvertiseRequest, lambda node, request: node.secure.advertise(request))
+
+
+@app.query("sa_share")
+def secure_share(message: Message, context: Context) -> Message:
+    """`query.sa_share`."""
+    return _answer(message, context, ShareRequest, lambda node, request: node.secure.share(request))
+
+
+@app.query("sa_masked")
+def secure_masked(message: Message, context: Context) -> Message:
+    """`query.sa_masked`."""
+    return _answer(message, context, MaskedRequest, lambda node, request: node.secure.masked(request))
+
+
+@app.query("sa_consistency")
+def secure_consistency(message: Message, context: Context) -> Message:
+    """`query.sa_consistency`."""
+    return _answer(message, context, ConsistencyRequest, lambda node, request: node.secure.consistency(request))
+
+
+@app.query("sa_unmask")
+def secure_unmask(message: Message, context: Context) -> Message:
+    """`query.sa_unmask`."""
+    return _answer(message, context, UnmaskRequest, lambda node, request: node.secure.unmask(request))

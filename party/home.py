@@ -2,7 +2,10 @@
 
 party.toml          name, data file, policy
 data.npz            rows float (n, features), labels int (n,), features and classes as text
+identity.pem        signing key, and
+roster.json         the parties and their keys, for secure and distributed votes
 state/spend.db      queries answered so far
+state/sessions.db   secure sums this party took part in
 state/<run>/        teachers of one run
 """
 
@@ -25,6 +28,9 @@ class Home:
     name: str
     data_file: Path
     policy: Policy
+    identity_file: Path
+    roster_file: Path
+    simulated_noise_seed: int | None = None
 
     @property
     def state(self) -> Path:
@@ -48,4 +54,12 @@ def open_home(folder: Path) -> Home:
     ConfigError : the folder or file is missing, or says something it may not say.
     """
     settings = load(folder / SETTINGS, PartyFile)
-    return Home(folder, settings.name, folder / settings.data, settings.policy)
+    return Home(
+        folder,
+        settings.name,
+        folder / settings.data,
+        settings.policy,
+        folder / settings.identity,
+        folder / settings.roster,
+        settings.simulated_noise_seed,
+    )

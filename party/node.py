@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from party import spend, store
 from party.data import load_rows
 from party.home import Home
-from party.policy import check_hello, check_shards, check_teachers
+from party.policy import check_hello, check_shards, check_teachers, check_votes_mode
+from party.secure_votes import SecureVotes, check_roster
 from party.teachers import shards, train, vote
 from protocol.errors import DataError
 from protocol.messages import (
@@ -40,7 +41,13 @@ class PartyNode:
     def hello(self, request: HelloRequest) -> HelloReply:
         """Name and number of teachers, if the policy lets the party serve; Refused otherwise."""
         check_hello(self.home.policy, request)
-        spend.check_promise(self._spend, request.federation, request.promise, self.home.policy)
+        spend.check_promise(self.spend_file, request.federation, request.promise, self.home.policy)
+        if request.votes != "clear":
+            check_roster(self.home, request.roster)
+        terms = spend.FederationTerms(
+            promise=request.promise, votes=request.votes, roster=request.roster, simulation=request.simulation
+        )
+        spend.remember_terms(self.spend_file, request.federation, terms)
         return HelloReply(party=self.home.name, teachers=request.teachers)
 
     def train(self, request: TrainRequest) -> TrainReply:
@@ -74,27 +81,44 @@ class PartyNode:
         ------
         Refused : nothing trained, the limit on queries would be passed, or the request is malformed.
         """
-        schema, teachers = store.load(self.home.run_state(self.run_id), request.federation)
+        told = spend.told_terms(self.spend_file, request.federation)
+        check_votes_mode(self.home.policy, "clear")
+        if told is not None and told.votes != "clear":
+            raise Refused(Rule.VOTES, detail=f"clear votes asked in a federation of {told.votes} ones")
+        if request.queries.dtype != QUERY_DTYPE:
+            raise Refused(Rule.MALFORMED)
+        votes = self.charged_votes(request.queries, request.query_set, request.federation, request.promise)
+        return VoteReply(party=self.home.name, query_set=request.query_set, votes=votes)
+
+    def charged_votes(
+        self, queries: np.ndarray, query_set: str, federation: str, promise: str, phase: int = 1
+    ) -> np.ndarray:
+        """Votes uint16 (queries, classes) on float32 (queries, features), after they were counted. Secret.
+
+        Raises
+        ------
+        Refused : nothing trained, a limit would be passed, or the queries are not those of the hash `query_set`.
+        """
+        schema, teachers = store.load(self.home.run_state(self.run_id), federation)
         try:
-            queries = canonical_queries(request.queries, len(schema.features))
+            queries = canonical_queries(queries, len(schema.features))
         except DataError:
             raise Refused(Rule.MALFORMED) from None
-        if request.queries.dtype != QUERY_DTYPE or query_set_hash(queries) != request.query_set:
+        if query_set_hash(queries) != query_set:
             raise Refused(Rule.MALFORMED)
         spend.charge(
-            self._spend,
-            str(self.run_id),
-            request.federation,
-            request.promise,
-            request.query_set,
-            len(queries),
-            self.home.policy,
+            self.spend_file, str(self.run_id), federation, promise, query_set, len(queries), self.home.policy, phase
         )
-        votes = vote(teachers, schema.standardise(queries), len(schema.classes))
-        return VoteReply(party=self.home.name, query_set=request.query_set, votes=votes.astype(VOTE_DTYPE))
+        return vote(teachers, schema.standardise(queries), len(schema.classes)).astype(VOTE_DTYPE)
 
     @property
-    def _spend(self) -> Path:
+    def secure(self) -> SecureVotes:
+        """The stages of secure and distributed votes."""
+        return SecureVotes(self.home, self.spend_file, self.charged_votes)
+
+    @property
+    def spend_file(self) -> Path:
+        """Where the party keeps what it has given."""
         return self.home.state / "spend.db"
 
     def _trained(self, federation: str) -> bool:

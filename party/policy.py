@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from party.data.rules import Columns, CsvRule, DataRules, LabelRule, MissingRule
 from protocol.config_files import Frozen
-from protocol.messages import PROTOCOL_VERSION, HelloRequest, PartyName
+from protocol.messages import PROTOCOL_VERSION, VOTES_MODES, HelloRequest, PartyName, VotesMode
 from protocol.refusals import Refused, Rule
 
 
@@ -18,6 +19,9 @@ class Policy(Frozen):
     most_epsilon, delta: the largest worst-case epsilon at that delta, over all federations ever served on these data.
         Federations count with what their caps allow, whether it was used or not.
     most_queries: the most queries ever answered on these data, over all runs.
+    votes: the least secret way in which the party's votes may be collected: "clear" (the coordinator sees them),
+        "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own).
+    least_parties: parties other than assumed colluders that must be in every such sum.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
     """
 
@@ -27,15 +31,45 @@ class Policy(Frozen):
     most_queries: int = Field(default=10_000, ge=0)
     most_epsilon: float = Field(default=3.0, ge=0)
     delta: float = Field(default=1e-5, gt=0, lt=1)
+    votes: VotesMode = "clear"
+    least_parties: int = Field(default=2, ge=2)
     allow_simulation: bool = False
 
 
 class PartyFile(Frozen):
-    """The file `party.toml` in a party's home."""
+    """The file `party.toml` in a party's home.
+
+    identity, roster: files that secure and distributed votes need. simulated_noise_seed: of the party's share of the
+    noise in simulations, which must be allowed; elsewhere the operating system's entropy is used whatever stands here.
+    """
 
     name: PartyName
     data: str = Field(default="data.npz", min_length=1)
+    identity: str = Field(default="identity.pem", min_length=1)
+    roster: str = Field(default="roster.json", min_length=1)
     policy: Policy
+    simulated_noise_seed: int | None = Field(default=None, ge=0)
+    columns: Columns = Field(default_factory=dict)
+    label: LabelRule = LabelRule()
+    missing: MissingRule = MissingRule()
+    csv: CsvRule = CsvRule()
+
+    @model_validator(mode="after")
+    def _seed_only_in_simulations(self) -> PartyFile:
+        if self.simulated_noise_seed is not None and not self.policy.allow_simulation:
+            raise ValueError("simulated_noise_seed needs policy.allow_simulation: seeded noise protects nobody")
+        return self
+
+    @property
+    def rules(self) -> DataRules:
+        """How the data file is read: the tables `[columns]`, `[label]`, `[missing]` and `[csv]`."""
+        return DataRules(
+            columns=self.columns,
+            label=self.label,
+            missing=self.missing,
+            csv=self.csv,
+            allow_one_class=self.label.allow_one_class or self.policy.allow_simulation,
+        )
 
 
 def check_hello(policy: Policy, request: HelloRequest) -> None:
@@ -47,6 +81,13 @@ def check_hello(policy: Policy, request: HelloRequest) -> None:
     if sorted(request.classes) != sorted(policy.allowed_classes):
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(request.classes))
     check_teachers(policy, request.teachers)
+    check_votes_mode(policy, request.votes)
+
+
+def check_votes_mode(policy: Policy, votes: VotesMode) -> None:
+    """Raise Refused if votes would be less secret than the policy asks."""
+    if VOTES_MODES.index(votes) < VOTES_MODES.index(policy.votes):
+        raise Refused(Rule.VOTES, detail=f"{votes} votes asked, the policy asks for {policy.votes}")
 
 
 def check_teachers(policy: Policy, teachers: int) -> None:

@@ -1,5 +1,7 @@
 """What a party has ever given: queries answered and worst-case epsilon promised to it, durable, over all federations.
 
+It also keeps the terms that it was told when it enrolled, since later messages do not repeat them.
+
 Both are counted before a vote leaves. The party cannot see what the coordinator does with its votes, but it holds the
 coordinator to the terms that it was told: mechanism, parameters and caps, whose worst case composes over federations.
 """
@@ -12,19 +14,62 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from accounting.conversion import rdp_to_epsilon
 from accounting.errors import AccountingError
 from accounting.events import ReleaseEvent, event_from_json
 from accounting.orders import DEFAULT_ORDERS
 from party.policy import Policy
+from protocol.messages import VotesMode
 from protocol.refusals import Refused, Rule
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS answered (run TEXT, federation TEXT, query_set TEXT, queries INTEGER NOT NULL,"
-    " PRIMARY KEY (run, query_set))",
+    "CREATE TABLE IF NOT EXISTS answered (run TEXT, federation TEXT, query_set TEXT, phase INTEGER,"
+    " queries INTEGER NOT NULL, PRIMARY KEY (run, query_set, phase))",
     "CREATE TABLE IF NOT EXISTS promises (federation TEXT PRIMARY KEY, event TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
 )
+
+
+class FederationTerms(BaseModel):
+    """What a coordinator told at enrolment, and is held to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    promise: str
+    votes: VotesMode
+    roster: str
+    simulation: bool
+
+
+def remember_terms(database: Path, federation: str, terms: FederationTerms) -> None:
+    """Keep the terms of a federation; Refused (PROMISE) if others were told before."""
+    text = terms.model_dump_json()
+    try:
+        with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
+            for statement in TABLES:
+                connection.execute(statement)
+            connection.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", (federation, text))
+            kept = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()[0]
+    except sqlite3.Error as error:
+        raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
+    if kept != text:
+        raise Refused(Rule.PROMISE)
+
+
+def told_terms(database: Path, federation: str) -> FederationTerms | None:
+    """The terms that were told at enrolment, or None."""
+    if not database.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
+            for statement in TABLES:
+                connection.execute(statement)
+            found = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
+    except sqlite3.Error as error:
+        raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
+    return FederationTerms.model_validate_json(found[0]) if found else None
 
 
 def parse_promise(text: str) -> list[ReleaseEvent]:
@@ -68,12 +113,20 @@ def check_promise(database: Path, federation: str, promise: str, policy: Policy)
 
 
 def charge(
-    database: Path, run: str, federation: str, promise: str, query_set: str, queries: int, policy: Policy
+    database: Path,
+    run: str,
+    federation: str,
+    promise: str,
+    query_set: str,
+    queries: int,
+    policy: Policy,
+    phase: int = 1,
 ) -> None:
     """Count `queries` more, or refuse the whole request.
 
     The count is on disk when this returns. The same query set of the same run is counted once: its teachers are
-    fixed, so that a repeated request gets the same votes.
+    fixed, so that a repeated request gets the same votes. In phase 2 the queries are some of those of phase 1: they
+    count against the federation's cap on answers and not as further queries.
 
     Raises
     ------
@@ -88,16 +141,18 @@ def charge(
             for statement in TABLES:
                 connection.execute(statement)
             if connection.execute(
-                "SELECT 1 FROM answered WHERE run = ? AND query_set = ?", (run, query_set)
+                "SELECT 1 FROM answered WHERE run = ? AND query_set = ? AND phase = ?", (run, query_set, phase)
             ).fetchone():
                 return
-            spent = connection.execute("SELECT COALESCE(SUM(queries), 0) FROM answered").fetchone()[0]
-            if spent + queries > policy.most_queries:
+            spent = connection.execute("SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1").fetchone()[0]
+            if phase == 1 and spent + queries > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + queries)
-            _check_federation(connection, federation, events, promise, query_set, queries)
+            _check_federation(connection, federation, events, promise, query_set, queries, phase)
             _check_epsilon([*_others(connection, federation), *events], policy)
             connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (federation, promise))
-            connection.execute("INSERT INTO answered VALUES (?, ?, ?, ?)", (run, federation, query_set, queries))
+            connection.execute(
+                "INSERT INTO answered VALUES (?, ?, ?, ?, ?)", (run, federation, query_set, phase, queries)
+            )
             connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
@@ -121,6 +176,7 @@ def _check_federation(
     promise: str,
     query_set: str,
     queries: int,
+    phase: int,
 ) -> None:
     """Hold the coordinator to its promise. A set that an interrupted run asked before does not count again."""
     before = connection.execute("SELECT event FROM promises WHERE federation = ?", (federation,)).fetchone()
@@ -128,9 +184,9 @@ def _check_federation(
         raise Refused(Rule.PROMISE)
     asked = connection.execute(
         "SELECT COALESCE(SUM(queries), 0) FROM"
-        " (SELECT DISTINCT query_set, queries FROM answered WHERE federation = ? AND query_set != ?)",
-        (federation, query_set),
+        " (SELECT DISTINCT query_set, queries FROM answered WHERE federation = ? AND query_set != ? AND phase = ?)",
+        (federation, query_set, phase),
     ).fetchone()[0]
-    most = sum(event.asked for event in events)
+    most = sum(event.asked if phase == 1 else event.answered for event in events)
     if asked + queries > most:
         raise Refused(Rule.PROMISE, limit=most, requested=asked + queries)

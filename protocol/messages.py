@@ -15,6 +15,11 @@ PROTOCOL_VERSION = 1
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
 
+VotesMode = Literal["clear", "secure", "distributed"]
+"""How votes are collected, in order of secrecy: the coordinator sees each party's (clear), only their sum (secure), or
+only their sum with the parties' own noise in it (distributed)."""
+VOTES_MODES: tuple[VotesMode, ...] = ("clear", "secure", "distributed")
+
 PartyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -48,7 +53,8 @@ class TeacherSpec(BaseModel):
 class HelloRequest(WireModel):
     """Who are you, and would you serve in this federation, with these classes and this number of teachers?
 
-    `promise` is a JSON list of release events, the first at the caps: what the coordinator will not exceed.
+    `promise` is a JSON list of release events, the first at the caps: what the coordinator will not exceed. `roster` is
+    the hash of the roster that secure and distributed votes need, empty for clear ones.
     """
 
     kind: ClassVar[str] = "query.hello"
@@ -58,6 +64,8 @@ class HelloRequest(WireModel):
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     simulation: bool
     promise: str = Field(max_length=10_000)
+    votes: VotesMode = "clear"
+    roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
 
 
 class HelloReply(WireModel):

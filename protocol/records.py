@@ -20,7 +20,7 @@ from protocol.refusals import Refusal
 BODY, ARRAYS, REFUSAL = "body", "arrays", "refusal"
 RAW = "consilium.raw"
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
-MOST_CELLS = 200_000_000
+MOST_CELLS, MOST_SIDES = 200_000_000, 4
 
 M = TypeVar("M", bound=WireModel)
 
@@ -41,7 +41,12 @@ def decode_array(array: Array) -> np.ndarray:
     if array.stype != RAW or array.dtype not in DTYPES:
         raise MalformedMessage(f"array of type {array.stype[:20]!r}/{array.dtype[:20]!r} is not of this protocol")
     dtype = np.dtype(array.dtype).newbyteorder("<")
-    if any(n < 0 for n in array.shape) or math.prod(array.shape) > MOST_CELLS:
+    # an empty array may have huge other sides, which numpy cannot make either
+    if (
+        len(array.shape) > MOST_SIDES
+        or min(array.shape, default=1) < 0
+        or math.prod(max(n, 1) for n in array.shape) > MOST_CELLS
+    ):
         raise MalformedMessage("array has an impossible shape")
     if math.prod(array.shape) * dtype.itemsize != len(array.data):
         raise MalformedMessage("array has another number of bytes than its shape and type say")

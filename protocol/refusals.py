@@ -17,6 +17,8 @@ class Rule(StrEnum):
     PROMISE = "promise"
     MOST_TEACHERS = "most-teachers"
     SIMULATION = "simulation"
+    VOTES = "votes"
+    LEAST_PARTIES = "least-parties"
     VERSION = "protocol-version"
     SCHEMA = "schema"
     NOT_TRAINED = "not-trained"
@@ -24,6 +26,17 @@ class Rule(StrEnum):
     DATA = "data"
     POLICY = "policy"
     INTERNAL = "internal-error"
+    # secure aggregation: what the party found wrong with the coordinator's or another party's part in it
+    ROSTER_MISMATCH = "roster-mismatch"
+    UNSAFE_SESSION = "unsafe-session"
+    OVERFLOW_RISK = "overflow-risk"
+    BAD_SIGNATURE = "bad-signature"
+    BAD_KEY = "bad-key"
+    BAD_SHARE = "bad-share"
+    INCONSISTENT_VIEW = "inconsistent-view"
+    REPLAY = "replay"
+    STAGE_ORDER = "stage-order"
+    THRESHOLD = "threshold-not-met"
 
 
 class Refusal(BaseModel):

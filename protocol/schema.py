@@ -7,15 +7,41 @@ import json
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Range(BaseModel):
+    """The values that a feature may have, both ends included; `whole`: no fractions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    feature: Name
+    low: FiniteFloat
+    high: FiniteFloat
+    whole: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.low > self.high:
+            raise ValueError(f"range of {self.feature}: low {self.low:g} is above high {self.high:g}")
+        return self
 
 
 class Schema(BaseModel):
     """What every row means. `center` and `scale` (features,) are statistics of public rows only.
 
     Every node standardises with them, so that no statistic of private rows is ever needed outside the party.
+    `ranges`, of some features or none, let a party find wrong units and codes in its own file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -24,6 +50,14 @@ class Schema(BaseModel):
     classes: tuple[Name, ...] = Field(min_length=2)
     center: tuple[float, ...]
     scale: tuple[float, ...]
+    ranges: tuple[Range, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_empty_ranges(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        table = handler(self)
+        if not self.ranges:
+            table.pop("ranges", None)  # a schema without ranges keeps the digest and the form it always had
+        return table
 
     @model_validator(mode="after")
     def _consistent(self) -> Schema:
@@ -34,7 +68,10 @@ class Schema(BaseModel):
                 raise ValueError(f"{name} has a number that is not finite")
         if min(self.scale) <= 0:
             raise ValueError("every scale must be positive")
-        for name, values in (("features", self.features), ("classes", self.classes)):
+        ranged = tuple(allowed.feature for allowed in self.ranges)
+        if unknown := set(ranged) - set(self.features):
+            raise ValueError(f"ranges name {sorted(unknown)}, which are no features")
+        for name, values in (("features", self.features), ("classes", self.classes), ("ranges", ranged)):
             if len(set(values)) != len(values):
                 raise ValueError(f"{name} has the same name twice")
         return self

@@ -15,12 +15,13 @@ from coordinator.ledger import Batch, Ledger
 from coordinator.privacy import epsilon_by_query
 from party import store
 from party.teachers import vote
-from protocol.queries import canonical_queries
+from protocol.queries import canonical_queries, query_ids
 from simulations.datasets.base import Dataset
 from simulations.partition import Partition
 from simulations.report.data import LeftOut, PartyQuality
 from simulations.workspace import Workspace
 from student.evaluation import evaluate
+from student.pool import load_pool
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def analyse(space: Workspace, dataset: Dataset, partition: Partition, config: Fe
         baselines=baselines,
         released_label_accuracy=_label_accuracy(space, dataset, partition),
         quality=quality,
-        consensus=_consensus(space, batches),
+        consensus=_consensus(space, config, batches),
         answered=np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool),
         epsilon_worst_case=curves["worst_case"],
         epsilon_data_dependent=curves["data_dependent"],
@@ -65,8 +66,20 @@ def _label_accuracy(space: Workspace, dataset: Dataset, partition: Partition) ->
     return float((truth == given).mean())
 
 
-def _consensus(space: Workspace, batches: list[Batch]) -> np.ndarray:
-    """Share of all votes that the top class got, of each query in the ledger's order."""
+def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch]) -> np.ndarray:
+    """Share of all votes that the top class got, of each query in the ledger's order.
+
+    From the recorded votes; secure and distributed ones nobody has, so all teachers are asked again.
+    """
+    if config.votes != "clear":
+        queries = load_pool(space.work / "pool.npz").queries
+        standard, classes = config.rows.standardise(queries), len(config.rows.classes)
+        votes = np.zeros((len(queries), classes))
+        for home in sorted(space.party_root.iterdir()):
+            for state in sorted((home / "state").glob("run-*"))[-1:]:
+                votes += vote(store.load(state, config.digest())[1], standard, classes)
+        share = dict(zip(query_ids(queries), votes.max(axis=1) / votes.sum(axis=1), strict=True))
+        return np.array([share[query_id] for batch in batches for query_id in batch.query_ids])
     shares: dict[str, float] = {}
     for file in space.private.glob("votes-*.npz"):
         with np.load(file) as content:

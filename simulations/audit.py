@@ -79,6 +79,7 @@ def audit_run(run_dir: Path) -> list[Finding]:
         name: float(guarantee.epsilon)
         for name, guarantee in {"promised": promised(config), **spent(config, batches, sanitised is not None)}.items()
     }
+    recomputed["student"] = recomputed["worst_case"]
     if sanitised is not None:
         recomputed["sanitised"] = float(sanitised["guarantee"]["epsilon"])  # drawn once: the ledger's is the truth
     for name, claims in _claims(run_dir):

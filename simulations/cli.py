@@ -146,6 +146,9 @@ def _number(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, int | float) else "-"
 
 
+_TOWARDS = {"student": "the student", "coordinator": "the coordinator, and so towards the student too"}
+
+
 def _print_summary(summary: dict[str, Any]) -> None:
     """The summary for people."""
     from rich.console import Console
@@ -163,7 +166,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     console.print(
         f"epsilon {epsilon_text(float(privacy['epsilon_worst_case']))} worst case,"
         f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish), at delta"
-        f" {privacy['delta']:g}; unit: a {privacy['unit']}, one teacher's vote changes; towards the student"
+        f" {privacy['delta']:g}; unit: a {privacy['unit']}, one teacher's vote changes; towards"
+        f" {_TOWARDS[privacy['towards']]}"
     )
     if privacy["epsilon_sanitised"] is not None:
         console.print(

@@ -24,12 +24,7 @@ def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> 
     config = federation_config(scenario, dataset, partition, seed).model_copy(update={"service": service})
     space = make_run_dir(out)
     lay_out(space, scenario, dataset, partition, config, seed)
-    run_config = {
-        "federation-file": str(space.federation_file),
-        "run-dir": str(space.run_dir / "coordinator"),
-        "student": "socket",
-        "party-root": str(space.party_root),
-    }
+    run_config = space.run_config(space.run_dir / "coordinator", "socket")
     path = space.run_dir / "run-config.toml"
     path.write_text(tomli_w.dumps(run_config), encoding="utf-8")
     return [

@@ -17,6 +17,7 @@ from accounting.immutable import claimed_epsilon
 from coordinator.config import FederationConfig, check_threshold
 from coordinator.mechanisms import Immutable
 from coordinator.privacy import promised
+from coordinator.secure_collection import SecureKeys
 from protocol.config_files import validate
 from protocol.errors import ConfigError, ConsiliumError
 from simulations.analysis import Analysis, analyse, left_out, write_metrics
@@ -25,6 +26,7 @@ from simulations.datasets.base import Dataset
 from simulations.engines.local import RUN_ID, run_local
 from simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from simulations.engines.ray import run_ray
+from simulations.identities import simulated_identities
 from simulations.partition import Partition, natural_partition
 from simulations.report.data import ReportData
 from simulations.report.store import save_report_data
@@ -114,6 +116,9 @@ def _carry_out(
         )
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
+        if config.votes != "clear":
+            identities = simulated_identities(list(partition.parties), scenario.parties, seed)
+            SecureKeys(identities.roster, identities.coordinator).check(config)
         check_threshold(scenario.mechanism, len(partition.parties) * scenario.parties.teachers_per_party)
         manifest = _manifest(order, dataset, partition, config)
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
@@ -152,12 +157,7 @@ def _carry_out(
 
 
 def _run_engine(engine: Engine, space: Workspace, partitions: int, workers: list[Worker]) -> None:
-    run_config = {
-        "federation-file": str(space.federation_file),
-        "run-dir": str(space.run_dir),
-        "student": "simulation",
-        "party-root": str(space.party_root),
-    }
+    run_config = space.run_config(space.run_dir, "simulation")
     if engine == "ray":
         run_ray(run_config, partitions, space.run_dir, space.work)
     else:
@@ -225,6 +225,8 @@ def _summary(
         "privacy": {
             "unit": config.privacy.unit.value,
             "delta": config.privacy.delta,
+            "votes": config.votes,
+            "towards": privacy["promised"]["towards"],
             "epsilon_promised": privacy["promised"]["epsilon"],
             "epsilon_worst_case": privacy["worst_case"]["epsilon"],
             "epsilon_data_dependent": privacy["data_dependent"]["epsilon"],
@@ -263,9 +265,10 @@ def _report_data(
         party_label=dataset.owner_label,
         left_out=left_out(space),
         mechanism=scenario.mechanism.describe(),
+        votes=scenario.votes,
         most_queries=scenario.caps.queries,
         most_answers=scenario.caps.answers,
-        guarantees=coordinator["privacy"],
+        guarantees=_guarantees(coordinator["privacy"], scenario),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
         claimed_epsilon=_claimed_epsilon(scenario, summary["queries"]["asked"]),
@@ -279,6 +282,14 @@ def _report_data(
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
     )
+
+
+def _guarantees(privacy: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
+    """Where the parties add the noise nothing depends on the data, and what the coordinator saw bounds what others see."""
+    if scenario.votes != "distributed":
+        return privacy
+    kept = {name: claim for name, claim in privacy.items() if name != "data_dependent"}
+    return {**kept, "student": {**privacy["worst_case"], "towards": "student"}}
 
 
 def _claimed_epsilon(scenario: Scenario, asked: int) -> float | None:

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from coordinator.config import Caps, Privacy, Timeouts, check_caps
+from coordinator.config import Caps, Privacy, Timeouts, check_caps, check_votes
 from coordinator.mechanisms import AnyMechanism
 from protocol.config_files import Frozen, read_table, validate
 from protocol.errors import ConfigError
-from protocol.messages import MOST_TEACHERS, TeacherSpec
+from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
 from simulations.datasets import LOADERS
 from student.config import StudentSpec
 
@@ -40,21 +40,31 @@ class DataSpec(Frozen):
 
 
 class PartiesSpec(Frozen):
-    """minimum: fewer parties end the run. most_queries: limit in each simulated party's own policy."""
+    """minimum: fewer parties end the run. most_queries: limit in each simulated party's own policy.
+
+    colluders, least_survivors: for secure and distributed votes, parties that may work with the coordinator, and the
+    least number in a sum; null for the least that is safe.
+    """
 
     minimum: int = Field(ge=2)
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
     most_queries: int = Field(default=10_000, ge=1)
+    colluders: int = Field(default=0, ge=0)
+    least_survivors: int | None = Field(default=None, ge=2)
 
 
 class Scenario(Frozen):
-    """A simulated federation. `noise` "seeded" makes a run reproducible and protects nobody; "system" is real noise."""
+    """A simulated federation. `noise` "seeded" makes a run reproducible and protects nobody; "system" is real noise.
+
+    votes: clear, secure or distributed, see `protocol.messages.VotesMode`.
+    """
 
     title: str
     description: str = ""
     data: DataSpec
     parties: PartiesSpec
     teacher: TeacherSpec = TeacherSpec()
+    votes: VotesMode = "clear"
     mechanism: AnyMechanism
     privacy: Privacy
     caps: Caps
@@ -63,8 +73,9 @@ class Scenario(Frozen):
     noise: Literal["seeded", "system"] = "seeded"
 
     @model_validator(mode="after")
-    def _mechanism_fits_caps(self) -> Scenario:
-        check_caps(self.mechanism, self.caps)
+    def _mechanism_fits_votes_and_caps(self) -> Scenario:
+        check_votes(self.mechanism, self.votes, simulation=True)
+        check_caps(self.mechanism, self.caps, self.votes)
         return self
 
     @model_validator(mode="after")

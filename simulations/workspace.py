@@ -3,7 +3,9 @@
 RUN/private/work/federation.json     the coordinator's configuration
 RUN/private/work/pool.npz            the student's public rows
 RUN/private/work/student.json        how the student learns, and its seed
-RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, later state/
+RUN/private/work/roster.json         for secure and distributed votes, and
+RUN/private/work/coordinator.pem     the coordinator's signing key
+RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, identity.pem, later state/
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -25,6 +28,7 @@ from protocol.errors import ConfigError, OutputExists
 from protocol.queries import canonical_queries
 from protocol.schema import Schema
 from simulations.datasets.base import Dataset
+from simulations.identities import simulated_identities
 from simulations.partition import Partition
 from simulations.scenario import Scenario
 from student.config import StudentSpec
@@ -49,6 +53,26 @@ class Workspace:
     @property
     def federation_file(self) -> Path:
         return self.work / "federation.json"
+
+    @property
+    def roster_file(self) -> Path:
+        return self.work / "roster.json"
+
+    @property
+    def identity_file(self) -> Path:
+        return self.work / "coordinator.pem"
+
+    def run_config(self, run_dir: Path, student: str) -> dict[str, str]:
+        """What the ServerApp and the simulated nodes are told."""
+        secure = self.roster_file.exists()
+        return {
+            "federation-file": str(self.federation_file),
+            "run-dir": str(run_dir),
+            "student": student,
+            "party-root": str(self.party_root),
+            "roster-file": str(self.roster_file) if secure else "",
+            "identity-file": str(self.identity_file) if secure else "",
+        }
 
     @property
     def party_root(self) -> Path:
@@ -108,6 +132,8 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
             "Use the same names in the same order",
         )
     public = np.concatenate([partition.queries, partition.test])
+    secure = scenario.votes != "clear"
+    roster = simulated_identities(list(partition.parties), scenario.parties, seed).roster if secure else None
     return FederationConfig(
         name=scenario.title,
         rows=Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[public].astype(np.float64)),
@@ -121,7 +147,9 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         simulation=True,
         seed=seed,
         noise_seed=seed if scenario.noise == "seeded" else None,
-        record_votes=True,
+        record_votes=not secure,
+        votes=scenario.votes,
+        roster=roster.digest if roster else "",
     )
 
 
@@ -156,8 +184,19 @@ def lay_out(
         "most_epsilon": float("inf"),
         "allow_simulation": True,
     }
+    settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
+    if config.noise_seed is not None:
+        settings["simulated_noise_seed"] = config.noise_seed
+    identities = None
+    if scenario.votes != "clear":
+        identities = simulated_identities(list(partition.parties), scenario.parties, seed)
+        identities.roster.save(space.roster_file)
+        identities.coordinator.save(space.identity_file)
+        settings["roster"] = str(space.roster_file)
     for index, (name, rows) in enumerate(partition.parties.items()):
         home = space.home(index)
         home.mkdir(mode=0o700)
         np.savez(home / "data.npz", x=dataset.x[rows], y=dataset.y[rows], features=features, classes=classes)
-        (home / SETTINGS).write_text(tomli_w.dumps({"name": name, "data": "data.npz", "policy": policy}))
+        if identities is not None:
+            identities.parties[name].save(home / "identity.pem")
+        (home / SETTINGS).write_text(tomli_w.dumps({"name": name, **settings}))

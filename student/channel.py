@@ -12,15 +12,23 @@ from protocol.label_wire import answers_from_wire, blocks, refusal_from_wire, te
 from protocol.labels import Answers, Progress, Terms, no_progress
 from protocol.messages import PROTOCOL_VERSION
 from protocol.queries import canonical_queries
+from protocol.tls import TlsFiles, channel_credentials, why_no_connection
 
 
 class LabelChannel:
-    """See `LabelSource`. Use as a context manager; `wait` seconds for the coordinator to be reachable."""
+    """See `LabelSource`. Use as a context manager; `wait` seconds for the coordinator to be reachable.
 
-    def __init__(self, address: str, wait: float = 60) -> None:
+    `tls`: this student's certificate, which a coordinator on another machine asks for; without it nothing is encrypted.
+    Raises ConfigError if its files cannot be read.
+    """
+
+    def __init__(self, address: str, wait: float = 60, tls: TlsFiles | None = None) -> None:
         self._address = address
         self._wait = wait
-        self._channel = grpc.insecure_channel(address)
+        self._tls = tls
+        self._channel = (
+            grpc.insecure_channel(address) if tls is None else grpc.secure_channel(address, channel_credentials(tls))
+        )
         self._stub = rpc.LabelServiceStub(self._channel)
         self._terms: Terms | None = None
 
@@ -72,9 +80,15 @@ class LabelChannel:
     def _failed(self, error: grpc.RpcError) -> ServiceError:
         code = error.code() if isinstance(error, grpc.Call) else None
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            why = why_no_connection(self._address, self._tls) if self._tls else ""
             return ServiceError(
-                f"no label service at {self._address} within {self._wait:g} s",
-                "Check the address and that the coordinator is serving",
+                f"no label service at {self._address} within {self._wait:g} s" + (f" ({why})" if why else ""),
+                "Run `consilium doctor` in the kit" if why else "Check the address and that the coordinator is serving",
+            )
+        if code == grpc.StatusCode.PERMISSION_DENIED:
+            return ServiceError(
+                f"the coordinator at {self._address} does not accept this student's certificate",
+                "Ask the federation's operator for a new kit",
             )
         detail = error.details() if isinstance(error, grpc.Call) else type(error).__name__
         return ServiceError(f"label service at {self._address}: {detail}")

@@ -15,17 +15,32 @@ from coordinator.config import Caps, FederationConfig, Privacy, Timeouts
 from coordinator.exchange import Failure
 from coordinator.mechanisms.confident import Confident
 from coordinator.mechanisms.gnmax import GNMax
+from coordinator.secure_collection import SecureKeys
 from party.home import open_home
 from party.node import PartyNode
+from party.secure_votes import RULES
 from protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from protocol.records import from_record, refusal_to_record, to_record
-from protocol.refusals import Refused
+from protocol.refusals import Refusal, Refused
 from protocol.schema import Schema
+from protocol.secagg import messages
+from protocol.secagg.errors import SecAggError
+from protocol.secagg.identity import Identity
+from protocol.secagg.roster import Roster
 
 FEATURES = ("age", "pressure", "drowsy")
 CLASSES = ("well", "ill")
-REQUESTS = {model.kind: model for model in (HelloRequest, TrainRequest, VoteRequest)}
-ACTIONS = {"query.hello": PartyNode.hello, "train.teacher": PartyNode.train, "query.vote": PartyNode.vote}
+REQUESTS = {model.kind: model for model in (HelloRequest, TrainRequest, VoteRequest, *messages.REQUESTS.values())}
+ACTIONS: dict[str, Callable[[PartyNode, Any], WireModel]] = {
+    "query.hello": PartyNode.hello,
+    "train.teacher": PartyNode.train,
+    "query.vote": PartyNode.vote,
+    "query.sa_advertise": lambda node, request: node.secure.advertise(request),
+    "query.sa_share": lambda node, request: node.secure.share(request),
+    "query.sa_masked": lambda node, request: node.secure.masked(request),
+    "query.sa_consistency": lambda node, request: node.secure.consistency(request),
+    "query.sa_unmask": lambda node, request: node.secure.unmask(request),
+}
 
 Fault = Callable[[RecordDict], "RecordDict | Failure"]
 
@@ -80,6 +95,19 @@ def make_config(**changes: Any) -> FederationConfig:
     return FederationConfig(**values)
 
 
+def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivors: int | None = None) -> SecureKeys:
+    """Keys and a roster for parties that are there; every home gets its identity and its copy of the roster."""
+    parties = {open_home(home).name: (home, Identity.generate()) for home in homes}
+    signer = Identity.generate()
+    public = {name: identity.public.hex() for name, (_, identity) in parties.items()}
+    roster = Roster.build(public, signer.public.hex(), colluders, least_survivors)
+    for home, identity in parties.values():
+        identity.save(home / "identity.pem")
+        roster.save(home / "roster.json")
+    roster.save(root / "roster.json")
+    return SecureKeys(roster, signer)
+
+
 class FakeTransport:
     """Real parties behind the real wire format; `faults[(party index, kind)]` changes or drops a reply."""
 
@@ -99,9 +127,11 @@ class FakeTransport:
             self.requests.append((node, request.kind))
             received = from_record(to_record(request), REQUESTS[request.kind])
             try:
-                reply = to_record(ACTIONS[request.kind](self.parties[node], received))  # pyright: ignore
+                reply = to_record(ACTIONS[request.kind](self.parties[node], received))
             except Refused as error:
                 reply = refusal_to_record(error.refusal)
+            except SecAggError as error:
+                reply = refusal_to_record(Refusal(rule=RULES[type(error)]))
             fault = self.faults.get((node, request.kind))
             replies[node] = fault(reply) if fault else reply
             on_reply(len(replies), len(requests))

@@ -7,6 +7,7 @@ same number; an event towards the student can be asked for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -41,6 +42,10 @@ def _check_share(sigma: float, shares: int) -> None:
         )
 
 
+Sums = Callable[[np.ndarray, int], np.ndarray]
+"""Positions of queries int64 (n,) and phase (1 or 2) -> histograms with the parties' noise, int64 (n, classes)."""
+
+
 class _NoiseByParties(MechanismModel):
     noise_by_parties: ClassVar[bool] = True
 
@@ -55,7 +60,8 @@ class Distributed(_NoiseByParties):
     The largest of K noisy counts is too large by up to sigma sqrt(2 ln K) in the mean; that much is added to the
     threshold. Threshold and label come from the same noise, at no cost beyond the histogram's.
 
-    threshold: votes, whole. sigma: of the noise on one count, all shares together. noise_shares: see `Shares`.
+    threshold: votes, whole; 0 answers every query. sigma: of the noise on one count, all shares together.
+    noise_shares: see `Shares`.
     """
 
     name: Literal["distributed"] = "distributed"
@@ -70,8 +76,19 @@ class Distributed(_NoiseByParties):
 
     def decide(self, noisy: np.ndarray) -> Drawn:
         """Labels from noisy histograms, int64 (queries, classes). Looks at nothing else."""
-        passed = noisy.max(axis=1) >= self.threshold + noise_bias(self.sigma, noisy.shape[1])
-        return Drawn.from_teachers(np.where(passed, noisy.argmax(axis=1), NO_LABEL))
+        labels = noisy.argmax(axis=1)
+        if self.threshold > 0:
+            passed = noisy.max(axis=1) >= self.threshold + noise_bias(self.sigma, noisy.shape[1])
+            labels = np.where(passed, labels, NO_LABEL)
+        return Drawn.from_teachers(labels)
+
+    def sigma_of(self, phase: int) -> float:
+        """Of the noise on one count in this phase."""
+        return self.sigma
+
+    def release(self, sums: Sums, queries: int, room: int) -> Drawn:
+        """Labels of `queries` queries from the parties' noisy sums. All are paid for, so `room` does not matter."""
+        return self.decide(sums(np.arange(queries), 1))
 
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """See `Mechanism.draw`: what the coordinator would decide if `noise_shares` parties had added their shares."""
@@ -95,10 +112,8 @@ class Distributed(_NoiseByParties):
 
     def describe(self) -> str:
         """See `Mechanism.describe`."""
-        return (
-            f"noise by the parties, threshold {self.threshold}, sigma {self.sigma:g} in {self.noise_shares} shares,"
-            " bias of the maximum compensated"
-        )
+        check = f"threshold {self.threshold}, bias of the maximum compensated" if self.threshold else "no threshold"
+        return f"noise by the parties, sigma {self.sigma:g} in {self.noise_shares} shares, {check}"
 
 
 class DistributedTwoPhase(_NoiseByParties):
@@ -132,6 +147,18 @@ class DistributedTwoPhase(_NoiseByParties):
         labels = np.full(len(passed), NO_LABEL, dtype=np.int64)
         labels[np.flatnonzero(passed)[: len(noisy)]] = noisy.argmax(axis=1)
         return Drawn.from_teachers(labels)
+
+    def sigma_of(self, phase: int) -> float:
+        """Of the noise on one count in this phase."""
+        return self.sigma1 if phase == 1 else self.sigma2
+
+    def release(self, sums: Sums, queries: int, room: int) -> Drawn:
+        """Labels from the parties' noisy sums: all queries in phase 1, the first `room` that pass in phase 2."""
+        passed = self.screen(sums(np.arange(queries), 1))
+        chosen = np.flatnonzero(passed)[:room]
+        if not len(chosen):
+            return Drawn.from_teachers(np.full(queries, NO_LABEL))
+        return self.decide(passed, sums(chosen, 2))
 
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """See `Mechanism.draw`: both phases as if `noise_shares` parties had added their shares."""

@@ -20,7 +20,7 @@ from protocol.errors import DataError
 from simulations.report import charts
 from simulations.report.data import PartyQuality, ReportData
 from simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
-from simulations.report.wording import many, plural, share_text
+from simulations.report.wording import WHO_SEES, many, plural, share_text
 
 TEMPLATE = "template.html.j2"
 STUDENT = "student"
@@ -106,6 +106,7 @@ def render(data: ReportData, public: bool = False) -> str:
         tiles=_tiles(data, asked, answered, guarantees),
         figures=_figures(data, asked, answered, guarantees[PROMISED], models, public),
         guarantees=list(guarantees.values()),
+        who_sees=WHO_SEES[data.votes],
         unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),
         one_teacher=guarantees[PROMISED].teachers_per_party == 1,
         models=models,

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from protocol.messages import VotesMode
+
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -33,6 +35,7 @@ class ReportData:
 
     guarantees: "promised" (all caps used up), "worst_case" (what was asked and answered) and "data_dependent" (secret),
         each as `accounting.guarantee.Guarantee.to_json()`.
+    votes: how they were collected.
     reinforced: the student's own predictions that interactive rounds confirmed. claimed_epsilon: what the literature
         claims of a mechanism that has no guarantee, to be shown struck through.
     student, baselines: metrics as `student.evaluation.evaluate` gives them (accuracy, auc, recall_per_class); baselines
@@ -56,6 +59,7 @@ class ReportData:
     party_label: str
     left_out: list[LeftOut]
     mechanism: str
+    votes: VotesMode
     most_queries: int
     most_answers: int
     guarantees: dict[str, dict[str, Any]]

@@ -16,6 +16,7 @@ _NAMES = {
     WORST_CASE: "Spent: what was asked and answered",
     "data_dependent": "Spent, at these very votes",
     "sanitised": "Estimate released with noise",
+    "student": "The same, seen through the labels",
 }
 _KINDS = {
     Kind.WORST_CASE: "Worst case: holds for all data",

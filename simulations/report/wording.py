@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Decimal
 
+from protocol.messages import VotesMode
+
 
 def epsilon_text(epsilon: float) -> str:
     """Rounded up: a shorter epsilon must not promise more than the long one.
@@ -49,3 +51,16 @@ def plural(word: str) -> str:
     if word.endswith("y") and word[-2:-1] not in "aeiou":
         return word[:-1] + "ies"
     return word + "s"
+
+
+WHO_SEES: dict[VotesMode, str] = {
+    "clear": "Votes were collected in clear: the coordinator saw what each party voted, and added the noise. There is no"
+    " epsilon towards the coordinator; it has to be trusted with the votes.",
+    "secure": "Votes were collected as secure sums: nobody but the party itself saw its votes. The coordinator saw"
+    " exact sums over the parties, and added the noise. There is no epsilon towards the coordinator; it has to be"
+    " trusted with the sums.",
+    "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
+    " or an exact sum. The epsilon towards the coordinator holds for everything it saw. Labels are computed from that,"
+    " so the student and the public get the same epsilon.",
+}
+"""Who sees what, by how the votes were collected."""

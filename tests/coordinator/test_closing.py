@@ -34,13 +34,18 @@ CONFIDENT = Confident(threshold=60, sigma1=30.0, sigma2=10.0)
 T = 100
 
 
-def ballot(queries, query_set, progress):
+class Votes:
     """Four votes in five for a class that the first feature tells; fewer teachers in a request of three rows."""
-    teachers = T if len(queries) != 3 else T - 10
-    winner = (queries[:, 0] > 60).astype(int)
-    votes = np.full((len(queries), 2), teachers // 5)
-    votes[np.arange(len(queries)), winner] = teachers - teachers // 5
-    return Histogram(votes, tuple(f"p{i}" for i in range(teachers)), teachers)
+
+    def __call__(self, queries, query_set, progress, phase=1):
+        teachers = T if len(queries) != 3 else T - 10
+        winner = (queries[:, 0] > 60).astype(int)
+        votes = np.full((len(queries), 2), teachers // 5)
+        votes[np.arange(len(queries)), winner] = teachers - teachers // 5
+        return Histogram(votes, tuple(f"p{i}" for i in range(teachers)), teachers)
+
+    def settle(self):
+        pass
 
 
 @pytest.fixture
@@ -51,7 +56,7 @@ def make(tmp_path: Path, log):
         config = make_config(**{"mechanism": CONFIDENT, "privacy": PRIVACY, **changes})
         ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
         ledgers.append(ledger)
-        service = LabelService(config, ledger, lambda batch: SeededNoise(batch), ballot, T, log)
+        service = LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
         return config, ledger, service
 
     yield build

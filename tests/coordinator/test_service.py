@@ -29,7 +29,10 @@ class Votes:
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def __call__(self, queries, query_set, progress):
+    def settle(self):
+        pass
+
+    def __call__(self, queries, query_set, progress, phase=1):
         self.asked.append(len(queries))
         ones = (np.abs(queries[:, 0]) * 7).astype(np.int64) % (T + 1)
         return Histogram(np.column_stack([T - ones, ones]), tuple(f"p{i}" for i in range(T)), T)

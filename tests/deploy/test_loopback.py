@@ -1,6 +1,7 @@
 """A real deployment on loopback: SuperLink, three SuperNodes with three hospitals' files, and a student process.
 
-No TLS and no keys yet; real noise from the operating system, no simulation anywhere.
+Votes travel under secure aggregation. No TLS and no node keys yet; real noise from the operating system, no simulation
+anywhere.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from simulations.engines.flower_processes import (
     write_shim,
 )
 from simulations.partition import natural_partition
+from tests.federation import make_secure
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(240)]
 TEACHERS = 20
@@ -54,6 +56,7 @@ def write_home(folder: Path, name: str, rows: np.ndarray) -> Path:
         "least_rows_per_teacher": 5,
         "most_teachers": TEACHERS,
         "most_epsilon": 1000.0,
+        "votes": "secure",
     }
     (folder / "party.toml").write_text(tomli_w.dumps({"name": name, "policy": policy}))
     return folder
@@ -64,6 +67,8 @@ def test_three_hospitals_and_a_student_as_processes(tmp_path: Path) -> None:
     parts = natural_partition(data, 0.2, 20, 200, 0)
     largest = sorted(parts.parties, key=lambda name: -len(parts.parties[name]))[:3]
     homes = {name: write_home(tmp_path / name, name, parts.parties[name]) for name in largest}
+    keys = make_secure(list(homes.values()), tmp_path)
+    keys.signer.save(tmp_path / "coordinator.pem")
     public = np.concatenate([parts.queries, parts.test])
     service = f"127.0.0.1:{free_port()}"
     config = FederationConfig(
@@ -77,6 +82,8 @@ def test_three_hospitals_and_a_student_as_processes(tmp_path: Path) -> None:
         caps=Caps(queries=150, answers=100),
         timeouts=Timeouts(enrol=60, train=60, vote=60, student=120),
         service=service,
+        votes="secure",
+        roster=keys.roster.digest,
     )
     federation, pool, run_dir = tmp_path / "federation.json", tmp_path / "pool.npz", tmp_path / "coordinator"
     federation.write_text(config.model_dump_json())
@@ -88,7 +95,14 @@ def test_three_hospitals_and_a_student_as_processes(tmp_path: Path) -> None:
         test_y=data.y[parts.test],
     )
     flower = tmp_path / "flower"
-    run_config = {"federation-file": str(federation), "run-dir": str(run_dir), "student": "socket", "party-root": ""}
+    run_config = {
+        "federation-file": str(federation),
+        "run-dir": str(run_dir),
+        "student": "socket",
+        "party-root": "",
+        "roster-file": str(tmp_path / "roster.json"),
+        "identity-file": str(tmp_path / "coordinator.pem"),
+    }
     app = write_shim(flower / "app", run_config)
     environment = flower_environment(flower / "home")
     codes: list[int] = []
@@ -128,6 +142,9 @@ def test_three_hospitals_and_a_student_as_processes(tmp_path: Path) -> None:
         assert (data.classes[recorded[query_id].label] if recorded[query_id].label >= 0 else None) == label
     ledger.close()
 
+    # no single vote was seen by anybody but its party
+    assert summary["votes"] == "secure"
+    assert summary["parties_counted"] == [3]
     # teachers stay at home, and what a party remembers of its answers is on its own disk
     for home in homes.values():
         assert len(list(home.glob("state/run-*/teacher-*.pickle"))) == TEACHERS

@@ -54,11 +54,13 @@ def test_votes_are_not_in_repr() -> None:
         Array(dtype="uint16", shape=(2, 2), stype=RAW, data=b"\0" * 7),
         Array(dtype="uint16", shape=(2, 2), stype=RAW, data=b"\0" * 16),
         Array(dtype="uint16", shape=(10**9, 10**9), stype=RAW, data=b""),
+        Array(dtype="uint16", shape=(2**40, 0, 2**40), stype=RAW, data=b""),
+        Array(dtype="uint16", shape=(1,) * 60, stype=RAW, data=b"\0" * 2),
         Array(dtype="uint16", shape=(-1, -2), stype=RAW, data=b"\0" * 4),
         Array(dtype="object", shape=(1,), stype=RAW, data=b"\0" * 8),
         Array(dtype="uint16", shape=(2,), stype="numpy.ndarray", data=b"\0" * 4),
     ],
-    ids=["short", "long", "huge", "negative", "object", "pickle-able"],
+    ids=["short", "long", "huge", "huge and empty", "many sides", "negative", "object", "pickle-able"],
 )
 def test_arrays_whose_parts_disagree_are_refused(array: Array) -> None:
     with pytest.raises(MalformedMessage):

@@ -1,0 +1,1 @@
+"""A coordinator on a machine of its own: SuperLink behind a gateway, registered nodes, the run, its state."""

@@ -1,0 +1,69 @@
+"""`consilium coordinator` and `consilium status`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="The coordinator node, from its kit.")
+
+Folder = Annotated[Path, typer.Argument(metavar="KIT", help="The node's kit.")]
+
+
+@app.command()
+def start(kit: Folder) -> None:
+    """Serve parties and students until the federation is closed; SIGTERM stops it, and a later start goes on."""
+    from coordinator.deploy.start import start as serve
+    from protocol.deploy.kit import open_kit
+    from protocol.deploy.supervisor import stop_on_signals, tell_time
+
+    with stop_on_signals() as stop:
+        summary = serve(open_kit(kit, "coordinator"), tell_time, stop)
+    if summary is not None:
+        print(json.dumps({key: summary[key] for key in ("asked", "answered", "parties", "votes")}))
+
+
+@app.command()
+def close(
+    kit: Folder,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for it.")] = 60,
+) -> None:
+    """End the federation: no student is answered any more, and the summary is written."""
+    from coordinator.deploy.start import close as ask
+    from protocol.deploy.kit import open_kit
+
+    summary = ask(open_kit(kit, "coordinator"), wait)
+    print(json.dumps({key: summary[key] for key in ("asked", "answered", "parties", "votes")}))
+
+
+def status(
+    kit: Folder,
+    format: Annotated[Literal["text", "json"], typer.Option(help="text or json.")] = "text",
+) -> None:
+    """The coordinator's parties, stage, budget left and last errors."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from coordinator.deploy.status import status as read
+    from protocol.deploy.kit import open_kit
+
+    found = read(open_kit(kit, "coordinator"))
+    if format == "json":
+        print(json.dumps(found.to_json()))
+        return
+    table = Table(show_header=False, box=None)
+    rows = [
+        ("federation", found.federation),
+        ("coordinator", "running" if found.running else "not running"),
+        ("stage", f"{found.stage}{f', since {found.since}' if found.since else ''}"),
+        ("left", f"{found.queries_left} queries, {found.answers_left} answers"),
+        ("epsilon", f"at most {found.epsilon_promised:.3f} at delta {found.delta:g}, all caps used up"),
+        *(("party", f"{name}: {state}") for name, state in found.parties.items()),
+        *(("error", text) for text in found.errors),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    Console(markup=False, highlight=False, soft_wrap=True).print(table)

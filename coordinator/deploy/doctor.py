@@ -1,0 +1,86 @@
+"""Checks of the coordinator's kit before, and while, it serves."""
+
+from __future__ import annotations
+
+import shutil
+
+from coordinator.deploy.flower import Nodes
+from coordinator.deploy.start import configuration, run_folder
+from coordinator.ledger import Ledger
+from coordinator.privacy import promised
+from protocol.config_files import load
+from protocol.deploy.checks import (
+    Check,
+    check_authority,
+    check_certificate,
+    check_coordinator,
+    check_identity,
+    check_port,
+    check_private,
+    check_roster,
+)
+from protocol.deploy.kit import Kit
+from protocol.errors import ConfigError
+
+LEAST_FREE_BYTES = 2_000_000_000
+
+
+def checks(kit: Kit, running: bool) -> list[Check]:
+    """In the order in which to mend. running: the coordinator is started, so that its ports are taken by itself."""
+    place = kit.coordinator
+    found: list[Check] = [
+        ("keys", lambda: check_private(kit.folder, ["server.key", "identity.pem"])),
+        ("identity", lambda: check_identity(kit)),
+        ("authority", lambda: check_authority(kit.authority)),
+        ("certificate", lambda: check_certificate(kit.server_tls, place.hosts)),
+        ("federation", lambda: _federation(kit)),
+        ("nodes", lambda: _nodes(kit)),
+        ("ledger", lambda: _ledger(kit)),
+        ("disk", lambda: _disk(kit)),
+    ]
+    if (kit / "roster.json").exists():
+        found.append(("roster", lambda: check_roster(kit, configuration(kit).roster, None)))
+    if running:
+        return [*found, ("gateway", lambda: check_coordinator(kit))]
+    return [
+        *found,
+        ("superlink port", lambda: check_port(place.superlink_port, place.listen, "superlink_port")),
+        ("label port", lambda: check_port(place.label_port, place.listen, "label_port")),
+        ("internal port", lambda: check_port(place.internal_port, "127.0.0.1", "internal_port")),
+    ]
+
+
+def _federation(kit: Kit) -> str:
+    config = configuration(kit)
+    guarantee = promised(config)
+    return (
+        f"{config.votes} votes, {config.mechanism.describe()}, at most {config.caps.queries} queries:"
+        f" epsilon at most {guarantee.epsilon:.3f} at delta {config.privacy.delta:g}, unit {config.privacy.unit.value}"
+    )
+
+
+def _nodes(kit: Kit) -> str:
+    nodes, least = load(kit / "nodes.json", Nodes).nodes, configuration(kit).minimum_parties
+    if len(nodes) < least:
+        raise ConfigError(f"{len(nodes)} parties may connect, {least} are required", "Add parties: consilium provision")
+    return f"{len(nodes)} parties may connect, {least} are required"
+
+
+def _ledger(kit: Kit) -> str:
+    config, path = configuration(kit), run_folder(kit) / "ledger.db"
+    if not path.exists():
+        return "none yet"
+    ledger = Ledger(path, config.digest(), "", read_only=True)
+    try:
+        ledger.batches()  # follows the hash chain
+        asked, answered = ledger.spent()
+    finally:
+        ledger.close()
+    return f"{asked} of {config.caps.queries} queries asked, {answered} of {config.caps.answers} answers given"
+
+
+def _disk(kit: Kit) -> str:
+    free = shutil.disk_usage(kit.folder).free
+    if free < LEAST_FREE_BYTES:
+        raise ConfigError(f"{free // 1_000_000} MB free, {LEAST_FREE_BYTES // 1_000_000} MB are needed", "Make room")
+    return f"{free / 1e9:.0f} GB free"

@@ -1,0 +1,168 @@
+"""The coordinator's side of Flower's command line: nodes that may connect, and the run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+
+import tomli_w
+from pydantic import Field
+
+from protocol.config_files import Frozen, load
+from protocol.deploy.files import private_folder, replace_text
+from protocol.deploy.flower import flower_environment, program
+from protocol.deploy.kit import Kit
+from protocol.deploy.supervisor import Program, Tell
+from protocol.errors import EngineError
+from protocol.messages import PartyName
+
+CONNECTION = "consilium"
+DATABASE, REGISTERED = "superlink.db", "registered.json"
+COMMAND_SECONDS = 60
+AT_ONCE = 4
+IN_USE = "Public key already in use"
+
+
+class Nodes(Frozen):
+    """The file `nodes.json`: public keys, in OpenSSH form, of the SuperNodes that may connect, by party."""
+
+    nodes: dict[PartyName, str]
+
+
+class Registered(Frozen):
+    """The file `state/registered.json`: what was registered with the SuperLink, by public key."""
+
+    nodes: dict[str, int] = Field(default_factory=dict)
+
+
+def environment(kit: Kit) -> dict[str, str]:
+    """Of all Flower programs of the coordinator."""
+    return flower_environment(kit.state / "flower")
+
+
+def prepare(kit: Kit) -> None:
+    """Tell `flwr` where its SuperLink is, and forget what a SuperLink knew whose database is gone."""
+    home = private_folder(kit.state / "flower")
+    table = {"address": kit.coordinator.internal, "root-certificates": str(kit.authority)}
+    replace_text(home / "config.toml", tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: table}}))
+    if not (kit.state / DATABASE).exists():
+        (kit.state / REGISTERED).unlink(missing_ok=True)
+
+
+def super_link(kit: Kit) -> Program:
+    """The SuperLink, on loopback, behind the gateway."""
+    files = kit.server_tls
+    return Program(
+        name="superlink",
+        command=[
+            program("flower-superlink"), "--host", "127.0.0.1", "--port", str(kit.coordinator.internal_port),
+            "--ssl-ca-certfile", str(files.authority), "--ssl-certfile", str(files.certificate),
+            "--ssl-keyfile", str(files.key), "--enable-supernode-auth", "--database", str(kit.state / DATABASE),
+            "--disable-runtime-dependency-installation",
+        ],
+        folder=kit.state,
+        log=kit.logs / "superlink.log",
+        environment=environment(kit),
+        news={"address already in use": "internal_port in kit.json is taken by another program: choose another"},
+    )  # fmt: skip
+
+
+def flwr(kit: Kit, *arguments: str) -> dict:
+    """One `flwr` command with JSON output. It exits with 0 even where it failed: the answer says `success`.
+
+    Raises
+    ------
+    EngineError : it does not answer in time, or not with JSON.
+    """
+    try:
+        done = subprocess.run(
+            [program("flwr"), *arguments, "--format", "json"], env=environment(kit), cwd=kit.state,
+            capture_output=True, text=True, timeout=COMMAND_SECONDS, stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+        answer = json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, json.JSONDecodeError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise EngineError(f"flwr {' '.join(arguments[:2])} gave no answer", "See state/logs/superlink.log in the kit")
+    return answer
+
+
+def sync_nodes(kit: Kit, tell: Tell) -> None:
+    """Let exactly the nodes of `nodes.json` connect: register the missing, unregister those that are not in it.
+
+    Raises
+    ------
+    ConfigError : `nodes.json` cannot be read. EngineError : the SuperLink refuses.
+    """
+    wanted = {key: name for name, key in load(kit / "nodes.json", Nodes).nodes.items()}
+    path = kit.state / REGISTERED
+    known = dict(load(path, Registered).nodes) if path.exists() else {}
+    for key in [key for key in known if key not in wanted]:
+        answer = flwr(kit, "supernode", "unregister", str(known[key]), CONNECTION) if known[key] else {}
+        if not answer.get("success"):
+            raise EngineError(
+                f"node {known[key] or 'of unknown id'} could not be unregistered: {_reason(answer)}",
+                "Stop the coordinator, remove state/superlink.db and state/registered.json in its kit, and start it",
+            )
+        del known[key]
+        replace_text(path, Registered(nodes=known).model_dump_json())
+        tell("nodes", "unregistered a node that is not in nodes.json any more")
+    missing = {key: name for key, name in wanted.items() if key not in known}
+    with ThreadPoolExecutor(AT_ONCE) as pool:  # each is a program of Flower's that takes a second or two to start
+        for key, node in zip(missing, pool.map(lambda item: _register(kit, *item), missing.items()), strict=True):
+            known[key] = node
+            replace_text(path, Registered(nodes=known).model_dump_json())
+            tell("nodes", f"{missing[key]} may connect")
+
+
+def _register(kit: Kit, key: str, name: str) -> int:
+    """Register one node; returns its id, 0 where it was registered before and its id was lost."""
+    public = kit.state / f"{name}.pub"
+    replace_text(public, key + "\n")
+    answer = flwr(kit, "supernode", "register", str(public), CONNECTION, "--name", name)
+    public.unlink()
+    if not answer.get("success") and IN_USE not in _reason(answer):
+        raise EngineError(f"party {name}: its key could not be registered: {_reason(answer)}")
+    return int(answer.get("node-id", 0))
+
+
+def _reason(answer: dict) -> str:
+    return str(answer.get("error-message", answer)).strip().splitlines()[-1]
+
+
+def write_app(kit: Kit, run_config: dict[str, str]) -> Path:
+    """The Flower app that is submitted: it imports the installed coordinator. Parties never open it."""
+    folder = kit.state / "app"
+    package = folder / "consilium_flower"
+    package.mkdir(parents=True, exist_ok=True)
+    replace_text(package / "__init__.py", '"""Imports the installed Consilium."""\n')
+    replace_text(package / "server.py", "import coordinator.server_app\n\napp = coordinator.server_app.app\n")
+    replace_text(package / "client.py", "import party.client_app\n\napp = party.client_app.app\n")
+    app = {
+        "publisher": "consilium",
+        "fab-include": ["consilium_flower/*.py"],
+        "components": {"serverapp": "consilium_flower.server:app", "clientapp": "consilium_flower.client:app"},
+        "config": run_config,
+    }
+    project = {
+        "name": "consilium-flower",
+        "version": version("consilium"),
+        "description": "Consilium, as it is installed",
+        "license": "Apache-2.0",
+        "dependencies": [f"flwr=={version('flwr')}"],
+    }
+    replace_text(folder / "pyproject.toml", tomli_w.dumps({"project": project, "tool": {"flwr": {"app": app}}}))
+    return folder
+
+
+def follow_run(kit: Kit, app: Path) -> subprocess.Popen:
+    """Submit the app; the process ends when the run does, or the SuperLink."""
+    with open(kit.logs / "run.log", "ab") as output:
+        (kit.logs / "run.log").chmod(0o600)
+        return subprocess.Popen(
+            [program("flwr"), "run", str(app), CONNECTION, "--stream"], env=environment(kit), cwd=kit.state,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip

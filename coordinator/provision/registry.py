@@ -1,0 +1,102 @@
+"""What the operator keeps beside the authority: the decisions, and the public halves of all keys that were made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from coordinator.config import FederationConfig
+from coordinator.provision.plan import Plan
+from coordinator.secure_collection import SecureKeys
+from protocol.config_files import Frozen, load
+from protocol.deploy.files import replace_text
+from protocol.deploy.kit import Coordinator, Port
+from protocol.errors import ConfigError
+from protocol.messages import PROTOCOL_VERSION, HelloRequest, PartyName
+from protocol.schema import Schema
+from protocol.secagg.identity import Identity
+from protocol.secagg.roster import Roster
+
+OPERATOR, REGISTRY = "operator", "registry.json"
+
+
+class PartyRecord(Frozen):
+    """Public keys of one party: Ed25519 in hex, and its SuperNode's in OpenSSH form."""
+
+    identity: str
+    node: str
+    port: Port
+
+
+class Registry(Frozen):
+    """The file `operator/registry.json`. Revoked nodes are not in it, but their names are never given again.
+
+    certificates: PEM, by node. students: accepted fingerprints. version: counts the changes, and names their updates.
+    """
+
+    format: int = 1
+    version: int = 1
+    plan: Plan
+    rows: Schema
+    coordinator_identity: str
+    parties: dict[PartyName, PartyRecord]
+    students: dict[PartyName, list[str]]
+    certificates: dict[str, str]
+    revoked: list[str] = Field(default_factory=list)
+
+    @property
+    def place(self) -> Coordinator:
+        """Where the coordinator is."""
+        return self.plan.coordinator
+
+    def roster(self) -> Roster | None:
+        """The roster of the present parties; None for clear votes, which use none. Raises ConfigError."""
+        if self.plan.votes == "clear":
+            return None
+        keys = {name: record.identity for name, record in self.parties.items()}
+        return Roster.build(keys, self.coordinator_identity, self.plan.colluders, self.plan.least_survivors)
+
+    def federation(self) -> FederationConfig:
+        """The coordinator's configuration with the present parties. Raises ConfigError."""
+        roster = self.roster()
+        config = self.plan.federation(self.rows, roster.digest if roster else "")
+        if roster is not None:
+            SecureKeys(roster, Identity.generate()).check(config)  # the check does not look at the signer
+        if len(self.parties) < config.minimum_parties:
+            raise ConfigError(
+                f"{len(self.parties)} parties are left, minimum_parties is {config.minimum_parties}",
+                "Provision a new federation with fewer",
+            )
+        return config
+
+    def hello(self) -> HelloRequest:
+        """What the coordinator will ask every party: so a party can check its policy before it connects."""
+        config = self.federation()
+        return HelloRequest(
+            protocol_version=PROTOCOL_VERSION,
+            federation=config.digest(),
+            classes=list(config.rows.classes),
+            teachers=config.teachers_per_party,
+            simulation=config.simulation,
+            promise=config.promise(),
+            votes=config.votes,
+            roster=config.roster,
+        )
+
+    def check_new(self, name: str) -> None:
+        """Raise ConfigError if a node of this name exists, or did."""
+        if name in {*self.parties, *self.students, *self.revoked, "coordinator"}:
+            raise ConfigError(f"the name {name!r} is taken, or was by a revoked node", "Choose another")
+
+    def save(self, kits: Path) -> None:
+        """Write it; the old one is replaced in one step."""
+        replace_text(kits / OPERATOR / REGISTRY, self.model_dump_json(indent=1) + "\n")
+
+
+def load_registry(kits: Path) -> Registry:
+    """That of an operator's folder. Raises ConfigError."""
+    path = kits / OPERATOR / REGISTRY
+    if not path.exists():
+        raise ConfigError(f"{kits} has no {OPERATOR}/{REGISTRY}", "Give the folder that `consilium provision` made")
+    return load(path, Registry)

@@ -1,0 +1,62 @@
+"""Text files of a kit from templates."""
+
+from __future__ import annotations
+
+import math
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from coordinator.config import FederationConfig
+from coordinator.privacy import promised
+from protocol.deploy.kit import KitFile
+from protocol.secagg.roster import Roster
+
+PLACE = "/srv/consilium"
+
+
+def _template(file: str, /, **values: Any) -> str:
+    environment = Environment(
+        loader=PackageLoader("coordinator.provision"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    return environment.get_template(file + ".j2").render(values)
+
+
+def party_settings(name: str, config: FederationConfig, roster: Roster | None) -> str:
+    """`party.toml`: safe limits that are just enough for this federation."""
+    epsilon = promised(config).epsilon
+    return _template(
+        "party.toml",
+        name=name,
+        federation=config.name,
+        classes=list(config.rows.classes),
+        votes=config.votes,
+        least_parties=roster.u_min - roster.c if roster else 2,
+        teachers=config.teachers_per_party,
+        queries=config.caps.queries,
+        unit=config.privacy.unit.value,
+        epsilon=f"{epsilon:.4g}",
+        # a party adds federations up on its own grid of orders: leave it the last digit
+        limit=math.ceil(epsilon * 1.01 * 100) / 100,
+        delta=repr(config.privacy.delta),
+    )
+
+
+def write_start_files(folder: Path, kit: KitFile) -> None:
+    """start.sh, systemd unit and compose file."""
+    ports = [kit.coordinator.superlink_port, kit.coordinator.label_port] if kit.kind == "coordinator" else []
+    unit = f"consilium-{kit.kind}.service"
+    script = folder / "start.sh"
+    script.write_text(_template("start.sh", kind=kit.kind), encoding="utf-8")
+    script.chmod(0o755)
+    if kit.kind == "student":
+        return  # a student runs once, by hand
+    place = f"{PLACE}/{folder.name}"
+    (folder / unit).write_text(
+        _template("node.service", kind=kit.kind, name=kit.name, unit=unit, place=place), encoding="utf-8"
+    )
+    (folder / "compose.yaml").write_text(
+        _template("compose.yaml", kind=kit.kind, version=version("consilium"), ports=ports), encoding="utf-8"
+    )

@@ -1,0 +1,96 @@
+"""What is checked of each reply. A fault is told in the coordinator's own words and leaves the party out by name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from protocol.secagg.agreement import check_order
+from protocol.secagg.errors import BadKey
+from protocol.secagg.identity import verify
+from protocol.secagg.messages import (
+    KEY_BYTES,
+    AdvertiseReply,
+    ConsistencyReply,
+    MaskedReply,
+    SessionMessage,
+    ShareReply,
+    UnmaskReply,
+)
+from protocol.secagg.ring import RING_DTYPES
+from protocol.secagg.roster import Roster
+from protocol.secagg.session import SessionDescriptor
+from protocol.secagg.shamir import share_value
+from protocol.secagg.statements import ADVERT, CONSISTENCY, MASKED, advert_parts, consistency_parts, masked_parts
+
+
+def advert_keys(reply: AdvertiseReply) -> bytes:
+    """Cipher key, mask key and commitment, 96 bytes."""
+    return reply.cipher_key + reply.mask_key + reply.commitment
+
+
+def fault_of_address(reply: object, model: type[SessionMessage], sid: bytes, index: int) -> str | None:
+    """Whether the reply is one of this stage, session and party."""
+    if not isinstance(reply, model):
+        return "answers with a message of another stage"
+    if reply.sid != sid or getattr(reply, "party", None) != index:
+        return "answers for another session or another party"
+    return None
+
+
+def fault_of_advert(reply: AdvertiseReply, roster: Roster, ctx: bytes) -> str | None:
+    """Signature under the pinned key, keys not of low order."""
+    parts = advert_parts(ctx, reply.party, advert_keys(reply))
+    if not verify(roster.key(reply.party), reply.signature, ADVERT, *parts):
+        return "signature on its advert does not verify under the key in the roster"
+    try:
+        for key in (reply.cipher_key, reply.mask_key):
+            check_order(key, roster.name(reply.party))
+    except BadKey:
+        return "session key is of low order"
+    return None
+
+
+def twice(adverts: dict[int, np.ndarray]) -> set[int]:
+    """Parties with a session key that another advert holds too: who copied from whom cannot be told."""
+    holders: dict[bytes, list[int]] = {}
+    for index, advert in adverts.items():
+        for start in (0, KEY_BYTES):
+            holders.setdefault(advert[start : start + KEY_BYTES].tobytes(), []).append(index)
+    return {index for indices in holders.values() if len(indices) > 1 for index in indices}
+
+
+def fault_of_shares(reply: ShareReply, peers: int) -> str | None:
+    """One ciphertext for each peer; the coordinator cannot look into them."""
+    if len(reply.ciphertexts) != peers:
+        return f"sends {len(reply.ciphertexts)} ciphertexts, {peers} are needed"
+    return None
+
+
+def fault_of_masked(
+    reply: MaskedReply, roster: Roster, terms: SessionDescriptor, ctx: bytes, u1: bytes, u2: bytes
+) -> str | None:
+    """Type and shape of y, signature on y, U1 and U2."""
+    if reply.y.dtype != RING_DTYPES[terms.ring]:
+        return f"masked votes are {reply.y.dtype}, must be uint{terms.ring}"
+    if reply.y.shape != terms.shape:
+        return f"masked votes have shape {reply.y.shape}, must be {terms.shape}"
+    if not verify(roster.key(reply.party), reply.signature, MASKED, *masked_parts(ctx, reply.party, u1, u2, reply.y)):
+        return "signature on its masked votes does not verify"
+    return None
+
+
+def fault_of_view(reply: ConsistencyReply, roster: Roster, ctx: bytes, u1: bytes, u2: bytes, u3: bytes) -> str | None:
+    """Signature on U1, U2 and U3."""
+    parts = consistency_parts(ctx, reply.party, u1, u2, u3)
+    if not verify(roster.key(reply.party), reply.signature, CONSISTENCY, *parts):
+        return "signature on the set of survivors does not verify"
+    return None
+
+
+def fault_of_unmask(reply: UnmaskReply, sharers: int) -> str | None:
+    """One share per party of U2, each below p."""
+    if len(reply.shares) != sharers:
+        return f"gives {len(reply.shares)} shares, {sharers} are needed"
+    if any(share_value(row.tobytes()) is None for row in reply.shares):
+        return "gives a share that is out of range"
+    return None

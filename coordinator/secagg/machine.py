@@ -1,0 +1,250 @@
+"""One session at the coordinator: requests out, replies in, stage by stage; no transport.
+
+Whatever a party sends, it can at most be left out by name. A stage that too few have answered is not lost: it may be
+sent again, parties answer a repeated request with the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from coordinator.secagg import intake, requests
+from coordinator.secagg.state import SessionState
+from coordinator.secagg.unmasking import SecretRebuilder, check_sum, remove_masks
+from protocol.errors import ConfigError
+from protocol.messages import WireModel
+from protocol.queries import query_set_hash
+from protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet
+from protocol.secagg.identity import Identity
+from protocol.secagg.messages import (
+    REPLIES,
+    AdvertiseReply,
+    ConsistencyReply,
+    MaskedReply,
+    SecAggMessage,
+    ShareReply,
+    UnmaskReply,
+)
+from protocol.secagg.roster import Roster
+from protocol.secagg.session import SessionDescriptor
+from protocol.secagg.stages import STAGES, Stage
+from protocol.secagg.statements import ring_digest
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """Who is in after a stage, and who is not, by reason."""
+
+    stage: Stage
+    present: tuple[str, ...]
+    dropped: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SecureSum:
+    """The sum of the survivors' votes (and of all their noise): int64 (queries, classes), never printed.
+
+    dropped: reason by party, by stage. Who dropped after `masked` is counted all the same.
+    """
+
+    sums: np.ndarray = field(repr=False)
+    survivors: tuple[str, ...]
+    dropped: dict[Stage, dict[str, str]]
+
+
+class Aggregation:
+    """The coordinator's state machine.
+
+    Parameters
+    ----------
+    roster, signer : the pinned roster, and the key of its coordinator.
+    terms : the session descriptor (`SessionDescriptor.create`).
+    queries : canonical float32 (queries, features), those of the descriptor.
+    invited : names of the parties that are asked; None: all of the roster.
+
+    Raises
+    ------
+    RosterMismatch, UnsafeSession, OverflowRisk : roster, signer and terms do not belong together.
+    ConfigError : the queries are not those of the descriptor.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        signer: Identity,
+        terms: SessionDescriptor,
+        queries: np.ndarray,
+        invited: Collection[str] | None = None,
+    ) -> None:
+        places = range(roster.n) if invited is None else sorted({roster.index(name) for name in invited})
+        self._set_up(roster, signer, queries, SessionState.begin(terms, tuple(places)))
+
+    def _set_up(self, roster: Roster, signer: Identity, queries: np.ndarray, state: SessionState) -> None:
+        state.terms.check(roster)
+        if signer.public.hex() != roster.coordinator_pk:
+            raise RosterMismatch("the roster lists the coordinator with another key than this one")
+        if len(queries) != state.terms.queries or query_set_hash(queries) != state.terms.query_set:
+            raise ConfigError("the queries are not those of the session", "Pass the queries that it was made for")
+        self._roster, self._signer, self._queries, self._state = roster, signer, queries, state
+        self._ctx = state.terms.ctx()
+        self._sid = state.terms.sid_bytes()
+
+    def save(self, path: Path) -> None:
+        """Write the state durably, mode 0600. Call it before the requests of a stage leave."""
+        self._state.save(path)
+
+    @classmethod
+    def load(cls, path: Path, roster: Roster, signer: Identity, queries: np.ndarray) -> Aggregation:
+        """Go on from a saved state with the same U1, U2 and U3. Raises as `__init__`, and ConfigError for the file."""
+        machine = cls.__new__(cls)
+        machine._set_up(roster, signer, queries, SessionState.load(path))
+        return machine
+
+    @property
+    def stage(self) -> Stage | None:
+        """The stage that is due; None when the sum is there."""
+        return self._state.stage
+
+    @property
+    def terms(self) -> SessionDescriptor:
+        """The session's descriptor."""
+        return self._state.terms
+
+    @property
+    def dropped(self) -> dict[Stage, dict[str, str]]:
+        """Reasons by party, by stage, so far; stages that lost none are not named."""
+        return {stage: dict(reasons) for stage, reasons in self._state.dropped.items() if reasons}
+
+    def requests(self) -> dict[str, SecAggMessage]:
+        """The request of the stage that is due, for each party that is in and has not answered it.
+
+        Raises
+        ------
+        StageOrder : the session is done.
+        """
+        made = requests.of_stage(self._due(), self._state, self._signer, self._queries, self._roster.t, self._waiting())
+        return {self._roster.name(index): request for index, request in made.items()}
+
+    def take(self, replies: Mapping[str, WireModel | str]) -> StageReport:
+        """Check the replies of the stage that is due and close it, if enough are in.
+
+        Parameters
+        ----------
+        replies : by party: its reply, or why there is none; a party that is not named gave none.
+
+        Raises
+        ------
+        ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
+        BadShare : a secret cannot be rebuilt. More replies may still help.
+        BadSum : an exact sum that no honest votes give; the session ends without a result.
+        StageOrder : the session is done.
+        """
+        stage, state = self._due(), self._state
+        reasons = state.dropped.setdefault(stage, {})
+        view = requests.view(state) if stage not in (Stage.ADVERTISE, Stage.SHARE) else None
+        for index in self._waiting():
+            name = self._roster.name(index)
+            reply = replies.get(name, "no answer")
+            fault = reply if isinstance(reply, str) else self._fault(stage, index, reply, view)
+            if fault is None:
+                reasons.pop(name, None)
+            else:
+                reasons[name] = fault
+        if stage is Stage.ADVERTISE:
+            for index in sorted(intake.twice(state.adverts)):
+                del state.adverts[index]
+                reasons[self._roster.name(index)] = "session key is used twice"
+        present = self._accepted(stage)
+        need = self._roster.t if stage in (Stage.CONSISTENCY, Stage.UNMASK) else self._roster.u_min
+        if len(present) < need:
+            raise ThresholdNotMet(stage, len(present), need, reasons)
+        if stage is Stage.UNMASK:
+            self._finish(reasons)
+        if stage is Stage.MASKED:
+            state.ciphertexts.clear()
+        following = STAGES.index(stage) + 1
+        state.stage = STAGES[following] if following < len(STAGES) else None
+        return StageReport(stage, tuple(self._roster.name(index) for index in present), dict(reasons))
+
+    def result(self) -> SecureSum:
+        """The sum.
+
+        Raises
+        ------
+        StageOrder : stages are left.
+        """
+        if self._state.sums is None:
+            raise StageOrder(f"there is no sum yet: stage {self._state.stage} is due")
+        survivors = tuple(self._roster.name(index) for index in sorted(self._state.evidence))
+        return SecureSum(self._state.sums, survivors, self.dropped)
+
+    def _due(self) -> Stage:
+        if self._state.stage is None:
+            raise StageOrder("the session is done")
+        return self._state.stage
+
+    def _accepted(self, stage: Stage) -> list[int]:
+        """Places of those whose reply of this stage was accepted, in order."""
+        state = self._state
+        held = {
+            Stage.ADVERTISE: state.adverts,
+            Stage.SHARE: state.nonces,
+            Stage.MASKED: state.evidence,
+            Stage.CONSISTENCY: state.views,
+            Stage.UNMASK: state.shares,
+        }
+        return sorted(held[stage])
+
+    def _waiting(self) -> list[int]:
+        stage = self._due()
+        before = self._state.invited if stage is STAGES[0] else self._accepted(STAGES[STAGES.index(stage) - 1])
+        return sorted(set(before) - set(self._accepted(stage)))
+
+    def _fault(self, stage: Stage, index: int, reply: WireModel, view: requests.View | None) -> str | None:
+        """Accept the reply and return None, or say what is wrong with it."""
+        state, roster, ctx = self._state, self._roster, self._ctx
+        fault = intake.fault_of_address(reply, REPLIES[stage], self._sid, index)
+        if fault is not None:
+            return fault
+        if isinstance(reply, AdvertiseReply):
+            fault = intake.fault_of_advert(reply, roster, ctx)
+            if fault is None:
+                state.adverts[index] = _row(intake.advert_keys(reply) + reply.signature)
+        elif isinstance(reply, ShareReply):
+            fault = intake.fault_of_shares(reply, len(state.adverts) - 1)
+            if fault is None:
+                state.nonces[index], state.ciphertexts[index] = _row(reply.nonce), reply.ciphertexts
+        elif isinstance(reply, MaskedReply) and view is not None:
+            fault = intake.fault_of_masked(reply, roster, state.terms, ctx, view.u1, view.u2)
+            if fault is None:
+                np.add(state.total, reply.y, out=state.total)
+                state.evidence[index] = _row(ring_digest(reply.y) + reply.signature)
+        elif isinstance(reply, ConsistencyReply) and view is not None:
+            fault = intake.fault_of_view(reply, roster, ctx, view.u1, view.u2, view.u3)
+            if fault is None:
+                state.views[index] = _row(reply.signature)
+        elif isinstance(reply, UnmaskReply):
+            fault = intake.fault_of_unmask(reply, len(state.nonces))
+            if fault is None:
+                state.shares[index] = reply.shares
+        return fault
+
+    def _finish(self, reasons: dict[str, str]) -> None:
+        state = self._state
+        sharers, survivors = sorted(state.nonces), sorted(state.evidence)
+        gone = [index for index in sharers if index not in state.evidence]
+        rebuilder = SecretRebuilder(self._roster, sharers, state.shares)
+        sums = remove_masks(state.total, state.terms, state.adverts, survivors, gone, rebuilder)
+        check_sum(sums, state.terms, len(survivors))
+        for index in rebuilder.liars:
+            reasons[self._roster.name(index)] = "gave a share that does not fit the others"
+        state.shares.clear()
+        state.sums = sums
+
+
+def _row(content: bytes) -> np.ndarray:
+    return np.frombuffer(content, dtype=np.uint8)

@@ -1,0 +1,108 @@
+"""The requests of each stage, from what was accepted so far: the same state always gives the same requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.secagg.state import SessionState
+from protocol.secagg.identity import Identity
+from protocol.secagg.messages import (
+    KEYS_BYTES,
+    AdvertiseRequest,
+    ConsistencyRequest,
+    MaskedRequest,
+    SecAggMessage,
+    ShareRequest,
+    UnmaskRequest,
+)
+from protocol.secagg.session import SessionDescriptor
+from protocol.secagg.stages import Stage
+from protocol.secagg.statements import adverts_digest, set_digest
+
+
+@dataclass(frozen=True)
+class View:
+    """Hashes of U1, U2 and U3 as they are now."""
+
+    u1: bytes
+    u2: bytes
+    u3: bytes
+
+
+def view(state: SessionState) -> View:
+    """What parties must sign, once U1 is closed."""
+    ctx = state.terms.ctx()
+    return View(
+        adverts_digest(ctx, *_adverts(state)),
+        set_digest("U2", ctx, _places(state.nonces)),
+        set_digest("U3", ctx, _places(state.evidence)),
+    )
+
+
+def of_stage(
+    stage: Stage, state: SessionState, signer: Identity, queries: np.ndarray, t: int, receivers: list[int]
+) -> dict[int, SecAggMessage]:
+    """Request by place in the roster, for each receiver."""
+    match stage:
+        case Stage.MASKED:
+            return _masked(state, queries, receivers)
+        case Stage.ADVERTISE:
+            request: SecAggMessage = _advertise(state.terms, signer)
+        case Stage.SHARE:
+            advertised, keys, signatures = _adverts(state)
+            request = ShareRequest(sid=state.terms.sid_bytes(), advertised=advertised, keys=keys, signatures=signatures)
+        case Stage.CONSISTENCY:
+            request = ConsistencyRequest(sid=state.terms.sid_bytes(), survivors=_places(state.evidence))
+        case Stage.UNMASK:
+            request = _unmask(state, t)
+    return dict.fromkeys(receivers, request)
+
+
+def _advertise(terms: SessionDescriptor, signer: Identity) -> AdvertiseRequest:
+    return AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(signer))
+
+
+def _adverts(state: SessionState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """U1, keys and signatures."""
+    advertised = _places(state.adverts)
+    rows = np.stack([state.adverts[index] for index in advertised.tolist()])
+    return advertised, rows[:, :KEYS_BYTES], rows[:, KEYS_BYTES:]
+
+
+def _masked(state: SessionState, queries: np.ndarray, receivers: list[int]) -> dict[int, SecAggMessage]:
+    """Each receiver gets its own column of ciphertexts only."""
+    advertised, sharers = _places(state.adverts), _places(state.nonces)
+    nonces = np.stack([state.nonces[index] for index in sharers.tolist()])
+    ciphertexts = np.stack([state.ciphertexts[index] for index in sharers.tolist()])
+    at_sender = np.searchsorted(advertised, sharers)
+    made: dict[int, SecAggMessage] = {}
+    for index in receivers:
+        others = sharers != index
+        at = int(np.searchsorted(advertised, index))
+        row = at - (at > at_sender[others])  # a sender has no row for itself
+        made[index] = MaskedRequest(
+            sid=state.terms.sid_bytes(),
+            sharers=sharers,
+            nonces=nonces[others],
+            ciphertexts=ciphertexts[np.flatnonzero(others), row],
+            queries=queries,
+        )
+    return made
+
+
+def _unmask(state: SessionState, t: int) -> UnmaskRequest:
+    survivors = _places(state.evidence)
+    signers = sorted(state.views)[:t]
+    return UnmaskRequest(
+        sid=state.terms.sid_bytes(),
+        survivors=survivors,
+        dropped=np.setdiff1d(_places(state.nonces), survivors),
+        signers=np.array(signers, dtype=np.uint16),
+        signatures=np.stack([state.views[index] for index in signers]),
+    )
+
+
+def _places(held: dict[int, np.ndarray]) -> np.ndarray:
+    return np.array(sorted(held), dtype=np.uint16)

@@ -1,0 +1,128 @@
+"""Commands of a party: check its data against a federation's schema, and go through a run without sending anything."""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from party.dry_run import Check
+    from party.policy import PartyFile
+    from protocol.schema import Schema
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="A data holder: check its data, try a run locally.",
+    pretty_exceptions_show_locals=False,
+)
+
+LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered by no guarantee. Send it to nobody."
+
+HomeArgument = Annotated[Path, typer.Argument(metavar="HOME", help="The party's folder, with party.toml.")]
+FederationArgument = Annotated[Path, typer.Argument(metavar="FEDERATION.json", help="The coordinator's file.")]
+
+
+@app.command()
+def check(home: HomeArgument, federation: FederationArgument) -> None:
+    """Hold the data against the federation's schema: every problem of every column at once. Trains nothing."""
+    from party.data.federation import load_federation
+    from party.dry_run import check, stop
+
+    settings = _settings(home)
+    terms = load_federation(federation)
+    _, found = check(settings, home / settings.data, terms)
+    _show(found, settings)
+    stop(found)
+    print(f"The data fit federation {terms.name!r}.")
+
+
+@app.command("dry-run")
+def dry_run_command(
+    home: HomeArgument,
+    federation: FederationArgument,
+    queries: Annotated[
+        Path | None, typer.Option(help=".npz with features and queries, as the student's; else rows are made up.")
+    ] = None,
+) -> None:
+    """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
+    from party.data.federation import load_federation
+    from party.dry_run import check, dry_run, stop
+
+    settings = _settings(home)
+    terms = load_federation(federation)
+    asked = None if queries is None else _read_queries(queries, terms.rows)
+    start = time.perf_counter()
+    rows, found = check(settings, home / settings.data, terms)
+    read_seconds = time.perf_counter() - start
+    _show(found, settings)
+    stop(found)
+    assert rows is not None
+    result = dry_run(rows, settings.name, home, terms, asked)
+    votes = result.reply.votes
+    count, classes = votes.shape
+    print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
+    print(f"teachers   {terms.teachers_per_party} x {terms.teacher.model}")
+    print(f"seconds    read {read_seconds:.2f}, train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}")
+    print("would send to the coordinator")
+    print("  hello    name and number of teachers")
+    print("  train    name and number of teachers")
+    if terms.votes == "clear":
+        print(f"  vote     {votes.dtype} ({count}, {classes}), {votes.nbytes} bytes")
+    else:
+        most = 4 * votes.size
+        print(
+            f"  vote     ({count}, {classes}) under masks, at most {most} bytes, and the keys and shares of the session"
+        )
+    if result.constant:
+        print(
+            "NOTE: every query got the same votes: the teachers may have learnt nothing, or hardly any row of a class."
+        )
+    print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
+
+
+def _settings(home: Path) -> PartyFile:
+    from party.home import SETTINGS
+    from party.policy import PartyFile
+    from protocol.config_files import load
+
+    return load(home / SETTINGS, PartyFile)
+
+
+def _show(found: Check, settings: PartyFile) -> None:
+    report = found.report
+    print(LOCAL_ONLY)
+    print(f"data       {settings.data}: {report.rows} rows", end="")
+    print(f", {report.used} used, {report.rows - report.used} dropped" if not report.problems else "")
+    if report.filled:
+        print("mean for   " + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
+    if report.classes:
+        print("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
+    if found.unused:
+        print(f"not asked  {', '.join(found.unused)}: in [columns], no feature of this federation")
+    for line in (*found.faults, *found.refusals):
+        print(f"PROBLEM    {line}")
+
+
+def _read_queries(path: Path, schema: Schema) -> np.ndarray:
+    import numpy as np
+
+    from protocol.errors import DataError
+    from protocol.queries import canonical_queries
+
+    action = "Give an .npz with `features` and `queries`"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names, rows = [str(name) for name in file["features"]], file["queries"]
+    except (OSError, KeyError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"cannot read queries {path}: {type(error).__name__}", action) from None
+    if rows.ndim != 2 or rows.shape[1] != len(names):
+        raise DataError(f"queries {path} have shape {rows.shape} for {len(names)} features", action)
+    if tuple(names) != schema.features:
+        raise DataError(f"the features of {path} are not the federation's, in its order", "Ask for its public rows")
+    return canonical_queries(rows, len(names))

@@ -1,0 +1,17 @@
+"""A party's own rows: brought from its file, by its own mapping, into the federation's schema.
+
+rules       what `party.toml` says about the file: columns, label, missing values
+npz, csv_file, parquet    one reader for each format; each reads the mapped columns and nothing else
+columns     a column as numbers, and what is wrong with each value
+problems    what is told to the party, and to nobody else
+rows        all of it together: `read_rows`, `load_rows`
+federation  what a party reads of the federation's file before it takes part
+"""
+
+from __future__ import annotations
+
+from party.data.problems import Problem, Report
+from party.data.rows import Rows, load_rows, read_rows
+from party.data.rules import DataRules
+
+__all__ = ["DataRules", "Problem", "Report", "Rows", "load_rows", "read_rows"]

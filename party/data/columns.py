@@ -1,0 +1,128 @@
+"""A column of the file as numbers, with what is wrong with each value. Nothing here raises for a bad value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class State(IntEnum):
+    """What is wrong with one value."""
+
+    GOOD = 0
+    MISSING = 1
+    NOT_A_NUMBER = 2
+    DECIMAL_COMMA = 3
+    DECIMAL_POINT = 4
+    UNKNOWN_CODE = 5
+    INFINITE = 6
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A column to read. `codes` maps texts to numbers (of the label: to indices of classes); None for plain numbers."""
+
+    name: str
+    column: str
+    codes: Mapping[str, float] | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """How the column is called in messages."""
+        return self.name if self.name == self.column else f"{self.name} (column {self.column!r})"
+
+
+@dataclass(frozen=True)
+class Column:
+    """`values` float64 (rows,), NaN where the state is not GOOD; `states` uint8 (rows,), of `State`."""
+
+    values: np.ndarray = field(repr=False)
+    states: np.ndarray = field(repr=False)
+
+    def count(self, state: State) -> int:
+        """Rows in this state."""
+        return int(np.count_nonzero(self.states == state))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Column]) -> Column:
+        """Several parts, one below the other."""
+        return cls(np.concatenate([part.values for part in parts]), np.concatenate([part.states for part in parts]))
+
+
+def from_numbers(numbers: np.ndarray, wanted: Wanted) -> Column:
+    """Numbers of any kind (rows,), NaN where missing; codes are read as numbers."""
+    values = numbers.astype(np.float64)
+    states = np.zeros(len(values), dtype=np.uint8)
+    states[np.isinf(values)] = State.INFINITE
+    states[np.isnan(values) | np.isin(values, _as_numbers(wanted.missing))] = State.MISSING
+    if wanted.codes is not None:
+        coded = np.full(len(values), np.nan)
+        for text, number in wanted.codes.items():
+            for key in _as_numbers([text]):
+                coded[values == key] = number
+        states[(states != State.MISSING) & np.isnan(coded)] = State.UNKNOWN_CODE
+        values = coded
+    values[states != State.GOOD] = np.nan
+    return Column(values, states)
+
+
+def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> Column:
+    """Text (rows,), with nulls where missing."""
+    import polars as pl  # a fifth of a second: only where a file is text
+
+    if wanted.codes is None and not decimal_comma:  # most columns are numbers, and nothing but numbers
+        numbers = texts.cast(pl.Float64, strict=False)
+        if not numbers.null_count():
+            return from_numbers(numbers.to_numpy(), wanted)
+    text = pl.col("text").str.strip_chars()
+    point = text.str.replace(",", ".", literal=True) if decimal_comma else text
+    number = point.cast(pl.Float64, strict=False)
+    missing = text.is_null() | text.is_in(["", *wanted.missing])
+    if wanted.codes is not None:
+        value = text.replace_strict(
+            list(wanted.codes), list(wanted.codes.values()), default=None, return_dtype=pl.Float64
+        )
+        wrong = pl.when(value.is_null()).then(pl.lit(int(State.UNKNOWN_CODE)))
+    else:
+        missing |= number.is_nan() | number.is_in(_as_numbers(wanted.missing))
+        value = number
+        comma = pl.lit(False) if decimal_comma else text.str.contains(r"^[+-]?\d*,\d+([eE][+-]?\d+)?$")
+        dot = text.str.contains(".", literal=True) if decimal_comma else pl.lit(False)
+        wrong = (
+            pl.when(comma)
+            .then(pl.lit(int(State.DECIMAL_COMMA)))
+            .when(dot)
+            .then(pl.lit(int(State.DECIMAL_POINT)))
+            .when(number.is_null())
+            .then(pl.lit(int(State.NOT_A_NUMBER)))
+            .when(number.is_infinite())
+            .then(pl.lit(int(State.INFINITE)))
+        )
+    missing = missing.fill_null(False)
+    state = pl.when(missing).then(pl.lit(int(State.MISSING))).otherwise(wrong.otherwise(pl.lit(0))).cast(pl.UInt8)
+    frame = texts.rename("text").to_frame().select(value.cast(pl.Float64).alias("value"), state.alias("state"))
+    values, states = frame["value"].fill_null(np.nan).to_numpy(writable=True), frame["state"].to_numpy(writable=True)
+    values[states != State.GOOD] = np.nan
+    return Column(values, states)
+
+
+def _as_numbers(texts: Sequence[str]) -> list[float]:
+    """Those of the texts that are finite numbers; booleans as Parquet has them count as 1 and 0."""
+    numbers = []
+    for text in texts:
+        try:
+            number = {"true": 1.0, "false": 0.0}.get(text.lower())
+            number = float(text) if number is None else number
+        except ValueError:
+            continue
+        if np.isfinite(number):
+            numbers.append(number)
+    return numbers

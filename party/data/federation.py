@@ -1,0 +1,36 @@
+"""What a party reads of the federation's file before it takes part: the rest is the coordinator's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ConfigDict, Field
+
+from protocol.config_files import Frozen, read_table, validate
+from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
+from protocol.schema import Schema
+
+
+class _Caps(Frozen):
+    model_config = ConfigDict(extra="ignore")
+
+    queries: int = Field(ge=1)
+
+
+class FederationFile(Frozen):
+    """The part of `federation.json` that says what is trained on what; other keys are left alone."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    rows: Schema
+    caps: _Caps
+    teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
+    teacher: TeacherSpec = TeacherSpec()
+    votes: VotesMode = "clear"
+    simulation: bool = False
+
+
+def load_federation(path: Path) -> FederationFile:
+    """Read it. Raises ConfigError."""
+    return validate(read_table(path), FederationFile, str(path))

@@ -1,0 +1,76 @@
+"""Reader of .npz: x (n, features), y int (n,), features and classes as text. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from party.data.columns import Column, State, Wanted, from_numbers
+from party.data.problems import Problem, Unreadable
+from protocol.refusals import Rule
+
+FORM = "An .npz needs x (n, features), y (n,), and features and classes as text; save it without objects"
+
+
+def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], list[Problem]]:
+    """The columns that are wanted, the label last, None where it cannot be read, and what is wrong with the form.
+
+    Raises
+    ------
+    Unreadable : no .npz, or its parts are not what they must be.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            x, y = file["x"], file["y"]
+            names = [str(name) for name in file["features"]]
+            classes = [str(name) for name in file["classes"]]
+    except (KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        # the text of the error may quote the file
+        raise Unreadable(Problem(str(path), f"is not a readable .npz ({type(error).__name__})", FORM)) from None
+    if x.ndim != 2 or y.shape != x.shape[:1] or x.shape[1] != len(names):
+        what = f"x has shape {x.shape}, y {y.shape}, and there are {len(names)} features"
+        raise Unreadable(Problem(str(path), what, FORM))
+    if y.dtype.kind not in "iu":
+        raise Unreadable(Problem(str(path), f"y is {y.dtype}, it must hold integers: indices into classes", FORM))
+    if x.dtype.kind not in "fiu":
+        raise Unreadable(Problem(str(path), f"x is {x.dtype}, it must hold numbers", FORM))
+    *features, label = wanted
+    problems: list[Problem] = []
+    columns: list[Column | None] = []
+    for column in features:
+        once = names.count(column.column) == 1
+        columns.append(from_numbers(x[:, names.index(column.column)], column) if once else None)
+        if not once:
+            problems.append(absent_or_double(column, names))
+    outside = int(np.count_nonzero((y < 0) | (y >= len(classes))))
+    if outside:
+        what = f"{outside} of {len(y)} rows have an index outside the file's {len(classes)} classes"
+        return [*columns, None], [*problems, Problem(label.where, what, FORM)]
+    codes = label.codes or {}
+    states = [
+        State.MISSING if name in label.missing else State.GOOD if name in codes else State.UNKNOWN_CODE
+        for name in classes
+    ]
+    values = [codes.get(name, np.nan) for name in classes]
+    answers = Column(np.array(values, dtype=np.float64)[y], np.array(states, dtype=np.uint8)[y])
+    return [*columns, answers], problems
+
+
+def absent_or_double(wanted: Wanted, names: Sequence[str]) -> Problem:
+    """A column that the file has not once. The names that it has are not quoted: they may be a row."""
+    if wanted.column in names:
+        what = f"the file has {names.count(wanted.column)} columns of this name"
+        return Problem(wanted.where, what, "Rename all but one: which is meant cannot be known")
+
+    def plain(name: str) -> str:
+        return " ".join(name.replace("_", " ").replace("-", " ").lower().split())
+
+    if any(plain(name) == plain(wanted.column) for name in names):
+        action = "It has one that differs only in capitals, spaces, - or _: write the name as it stands in the file"
+    else:
+        action = f'Say under [columns] which one it is: "{wanted.name}" = "name in the file"'
+    return Problem(wanted.where, "the file has no such column", action, Rule.SCHEMA)

@@ -1,0 +1,152 @@
+"""The data file against the federation's schema: rows that fit, or everything that is wrong at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from party.data import checks, csv_file, npz, parquet
+from party.data.columns import Column, State, Wanted
+from party.data.problems import Problem, Report, Unreadable
+from party.data.rules import DataRules
+from protocol.schema import Schema
+
+log = logging.getLogger("consilium.party")
+
+SUFFIXES = (".csv", ".parquet", ".npz")
+FURTHEST = 1e9
+"""Standardised values beyond it are moved there: their squares are still numbers, and an estimator that fails on larger
+ones would tell whoever chose the scale how large they are."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Private rows: `x` float64 (n, features) standardised, `y` int64 (n,) indices into the federation's classes."""
+
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+
+
+def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Rows:
+    """Read a party's data file and standardise it with the schema's public statistics.
+
+    Columns and classes are matched by name, after the party's own mapping, so a file may hold more, in another order.
+    Without `rules` the file has the federation's names, no missing value, and may have rows of one class only.
+
+    Values outside the schema's ranges are moved to the nearest end and never refused: a coordinator that chooses the
+    range and sees the refusal could ask its way to the largest value of every column. `party check` shows them.
+
+    Raises
+    ------
+    Refused : SCHEMA where the file is sound and does not fit, DATA otherwise. What is wrong in detail stays here.
+    """
+    rows, report = read_rows(path, schema, rules or DataRules(allow_one_class=True))
+    if rows is None:
+        raise report.refusal()
+    for problem in report.outside:
+        log.warning("moved to the schema's range: %s", problem)
+    return rows
+
+
+def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None, Report]:
+    """The rows, or None where the report has problems; it has all of them. Never raises for what a file holds."""
+    index = {name: float(position) for position, name in enumerate(schema.classes)}
+    named = rules.label.classes or {name: name for name in schema.classes}
+    label = Wanted(
+        "label",
+        "y" if path.suffix.lower() == ".npz" else rules.label.column,
+        {text: index[name] for text, name in named.items() if name in index},
+        rules.label.missing_codes,
+    )
+    features = [
+        Wanted(name, rules.column_of(name), rules.codes_of(name), rules.missing_codes_of(name))
+        for name in schema.features
+    ]
+    problems = checks.mapping(features, label, set(named.values()) - set(index), rules)
+    # a feature that the party's mapping leaves out is not even looked for
+    wanted = [item for item in features if not rules.columns or item.name in rules.columns]
+    try:
+        columns, form = _read(path, [*wanted, label], rules)
+    except Unreadable as error:
+        return None, Report((*problems, error.problem))
+    except MemoryError:
+        problem = Problem(str(path), "does not fit into memory", "Use .parquet or .csv: only mapped columns are read")
+        return None, Report((*problems, problem))
+    except OSError as error:
+        problem = Problem(str(path), f"cannot be read: {error.strerror}", "Check `data` in party.toml, and its rights")
+        return None, Report((*problems, problem))
+    return _fit(columns, [*wanted, label], schema, rules, [*problems, *form])
+
+
+def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> tuple[list[Column | None], list[Problem]]:
+    match path.suffix.lower():
+        case ".npz":
+            return npz.read(path, wanted)
+        case ".csv":
+            return csv_file.read(path, wanted, rules.csv)
+        case ".parquet":
+            return parquet.read(path, wanted)
+    raise Unreadable(Problem(str(path), "is of no format that is known by its name", f"Use {', '.join(SUFFIXES)}"))
+
+
+def _fit(
+    columns: list[Column | None], wanted: Sequence[Wanted], schema: Schema, rules: DataRules, problems: list[Problem]
+) -> tuple[Rows | None, Report]:
+    *features, label = wanted
+    answers = columns.pop()
+    total = max((len(column.states) for column in (answers, *columns) if column is not None), default=0)
+    ranges = {allowed.feature: allowed for allowed in schema.ranges}
+    keep = np.ones(total, dtype=bool)
+    x = np.zeros((total, len(features)))
+    filled: dict[str, int] = {}
+    outside: list[Problem] = []
+    for index, feature in enumerate(features):
+        column, columns[index] = columns[index], None  # let go of it once it is in x
+        if column is None:
+            continue
+        problems += checks.faults(feature, column)
+        allowed = ranges.get(feature.name)
+        if allowed is not None:
+            outside += checks.outside(feature, column, allowed)
+        position = schema.features.index(feature.name)
+        low, high = (allowed.low, allowed.high) if allowed else (-np.inf, np.inf)
+        with np.errstate(over="ignore"):
+            values = (np.clip(column.values, low, high) - schema.center[position]) / schema.scale[position]
+        x[:, index] = np.clip(values, -FURTHEST, FURTHEST)
+        absent = column.states == State.MISSING
+        match rules.missing_of(feature.name):
+            case "drop-row":
+                keep &= ~absent
+            case "mean":
+                x[absent, index] = 0.0  # the public mean, standardised
+                filled[feature.name] = int(np.count_nonzero(absent))
+            case "refuse" if absent.any():
+                problems.append(checks.missing(feature, column, 'missing = "drop-row" or "mean"'))
+    if answers is not None:
+        problems += checks.label_faults(label, answers)
+        absent = answers.states == State.MISSING
+        if rules.label.missing == "drop-row":
+            keep &= ~absent
+        elif absent.any():
+            problems.append(checks.missing(label, answers, 'missing = "drop-row" in [label]'))
+    if problems or answers is None:
+        return None, Report((*problems, *outside), rows=total)
+    y = answers.values[keep].astype(np.int64)
+    if not len(y):
+        problems.append(checks.no_rows(total))
+    elif not rules.allow_one_class and (y == y[0]).all():
+        problems.append(checks.one_class(label, len(schema.classes)))
+    counts = np.bincount(y, minlength=len(schema.classes))
+    report = Report(
+        (*problems, *outside) if problems else (),
+        tuple(outside),
+        rows=total,
+        used=len(y),
+        filled={name: count for name, count in filled.items() if count},
+        classes={name: int(count) for name, count in zip(schema.classes, counts, strict=True)},
+    )
+    return (None if problems else Rows(x if keep.all() else x[keep], y)), report

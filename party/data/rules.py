@@ -1,0 +1,100 @@
+"""What `party.toml` says about the data file: which column is which feature, and what to do with missing values."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, FiniteFloat
+
+from protocol.config_files import Frozen
+
+Missing = Literal["refuse", "drop-row", "mean"]
+"""A value that is missing: is an error, drops its row, or becomes the mean of the schema's public rows."""
+
+ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class ColumnRule(Frozen):
+    """One feature. Without `column` it has the feature's name in the file.
+
+    column: its name in the file. codes: number for each text that may stand there; all other text is then an error.
+    missing, missing_codes: as in `[missing]`, for this column instead.
+    """
+
+    column: ColumnName | None = None
+    codes: dict[str, FiniteFloat] | None = Field(default=None, min_length=1)
+    missing: Missing | None = None
+    missing_codes: tuple[str, ...] | None = None
+
+
+def _short_form(value: Any) -> Any:
+    return {"column": value} if isinstance(value, str) else value
+
+
+Columns = dict[str, Annotated[ColumnRule, BeforeValidator(_short_form)]]
+"""By feature: a column's name, or a `ColumnRule`."""
+
+
+class LabelRule(Frozen):
+    """The `[label]` table.
+
+    column: of .csv and .parquet files; an .npz has its labels in `y`. classes: the federation's class for each text
+    that may stand there; without it, the file holds the federation's names. missing: a label is never filled in.
+    allow_one_class: rows of one class only give teachers that always vote the same, and mostly mean a wrong mapping.
+    """
+
+    column: ColumnName = "label"
+    classes: dict[str, str] | None = Field(default=None, min_length=1)
+    missing: Literal["refuse", "drop-row"] = "refuse"
+    missing_codes: tuple[str, ...] = ()
+    allow_one_class: bool = False
+
+
+class MissingRule(Frozen):
+    """The `[missing]` table, for all features. Empty fields, nulls and NaN are missing, and so is text in `codes`."""
+
+    rule: Missing = "refuse"
+    codes: tuple[str, ...] = ()
+
+
+class CsvRule(Frozen):
+    """The `[csv]` table. With `decimal_comma` a point in a number is an error: it might be a thousands separator."""
+
+    separator: Literal[",", ";", "\t", "|"] = ","
+    decimal_comma: bool = False
+    encoding: Literal["utf-8", "latin-1", "cp1252"] = "utf-8"
+
+
+class DataRules(Frozen):
+    """All of them. The defaults are a file with the federation's own names and no missing value.
+
+    Where `columns` is there at all, a feature that it does not name is not read, whatever the coordinator asks for.
+
+    `allow_one_class` is that of `[label]`, or true where the party serves simulations.
+    """
+
+    columns: Columns = Field(default_factory=dict)
+    label: LabelRule = LabelRule()
+    missing: MissingRule = MissingRule()
+    csv: CsvRule = CsvRule()
+    allow_one_class: bool = False
+
+    def column_of(self, feature: str) -> str:
+        """The file's name for a feature."""
+        rule = self.columns.get(feature)
+        return rule.column if rule and rule.column else feature
+
+    def codes_of(self, feature: str) -> dict[str, float] | None:
+        """Numbers for the texts of a feature's column, or None where it holds numbers."""
+        rule = self.columns.get(feature)
+        return rule.codes if rule else None
+
+    def missing_of(self, feature: str) -> Missing:
+        """What happens to a missing value of a feature."""
+        rule = self.columns.get(feature)
+        return rule.missing if rule and rule.missing else self.missing.rule
+
+    def missing_codes_of(self, feature: str) -> tuple[str, ...]:
+        """Texts that mean "missing" in a feature's column."""
+        rule = self.columns.get(feature)
+        return rule.missing_codes if rule and rule.missing_codes is not None else self.missing.codes

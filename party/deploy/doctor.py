@@ -1,0 +1,121 @@
+"""Checks of a party's kit before, and while, it serves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from party import spend
+from party.data.federation import load_federation
+from party.dry_run import check, stop
+from party.home import SETTINGS, open_home
+from party.policy import PartyFile, check_hello
+from party.secure_votes import check_roster as check_served_roster
+from protocol.config_files import load
+from protocol.deploy.checks import (
+    Advice,
+    Check,
+    check_authority,
+    check_coordinator,
+    check_identity,
+    check_port,
+    check_private,
+    check_roster,
+)
+from protocol.deploy.kit import Kit
+from protocol.errors import ConfigError, ConsiliumError, DataError
+from protocol.messages import HelloRequest
+from protocol.refusals import Refused
+
+LEAST_FREE_BYTES = 500_000_000
+
+
+def checks(kit: Kit, running: bool) -> list[Check]:
+    """In the order in which to mend. running: the party is started, so that its own port is taken by itself."""
+    found: list[Check] = [
+        ("keys", lambda: check_private(kit.folder, ["node.key", "identity.pem"])),
+        ("identity", lambda: check_identity(kit)),
+        ("authority", lambda: check_authority(kit.authority)),
+        ("policy", lambda: _policy(kit)),
+        ("data", lambda: _data(kit)),
+        ("disk", lambda: _disk(kit.folder)),
+    ]
+    if (kit / "roster.json").exists() or _asked(kit).roster:
+        found.append(("roster", lambda: _roster(kit)))
+    if not running:
+        found.append(("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port")))
+    return [*found, ("coordinator", lambda: check_coordinator(kit))]
+
+
+def _asked(kit: Kit) -> HelloRequest:
+    """What the coordinator will ask of this party, as the operator said when the kit was made."""
+    try:
+        return HelloRequest.model_validate_json((kit / "terms.json").read_bytes())
+    except (OSError, ValidationError):
+        raise ConfigError(f"{kit / 'terms.json'} cannot be read", "Unpack the kit again") from None
+
+
+def _policy(kit: Kit) -> str:
+    home, asked = open_home(kit.folder), _asked(kit)
+    if home.name != kit.name:
+        raise ConfigError(f"party.toml says name {home.name!r}, the kit is that of {kit.name!r}", "Set name back")
+    _refused_is_wrong(
+        lambda: check_hello(home.policy, asked),
+        "policy in party.toml",
+        "Change the policy, or do not take part: the coordinator will ask exactly this",
+    )
+    _refused_is_wrong(
+        lambda: spend.check_promise(home.state / "spend.db", asked.federation, asked.promise, home.policy),
+        "policy in party.toml",
+        "Raise policy.most_epsilon if you agree to that much, over all federations so far and this one",
+    )
+    epsilon = spend.epsilon(spend.parse_promise(asked.promise), home.policy.delta)
+    return f"allows this federation: {asked.votes} votes, epsilon at most {epsilon:.3f} at delta {home.policy.delta:g}"
+
+
+def _data(kit: Kit) -> str:
+    """As `consilium party check` does; that command shows every problem of every column."""
+    home, command = open_home(kit.folder), f"Run: consilium party check {kit.folder} {kit / 'federation.json'}"
+    if not home.data_file.exists():
+        raise DataError(
+            f"{home.data_file} is missing", "Put the party's rows there; docs/parties.md says in which form"
+        )
+    rows, found = check(load(kit / SETTINGS, PartyFile), home.data_file, load_federation(kit / "federation.json"))
+    try:
+        stop(found)
+    except ConsiliumError as error:
+        raise DataError(error.what, command) from None
+    count = 0 if rows is None else len(rows.y)
+    return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"
+
+
+def _roster(kit: Kit) -> str:
+    asked = _asked(kit)
+    if not asked.roster:
+        raise Advice("there is a roster.json, but votes are clear and use none", "Nothing to do")
+    said = check_roster(kit, asked.roster, kit.name)
+    _refused_is_wrong(
+        lambda: check_served_roster(open_home(kit.folder), asked.roster),
+        "policy in party.toml",
+        "Lower policy.least_parties if you agree to sums over so few",
+    )
+    return said
+
+
+def _disk(folder: Path) -> str:
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_FREE_BYTES:
+        raise ConfigError(
+            f"{free // 1_000_000} MB free at {folder}, {LEAST_FREE_BYTES // 1_000_000} MB are needed", "Make room"
+        )
+    return f"{free / 1e9:.0f} GB free"
+
+
+def _refused_is_wrong(allows: Callable[[], object], what: str, action: str) -> None:
+    try:
+        allows()
+    except Refused as error:
+        raise ConfigError(f"{what}: {error}", action) from None

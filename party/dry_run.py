@@ -1,0 +1,153 @@
+"""What a party would do in a federation, on its own machine: read, train, vote. Nothing is sent, spent or kept.
+
+Everything here is computed from private rows, and no guarantee covers any of it: it is for the party's own eyes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from party import store
+from party.data import Problem, Report, Rows, read_rows
+from party.data.federation import FederationFile
+from party.policy import PartyFile, check_hello, check_shards
+from party.teachers import shards, train, vote
+from protocol.errors import ConfigError, ConsiliumError, DataError
+from protocol.messages import PROTOCOL_VERSION, VOTE_DTYPE, HelloRequest, VoteReply
+from protocol.queries import canonical_queries, query_set_hash
+from protocol.refusals import Refused
+from protocol.schema import Schema
+
+NOWHERE = "0" * 64
+MADE_UP = 1000
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `consilium party check` finds: `refusals` by the party's own policy, and the report on its data."""
+
+    report: Report
+    refusals: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    @property
+    def faults(self) -> tuple[Problem, ...]:
+        """All that is wrong with the data; what training would only move to the schema's range counts here."""
+        return self.report.problems or self.report.outside
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What `consilium party dry-run` shows. `reply` is what would be sent in clear; its votes are not printed.
+
+    constant: every query got the same votes.
+    """
+
+    reply: VoteReply = field(repr=False)
+    train_seconds: float
+    vote_seconds: float
+    constant: bool = field(repr=False)
+
+
+def check(settings: PartyFile, data_file: Path, federation: FederationFile) -> tuple[Rows | None, Check]:
+    """The rows, if they could be trained on, and what is wrong with policy or data."""
+    refusals = []
+    try:
+        check_hello(settings.policy, _hello(federation))
+    except Refused as error:
+        refusals.append(f"the policy would refuse this federation: {error}")
+    with contained("reading"):
+        rows, report = read_rows(data_file, federation.rows, settings.rules)
+    if rows is not None:
+        smallest = report.used // federation.teachers_per_party
+        try:
+            check_shards(settings.policy, smallest)
+        except Refused as error:
+            what = f"the smallest of {federation.teachers_per_party} shards has {smallest} rows"
+            least = f"the policy's least_rows_per_teacher is {error.refusal.limit}"
+            refusals.append(f"{what}, {least}: bring more rows, or agree on fewer teachers")
+    unused = tuple(sorted(set(settings.columns) - set(federation.rows.features)))
+    return rows, Check(report, tuple(refusals), unused)
+
+
+def dry_run(rows: Rows, name: str, home: Path, federation: FederationFile, queries: np.ndarray | None = None) -> DryRun:
+    """Train the teachers and vote, in a folder inside the home that is gone afterwards.
+
+    queries: (n, features) in the schema's order; made up from the schema's public statistics where None.
+
+    Raises
+    ------
+    DataError : the queries are no rows of the schema. ConsiliumError : training failed.
+    """
+    schema, count = federation.rows, federation.teachers_per_party
+    if queries is None:
+        queries = made_up_queries(schema, min(federation.caps.queries, MADE_UP))
+    queries = canonical_queries(queries, len(schema.features))
+    with contained("training"), tempfile.TemporaryDirectory(prefix=".dry-run-", dir=home) as folder:
+        start = time.perf_counter()
+        seeds = np.random.SeedSequence().spawn(count + 1)
+        parts = shards(rows.y, count, np.random.default_rng(seeds[0]))
+        teachers = [
+            train(rows, federation.teacher, part, int(own.generate_state(1)[0]))
+            for part, own in zip(parts, seeds[1:], strict=True)
+        ]
+        store.save(Path(folder), NOWHERE, schema, teachers)
+        trained = time.perf_counter()
+        schema, teachers = store.load(Path(folder), NOWHERE)
+        votes = vote(teachers, schema.standardise(queries), len(schema.classes)).astype(VOTE_DTYPE)
+        voted = time.perf_counter()
+    reply = VoteReply(party=name, query_set=query_set_hash(queries), votes=votes)
+    return DryRun(reply, trained - start, voted - trained, bool((votes == votes[0]).all()))
+
+
+def stop(found: Check) -> None:
+    """Raise DataError or ConfigError if something was found; the lines themselves are shown by the caller."""
+    if found.faults:
+        count = len(found.faults)
+        raise DataError(f"the data do not fit: {count} {'problem' if count == 1 else 'problems'}", "Correct them first")
+    if found.refusals:
+        raise ConfigError("; ".join(found.refusals))
+
+
+def made_up_queries(schema: Schema, count: int) -> np.ndarray:
+    """Rows (count, features) from public statistics alone: normal, within the schema's ranges, the same each time."""
+    generator = np.random.default_rng(0)
+    rows = generator.normal(schema.center, schema.scale, size=(count, len(schema.features)))
+    for allowed in schema.ranges:
+        index = schema.features.index(allowed.feature)
+        column = np.rint(rows[:, index]) if allowed.whole else rows[:, index]
+        rows[:, index] = np.clip(column, allowed.low, allowed.high)
+    return rows
+
+
+@contextmanager
+def contained(stage: str) -> Iterator[None]:
+    """Keep the text of an unexpected error from the screen: it may quote a row."""
+    try:
+        yield
+    except ConsiliumError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
+        raise ConsiliumError(what, "Report this line") from None
+
+
+def _hello(federation: FederationFile) -> HelloRequest:
+    return HelloRequest(
+        protocol_version=PROTOCOL_VERSION,
+        federation=NOWHERE,
+        classes=list(federation.rows.classes),
+        teachers=federation.teachers_per_party,
+        simulation=federation.simulation,
+        promise="[]",
+        votes=federation.votes,
+    )

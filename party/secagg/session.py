@@ -1,0 +1,326 @@
+"""A party's five answers. Each is checked, computed, made durable and only then returned.
+
+The coordinator is not trusted: it may repeat, reorder, alter or withhold any message and show different parties
+different sets. A check that fails leaves the session as it was and gives nothing. A second, different request for a
+stage that is done can only come from a coordinator that tells two stories: the session is aborted and its secrets
+are erased (Bonawitz et al. 2017, section 6.2 and figure 4).
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from party.secagg.masking import Ballot, Noise, checked_votes, mask, no_noise, noise_share
+from party.secagg.memory import Memory, matrix, secret
+from party.secagg.sharing import check_adverts, open_shares, share_secrets
+from party.secagg.store import Session, SessionStore, State, Transaction
+from party.secagg.views import check_signatures, check_subset, check_wanted, checked_queries
+from protocol.messages import WireModel
+from protocol.queries import query_ids
+from protocol.secagg.agreement import new_private, public_of
+from protocol.secagg.errors import InconsistentView, Replay, RosterMismatch, StageOrder
+from protocol.secagg.identity import Identity
+from protocol.secagg.messages import (
+    KEY_BYTES,
+    AdvertiseReply,
+    AdvertiseRequest,
+    ConsistencyReply,
+    ConsistencyRequest,
+    MaskedReply,
+    MaskedRequest,
+    SessionMessage,
+    ShareReply,
+    ShareRequest,
+    UnmaskReply,
+    UnmaskRequest,
+)
+from protocol.secagg.packing import message_digest, pack_message, unpack_message
+from protocol.secagg.roster import Roster
+from protocol.secagg.session import SessionDescriptor, open_descriptor, parse_descriptor
+from protocol.secagg.stages import Stage
+from protocol.secagg.statements import (
+    ADVERT,
+    CONSISTENCY,
+    MASKED,
+    advert_parts,
+    commitment,
+    consistency_parts,
+    masked_parts,
+    set_digest,
+)
+
+Accept = Callable[[SessionDescriptor], None]
+"""Raises `Refused` for terms that the party's own policy does not allow."""
+
+Reply = TypeVar("Reply", bound=WireModel)
+
+BEFORE = {
+    Stage.SHARE: State.ADVERTISED,
+    Stage.MASKED: State.SHARED,
+    Stage.CONSISTENCY: State.MASKED,
+    Stage.UNMASK: State.CONSISTENT,
+}
+AFTER = {
+    Stage.SHARE: State.SHARED,
+    Stage.MASKED: State.MASKED,
+    Stage.CONSISTENCY: State.CONSISTENT,
+    Stage.UNMASK: State.DONE,
+}
+
+
+class PartySession:
+    """One party's answers in any session; all that it remembers is in the file `store`.
+
+    Parameters
+    ----------
+    store : the SQLite file; made on first use.
+    identity : the party's signing key.
+    party : its name in the roster.
+    roster : its own pinned copy.
+    clock : seconds since the epoch.
+
+    Raises
+    ------
+    RosterMismatch : the roster does not list this party, or lists it with another key.
+    """
+
+    def __init__(
+        self, store: Path, identity: Identity, party: str, roster: Roster, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = SessionStore(store)
+        self._identity = identity
+        self._roster = roster
+        self._clock = clock
+        self._me = roster.index(party)
+        if roster.key(self._me) != identity.public:
+            raise RosterMismatch(f"the roster lists {party} with another key than this party has")
+
+    def __repr__(self) -> str:
+        return f"PartySession(party={self._roster.name(self._me)!r}, store={str(self._store.path)!r})"
+
+    def state(self, sid: bytes) -> State | None:
+        """Where the session is; None if it was never begun here."""
+        with self._store.transaction() as tx:
+            session = tx.session(sid)
+            return None if session is None else session.state
+
+    def abort(self, sid: bytes) -> None:
+        """Throw the session away and erase its secrets. Queries that were answered stay answered."""
+        with self._store.transaction() as tx:
+            tx.erase(sid)
+            tx.commit()
+
+    def sweep(self) -> None:
+        """Throw away every session whose lifetime is over, so that nothing secret stays behind. Cheap; call at will."""
+        with self._store.transaction() as tx:
+            for session in tx.live():
+                if self._over(session):
+                    tx.erase(session.sid)
+            tx.commit()
+
+    def advertise(self, request: AdvertiseRequest, accept: Accept) -> AdvertiseReply:
+        """Stage 0: two X25519 keys and H(b), signed, if the terms are acceptable.
+
+        `accept` is asked before anything is made. Earlier sessions of the same federation are superseded: what they
+        still hold is erased.
+
+        Raises
+        ------
+        BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `open_descriptor`.
+        Replay : the sid was used with other terms, or masked votes were given on this query set before.
+        StageOrder : the session is over.
+        Refused : from `accept`.
+        """
+        terms = open_descriptor(request.descriptor, request.signature, self._roster)
+        sid = terms.sid_bytes()
+        digest = message_digest(request)
+        with self._store.transaction() as tx:
+            known = tx.session(sid)
+            if known is not None:
+                if known.descriptor != request.descriptor:
+                    raise Replay(f"session {terms.sid} is known here with other terms")
+                self._check_lifetime(tx, known)
+                return _cached(tx, sid, Stage.ADVERTISE, digest, AdvertiseReply)
+            if tx.query_set_released(terms.query_set, _phases(terms)):
+                raise Replay("masked votes on this query set were given before")
+            accept(terms)
+            for other in tx.live():
+                if other.federation == terms.federation:
+                    tx.erase(other.sid)
+            b, cipher, pair = secrets.token_bytes(KEY_BYTES), new_private(), new_private()
+            ctx = terms.ctx()
+            keys = (public_of(cipher), public_of(pair), commitment(b, ctx, self._me))
+            reply = AdvertiseReply(
+                sid=sid,
+                party=self._me,
+                cipher_key=keys[0],
+                mask_key=keys[1],
+                commitment=keys[2],
+                signature=self._identity.sign(ADVERT, *advert_parts(ctx, self._me, b"".join(keys))),
+            )
+            memory: Memory = {"b": b, "cipher": cipher, "mask": pair, "keys": b"".join(keys)}
+            tx.begin(
+                Session(
+                    sid,
+                    terms.federation,
+                    terms.query_set,
+                    _phases(terms),
+                    State.ADVERTISED,
+                    self._clock(),
+                    request.descriptor,
+                    memory,
+                )
+            )
+            tx.answer(sid, Stage.ADVERTISE, digest, pack_message(reply))
+            tx.commit()
+            return reply
+
+    def share(self, request: ShareRequest) -> ShareReply:
+        """Stage 1: shares of b and of the mask key, sealed for each peer in U1.
+
+        Raises
+        ------
+        ThresholdNotMet : |U1| < t.
+        InconsistentView : a party that is not in the roster, or this party's own advert is missing or altered.
+        BadSignature : an advert does not verify under the pinned key.
+        BadKey : a key is of low order or used twice.
+        StageOrder : not the stage that is due, or the session is over.
+        """
+
+        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[ShareReply, Memory]:
+            ctx = terms.ctx()
+            check_adverts(self._roster, self._me, ctx, request, secret(memory, "keys"))
+            return share_secrets(self._roster, self._me, ctx, memory, request)
+
+        return self._serve(Stage.SHARE, request, ShareReply, compute)
+
+    def masked(self, request: MaskedRequest, ballot: Ballot, noise: Noise = no_noise) -> MaskedReply:
+        """Stage 2: the masked votes y, once per session, and once per query over all sessions.
+
+        `ballot` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
+        again. `noise` is called only where the session asks for noise.
+
+        Raises
+        ------
+        InconsistentView : U2 is not within U1, lacks this party or is below u_min, or the queries are not those of QH.
+        BadShare : a peer's ciphertext does not open.
+        Replay : a query was answered before, in any session, or stands twice in this one.
+        StageOrder : not the stage that is due, or the session is over.
+        Refused : from `ballot`, or what it gave has the wrong form.
+        """
+
+        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[MaskedReply, Memory]:
+            queries = checked_queries(request, terms)
+            check_subset(self._roster, self._me, "U2", request.sharers, "U1", matrix(memory, "advertised"))
+            ctx = terms.ctx()
+            kept, pairs = open_shares(self._roster, self._me, ctx, memory, request)
+            if not tx.release(query_ids(queries), _phases(terms)):
+                raise Replay("a query of this set was answered before, or stands twice in it")
+            values = checked_votes(ballot(queries), terms)
+            if terms.sigma > 0:
+                values += noise_share(noise, terms)
+            y = mask(values, terms, self._me, secret(memory, "b"), pairs)
+            parts = masked_parts(ctx, self._me, secret(kept, "u1"), secret(kept, "u2"), y)
+            reply = MaskedReply(sid=request.sid, party=self._me, y=y, signature=self._identity.sign(MASKED, *parts))
+            return reply, kept
+
+        return self._serve(Stage.MASKED, request, MaskedReply, compute)
+
+    def consistency(self, request: ConsistencyRequest) -> ConsistencyReply:
+        """Stage 3: a signature on the one U3 that this party will help to unmask.
+
+        Raises
+        ------
+        InconsistentView : U3 is not within U2, lacks this party, or is below u_min or c + 2; or it is another U3 than
+            the one that was signed, and then the session is aborted.
+        StageOrder : not the stage that is due, or the session is over.
+        """
+
+        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[ConsistencyReply, Memory]:
+            u3 = request.survivors
+            check_subset(self._roster, self._me, "U3", u3, "U2", matrix(memory, "sharers"))
+            ctx = terms.ctx()
+            hashes = secret(memory, "u1"), secret(memory, "u2"), set_digest("U3", ctx, u3)
+            signature = self._identity.sign(CONSISTENCY, *consistency_parts(ctx, self._me, *hashes))
+            reply = ConsistencyReply(sid=request.sid, party=self._me, signature=signature)
+            return reply, {**memory, "survivors": u3, "u3": hashes[2]}
+
+        return self._serve(Stage.CONSISTENCY, request, ConsistencyReply, compute)
+
+    def unmask(self, request: UnmaskRequest) -> UnmaskReply:
+        """Stage 4: for each party of U3 its share of b, for each of U2 without U3 its share of the mask key.
+
+        Raises
+        ------
+        InconsistentView : the survivors and dropped are not the U3 and U2 without U3 of this session.
+        ThresholdNotMet : fewer than t signers.
+        BadSignature : a signer's signature on this very U3 does not verify.
+        StageOrder : not the stage that is due, or the session is over.
+        """
+
+        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[UnmaskReply, Memory]:
+            check_wanted(memory, request)
+            check_signatures(self._roster, terms.ctx(), memory, request)
+            alive = np.isin(matrix(memory, "sharers"), request.survivors)
+            shares = np.where(alive[:, None], matrix(memory, "b_shares"), matrix(memory, "mask_shares"))
+            return UnmaskReply(sid=request.sid, party=self._me, shares=shares), {}
+
+        return self._serve(Stage.UNMASK, request, UnmaskReply, compute)
+
+    def _serve(
+        self,
+        stage: Stage,
+        request: SessionMessage,
+        model: type[Reply],
+        compute: Callable[[SessionDescriptor, Memory, Transaction], tuple[Reply, Memory]],
+    ) -> Reply:
+        sid: bytes = request.sid
+        digest = message_digest(request)
+        with self._store.transaction() as tx:
+            session = tx.session(sid)
+            if session is None:
+                raise StageOrder(f"session {sid.hex()} was never begun here")
+            self._check_lifetime(tx, session)
+            if tx.answered(sid, stage) is not None:
+                return _cached(tx, sid, stage, digest, model)
+            if session.state != BEFORE[stage]:
+                raise StageOrder(f"stage {stage} is not due: session {sid.hex()} is {session.state}")
+            terms = parse_descriptor(session.descriptor)
+            terms.check(self._roster)
+            reply, memory = compute(terms, session.memory, tx)
+            tx.answer(sid, stage, digest, pack_message(reply))
+            tx.advance(sid, AFTER[stage], memory)
+            tx.commit()
+            return reply
+
+    def _over(self, session: Session) -> bool:
+        return self._clock() - session.started > parse_descriptor(session.descriptor).lifetime
+
+    def _check_lifetime(self, tx: Transaction, session: Session) -> None:
+        if self._over(session):
+            tx.erase(session.sid)
+            tx.commit()
+            raise StageOrder(f"session {session.sid.hex()} is over: its lifetime has passed")
+
+
+def _phases(terms: SessionDescriptor) -> int:
+    """Bits of the phases in which a query is used up: an exact sum leaves none for it."""
+    return 1 << (terms.phase - 1) if terms.sigma > 0 else 0b11
+
+
+def _cached(tx: Transaction, sid: bytes, stage: Stage, digest: bytes, model: type[Reply]) -> Reply:
+    """The reply that was given to this very request; another request for the same stage aborts the session."""
+    answered = tx.answered(sid, stage)
+    if answered is None or answered.request != digest:
+        tx.erase(sid)
+        tx.commit()
+        raise InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
+    if answered.reply is None:
+        raise StageOrder(f"session {sid.hex()} is over, its replies are erased")
+    return unpack_message(answered.reply, model)

@@ -1,0 +1,196 @@
+"""A party's sessions on its own disk, and every query it has ever given masked votes for.
+
+One SQLite file, mode 0600. A stage is one transaction, committed before its reply leaves: whatever process serves the
+next message finds either the whole stage or nothing of it. Secrets are overwritten when they are no longer needed
+(`secure_delete`); what the disk itself keeps of old blocks is beyond a program's reach.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from protocol.errors import LedgerError
+from protocol.secagg.packing import Value, pack, unpack
+from protocol.secagg.stages import Stage
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, query_set TEXT NOT NULL,"
+    " phases INTEGER NOT NULL, state TEXT NOT NULL, started REAL NOT NULL, descriptor BLOB NOT NULL, memory BLOB)",
+    "CREATE TABLE IF NOT EXISTS replies (sid BLOB, stage TEXT, request BLOB NOT NULL, reply BLOB,"
+    " PRIMARY KEY (sid, stage))",
+    "CREATE TABLE IF NOT EXISTS released (query BLOB PRIMARY KEY, phases INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+
+COLUMNS = "sid, federation, query_set, phases, state, started, descriptor, memory"
+
+
+class State(StrEnum):
+    """Where a session is at this party. There is no row before ADVERTISED: that is idle."""
+
+    ADVERTISED = "advertised"
+    SHARED = "shared"
+    MASKED = "masked"
+    CONSISTENT = "consistent"
+    DONE = "done"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True)
+class Session:
+    """What is known of one session.
+
+    phases: bits, in which it uses up its queries. memory: secrets, never printed; empty once they are erased.
+    """
+
+    sid: bytes
+    federation: str
+    query_set: str
+    phases: int
+    state: State
+    started: float
+    descriptor: bytes
+    memory: dict[str, Value] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A stage that is done: digest of its request, and the reply's bytes, None once they are erased."""
+
+    request: bytes
+    reply: bytes | None = field(repr=False)
+
+
+def _session(row: tuple) -> Session:
+    sid, federation, query_set, phases, state, started, descriptor, memory = row
+    return Session(
+        sid, federation, query_set, phases, State(state), started, descriptor, unpack(memory) if memory else {}
+    )
+
+
+class Transaction:
+    """All reads and writes of one stage."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def session(self, sid: bytes) -> Session | None:
+        """The session, or None if it was never begun here."""
+        row = self._connection.execute(f"SELECT {COLUMNS} FROM sessions WHERE sid = ?", (sid,)).fetchone()
+        return None if row is None else _session(row)
+
+    def begin(self, session: Session) -> None:
+        """Write a new session."""
+        self._connection.execute(
+            f"INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                session.sid,
+                session.federation,
+                session.query_set,
+                session.phases,
+                session.state,
+                session.started,
+                session.descriptor,
+                pack(session.memory),
+            ),
+        )
+
+    def answered(self, sid: bytes, stage: Stage) -> Answered | None:
+        """What was answered in this stage, or None."""
+        row = self._connection.execute(
+            "SELECT request, reply FROM replies WHERE sid = ? AND stage = ?", (sid, stage)
+        ).fetchone()
+        return None if row is None else Answered(*row)
+
+    def answer(self, sid: bytes, stage: Stage, request: bytes, reply: bytes) -> None:
+        """Keep the reply of a stage; a stage is answered once."""
+        self._connection.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", (sid, stage, request, reply))
+
+    def advance(self, sid: bytes, state: State, memory: Mapping[str, Value]) -> None:
+        """Go to a state with a new memory; what the old one held is overwritten."""
+        self._connection.execute(
+            "UPDATE sessions SET state = ?, memory = ? WHERE sid = ?", (state, pack(memory) if memory else None, sid)
+        )
+
+    def erase(self, sid: bytes) -> None:
+        """Overwrite a session's secrets and replies; one that is not done becomes ABORTED."""
+        self._connection.execute(
+            "UPDATE sessions SET memory = NULL, state = CASE state WHEN ? THEN state ELSE ? END WHERE sid = ?",
+            (State.DONE, State.ABORTED, sid),
+        )
+        self._connection.execute("UPDATE replies SET reply = NULL WHERE sid = ?", (sid,))
+
+    def live(self) -> list[Session]:
+        """Sessions of which something is left to erase."""
+        rows = self._connection.execute(
+            f"SELECT {COLUMNS} FROM sessions WHERE memory IS NOT NULL OR EXISTS"
+            " (SELECT 1 FROM replies WHERE replies.sid = sessions.sid AND reply IS NOT NULL)"
+        )
+        return [_session(row) for row in rows]
+
+    def query_set_released(self, query_set: str, phases: int) -> bool:
+        """Whether masked votes on this very query set were given in one of these phases."""
+        row = self._connection.execute(
+            "SELECT 1 FROM sessions JOIN replies USING (sid) WHERE stage = ? AND query_set = ? AND phases & ?",
+            (Stage.MASKED, query_set, phases),
+        ).fetchone()
+        return row is not None
+
+    def release(self, queries: list[str], phases: int) -> bool:
+        """Record that masked votes on these queries (ids, hex) leave; `phases` is a set of bits.
+
+        False, and then the caller must undo the transaction, if one of them was released in one of these phases
+        before, or is given twice.
+        """
+        cursor = self._connection.executemany(
+            "INSERT INTO released VALUES (?, ?) ON CONFLICT (query) DO UPDATE SET phases = phases | excluded.phases"
+            " WHERE phases & excluded.phases = 0",
+            ((bytes.fromhex(query), phases) for query in queries),
+        )
+        return cursor.rowcount == len(queries)
+
+    def commit(self) -> None:
+        """Make all of it durable."""
+        self._connection.execute("COMMIT")
+
+
+class SessionStore:
+    """The file. It is made on first use."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """One transaction, undone unless it is committed. Others who want one wait up to 30 seconds.
+
+        Raises
+        ------
+        LedgerError : the file cannot be read or written.
+        """
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            os.chmod(self.path, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from None
+        try:
+            with closing(sqlite3.connect(self.path, timeout=30, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous=FULL")
+                connection.execute("PRAGMA secure_delete=ON")
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in TABLES:
+                    connection.execute(statement)
+                yield Transaction(connection)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> LedgerError:
+        return LedgerError(
+            f"{self.path}: {type(error).__name__}", "Free disk space, or restore the file; without it nothing is given"
+        )

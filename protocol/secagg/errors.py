@@ -1,0 +1,118 @@
+"""What can go wrong in secure aggregation. Texts name parties, stages and numbers, never keys, shares or votes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from protocol.errors import ConsiliumError
+
+MOST_NAMED = 10
+
+
+def named(parties: Iterable[str]) -> str:
+    """Party names for an error text: the first ten, then how many more.
+
+    >>> named(["a", "b"])
+    'a, b'
+    """
+    names = list(parties)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+class SecAggError(ConsiliumError):
+    """Base of all errors of secure aggregation."""
+
+    exit_code = 11
+
+
+class RosterMismatch(SecAggError):
+    """The session names another roster than the one this node holds, or the node is not in its own roster."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Compare roster files of all nodes: `sha256` of the canonical roster must agree")
+
+
+class UnsafeSession(SecAggError):
+    """A session whose terms the roster does not allow: too little noise per party, or a phase without noise."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Change the terms of the session; the party gives nothing under these")
+
+
+class BadSignature(SecAggError):
+    """A signature does not verify under the key that the roster pins for this party."""
+
+    def __init__(self, party: str, what: str) -> None:
+        self.party = party
+        super().__init__(
+            f"signature of {party} on its {what} does not verify", "Check that its key is the one in the roster"
+        )
+
+
+class BadKey(SecAggError):
+    """A key of this session is of low order, or is used twice."""
+
+    def __init__(self, party: str, what: str) -> None:
+        self.party = party
+        super().__init__(
+            f"session key of {party} {what}", "Start a new session without this party and ask its operator"
+        )
+
+
+class InconsistentView(SecAggError):
+    """The coordinator tells this party something that cannot be, or something else than before."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "The party gives nothing more here; start a new session and examine the coordinator")
+
+
+class Replay(SecAggError):
+    """A session id or a query for which this party has already given its masked votes."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Ask new queries under a new session id; a query is answered once")
+
+
+class StageOrder(SecAggError):
+    """A stage that is not the next one, or a session that is unknown or over."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Go on with the stage that is due, or start a new session")
+
+
+class BadShare(SecAggError):
+    """Shares of this party's secrets do not open, or do not give the secret it is committed to."""
+
+    def __init__(self, party: str, what: str) -> None:
+        self.party = party
+        super().__init__(f"share of {party}: {what}", "Start a new session without the parties named here")
+
+
+class BadSum(SecAggError):
+    """The exact sum is one that no honest votes give: some party voted falsely, and no one can tell which."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Do not use this sum; ask the parties to check their software")
+
+
+class ThresholdNotMet(SecAggError):
+    """Too few parties are left after a stage. Nothing is computed from what is there."""
+
+    def __init__(self, stage: str, have: int, need: int, missing: Iterable[str]) -> None:
+        self.stage, self.have, self.need, self.missing = stage, have, need, tuple(missing)
+        super().__init__(
+            f"stage {stage}: {have} parties are left, {need} are needed; missing: {named(self.missing) or 'none'}",
+            "Send the stage again when they are back, or start a new session",
+        )
+
+
+class OverflowRisk(SecAggError):
+    """The largest sum and nine standard deviations of its noise do not fit into the ring."""
+
+    def __init__(self, reach: float, limit: int) -> None:
+        self.reach, self.limit = reach, limit
+        super().__init__(
+            f"sums may reach {reach:.6g} with their noise, the ring holds less than {limit}",
+            "Use the larger ring, fewer teachers or less noise",
+        )

@@ -1,0 +1,206 @@
+"""The ten messages of a session, one request and one reply per stage.
+
+Parties are named by their places in the roster, uint16, always in rising order. What belongs to several peers is one
+uint8 matrix with a row per peer. Arrays are checked for type, shape and range when a message is made or read.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from protocol.messages import WireModel
+from protocol.secagg.agreement import NONCE_BYTES, TAG_BYTES
+from protocol.secagg.identity import SIGNATURE_BYTES
+from protocol.secagg.roster import MOST_PARTIES
+from protocol.secagg.session import SID_BYTES
+from protocol.secagg.shamir import SHARE_BYTES
+from protocol.secagg.stages import Stage
+
+KEY_BYTES = 32
+KEYS_BYTES = 3 * KEY_BYTES
+CIPHERTEXT_BYTES = 2 * SHARE_BYTES + TAG_BYTES
+
+
+def _indices(array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.uint16 or array.ndim != 1 or not array.size <= MOST_PARTIES:
+        raise ValueError("places in the roster must be uint16 (n,)")
+    if (array >= MOST_PARTIES).any() or (array[1:] <= array[:-1]).any():
+        raise ValueError("places in the roster must rise and be below the most parties of a roster")
+    return array
+
+
+def _rows(width: int):
+    def check(array: np.ndarray) -> np.ndarray:
+        if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width or len(array) > MOST_PARTIES:
+            raise ValueError(f"must be uint8 (parties, {width})")
+        return array
+
+    return AfterValidator(check)
+
+
+def _queries(array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.float32 or array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
+        raise ValueError("queries must be finite float32 (queries, features)")
+    return array
+
+
+def _ring_matrix(array: np.ndarray) -> np.ndarray:
+    if array.dtype not in (np.uint16, np.uint32) or array.ndim != 2:
+        raise ValueError("must be uint16 or uint32 (queries, classes)")
+    return array
+
+
+def _sized(length: int):
+    return Field(min_length=length, max_length=length)
+
+
+Sid = Annotated[bytes, _sized(SID_BYTES)]
+Key = Annotated[bytes, _sized(KEY_BYTES)]
+Signature = Annotated[bytes, _sized(SIGNATURE_BYTES)]
+Index = Annotated[int, Field(ge=0, lt=MOST_PARTIES)]
+Indices = Annotated[np.ndarray, AfterValidator(_indices)]
+Signatures = Annotated[np.ndarray, _rows(SIGNATURE_BYTES), Field(repr=False)]
+
+
+class SecAggMessage(WireModel):
+    """Base of the messages: a bad value is never quoted in an error."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+class SessionMessage(SecAggMessage):
+    """Base of what belongs to a session that both sides know."""
+
+    sid: Sid
+
+
+class AdvertiseRequest(SecAggMessage):
+    """The session's terms: canonical bytes of the descriptor and the coordinator's signature."""
+
+    kind: ClassVar[str] = "query.sa_advertise"
+    descriptor: Annotated[bytes, Field(max_length=5000)]
+    signature: Signature
+
+
+class AdvertiseReply(SessionMessage):
+    """A party's two X25519 keys, its commitment H(b), and its signature."""
+
+    kind: ClassVar[str] = "query.sa_advertise"
+    party: Index
+    cipher_key: Key
+    mask_key: Key
+    commitment: Key
+    signature: Signature
+
+
+class ShareRequest(SessionMessage):
+    """All signed adverts, U1. keys: uint8 (|U1|, 96), cipher key, mask key and commitment."""
+
+    kind: ClassVar[str] = "query.sa_share"
+    advertised: Indices
+    keys: Annotated[np.ndarray, _rows(KEYS_BYTES), Field(repr=False)]
+    signatures: Signatures
+
+    @model_validator(mode="after")
+    def _agree(self) -> ShareRequest:
+        if not len(self.advertised) == len(self.keys) == len(self.signatures):
+            raise ValueError("one row per party is needed")
+        return self
+
+
+class ShareReply(SessionMessage):
+    """Encrypted pairs of shares. ciphertexts: uint8 (|U1| - 1, 82), in the order of U1 without the sender.
+
+    One random nonce serves all rows: each is under a key that no other row has, and that is used once.
+    """
+
+    kind: ClassVar[str] = "query.sa_share"
+    party: Index
+    nonce: Annotated[bytes, _sized(NONCE_BYTES)]
+    ciphertexts: Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
+
+
+class MaskedRequest(SessionMessage):
+    """U2, the ciphertexts for the addressee from the others in U2, in order, and the queries, canonical float32."""
+
+    kind: ClassVar[str] = "query.sa_masked"
+    sharers: Indices
+    nonces: Annotated[np.ndarray, _rows(NONCE_BYTES), Field(repr=False)]
+    ciphertexts: Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
+    queries: Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
+
+    @model_validator(mode="after")
+    def _agree(self) -> MaskedRequest:
+        if not len(self.sharers) - 1 == len(self.nonces) == len(self.ciphertexts):
+            raise ValueError("one row per peer is needed")
+        return self
+
+
+class MaskedReply(SessionMessage):
+    """y: uint16 or uint32 (queries, classes), and the party's signature on it and on what it was told of U1 and U2."""
+
+    kind: ClassVar[str] = "query.sa_masked"
+    party: Index
+    y: Annotated[np.ndarray, AfterValidator(_ring_matrix), Field(repr=False)]
+    signature: Signature
+
+
+class ConsistencyRequest(SessionMessage):
+    """U3: those whose masked votes arrived."""
+
+    kind: ClassVar[str] = "query.sa_consistency"
+    survivors: Indices
+
+
+class ConsistencyReply(SessionMessage):
+    """The party's signature on U1, U2 and U3."""
+
+    kind: ClassVar[str] = "query.sa_consistency"
+    party: Index
+    signature: Signature
+
+
+class UnmaskRequest(SessionMessage):
+    """Who is in the sum (share of b wanted), who dropped (share of mask key wanted), and signatures on that view.
+
+    signatures: uint8 (signers, 64).
+    """
+
+    kind: ClassVar[str] = "query.sa_unmask"
+    survivors: Indices
+    dropped: Indices
+    signers: Indices
+    signatures: Signatures
+
+    @model_validator(mode="after")
+    def _agree(self) -> UnmaskRequest:
+        if len(self.signers) != len(self.signatures):
+            raise ValueError("one row per signer is needed")
+        return self
+
+
+class UnmaskReply(SessionMessage):
+    """One share per party of U2, in order: uint8 (|U2|, 33). Never printed."""
+
+    kind: ClassVar[str] = "query.sa_unmask"
+    party: Index
+    shares: Annotated[np.ndarray, _rows(SHARE_BYTES), Field(repr=False)]
+
+
+REQUESTS: dict[Stage, type[SecAggMessage]] = {
+    Stage.ADVERTISE: AdvertiseRequest,
+    Stage.SHARE: ShareRequest,
+    Stage.MASKED: MaskedRequest,
+    Stage.CONSISTENCY: ConsistencyRequest,
+    Stage.UNMASK: UnmaskRequest,
+}
+REPLIES: dict[Stage, type[SessionMessage]] = {
+    Stage.ADVERTISE: AdvertiseReply,
+    Stage.SHARE: ShareReply,
+    Stage.MASKED: MaskedReply,
+    Stage.CONSISTENCY: ConsistencyReply,
+    Stage.UNMASK: UnmaskReply,
+}

@@ -1,0 +1,152 @@
+"""The roster: who may take part, under which keys, and how many must. Every node pins its own copy.
+
+t parties rebuild a secret; u_min is the least number of parties in a sum; c may collude with the coordinator.
+2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures twice
+(Bonawitz et al. 2017, section 6.2, with c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from protocol.errors import ConfigError
+from protocol.messages import PartyName
+from protocol.schema import canonical_digest
+from protocol.secagg.errors import RosterMismatch
+
+MOST_PARTIES = 1000
+FIELD_PRIME = 2**255 - 19
+
+_ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+# The y of the points of order 1, 2, 4 and 8, and their non-canonical forms: under such a key anyone can sign.
+SMALL_ORDER = {0, 1, FIELD_PRIME - 1, FIELD_PRIME, FIELD_PRIME + 1, _ORDER_8, FIELD_PRIME - _ORDER_8}
+
+PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class RosterEntry(BaseModel):
+    """A party's name and its Ed25519 public key, hex."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    id: PartyName
+    ed25519_pk: PublicKey
+
+
+class Roster(BaseModel):
+    """All parties in a fixed order; a party's place in it is its index on the wire.
+
+    t: shares that rebuild a secret. u_min: least parties in a sum. c: parties that may collude.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    version: Literal[1] = 1
+    parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_PARTIES, strict=False)]
+    coordinator_pk: PublicKey
+    t: int = Field(ge=2)
+    u_min: int = Field(ge=2)
+    c: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> Roster:
+        n = len(self.parties)
+        keys = [entry.ed25519_pk for entry in self.parties] + [self.coordinator_pk]
+        if len({entry.id for entry in self.parties}) < n:
+            raise ValueError("two parties have one id")
+        if len(set(keys)) < len(keys):
+            raise ValueError("two nodes have one key")
+        for key in keys:
+            y = int.from_bytes(bytes.fromhex(key), "little") & (2**255 - 1)
+            if y >= FIELD_PRIME or y in SMALL_ORDER:
+                raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
+        if not 2 * self.t > n + self.c:
+            raise ValueError(f"2t = {2 * self.t} must be above parties + colluders = {n + self.c}")
+        if not self.t <= self.u_min <= n:
+            raise ValueError(f"u_min {self.u_min} must be from t = {self.t} to the number of parties, {n}")
+        if self.u_min - self.c < 2:
+            raise ValueError(f"u_min - c = {self.u_min - self.c}: at least two honest parties must be in every sum")
+        return self
+
+    @classmethod
+    def build(
+        cls, identities: Mapping[str, str], coordinator_pk: str, colluders: int = 0, least_survivors: int | None = None
+    ) -> Roster:
+        """A roster with t = floor(2n/3) + 1, raised where colluders ask for more.
+
+        Parameters
+        ----------
+        identities : public key (hex) by party name; the order is kept.
+        coordinator_pk : hex.
+        colluders : parties assumed to work with the coordinator.
+        least_survivors : u_min; None: the least that is safe.
+
+        Raises
+        ------
+        ConfigError : no safe roster of these parties exists.
+        """
+        n = len(identities)
+        t = max(2 * n // 3, (n + colluders) // 2) + 1
+        try:
+            return cls(
+                parties=tuple(RosterEntry(id=name, ed25519_pk=key) for name, key in identities.items()),
+                coordinator_pk=coordinator_pk,
+                t=t,
+                u_min=max(t, colluders + 2) if least_survivors is None else least_survivors,
+                c=colluders,
+            )
+        except ValidationError as error:
+            raise ConfigError(f"roster: {_first(error)}", "Enrol more parties, or assume fewer colluders") from None
+
+    @classmethod
+    def load(cls, path: Path) -> Roster:
+        """Read a JSON file.
+
+        Raises
+        ------
+        ConfigError : no such file, or not a safe roster.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}", "Ask the federation's operator for the roster") from None
+        except ValidationError as error:
+            raise ConfigError(f"{path}: {_first(error)}", "Correct the roster at all nodes") from None
+
+    def save(self, path: Path) -> None:
+        """Write JSON."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    @property
+    def digest(self) -> str:
+        """RH: SHA-256 (hex) of the canonical JSON, independent of how the file is laid out."""
+        return canonical_digest(self.model_dump(mode="json"))
+
+    @property
+    def n(self) -> int:
+        """Number of parties."""
+        return len(self.parties)
+
+    def index(self, name: str) -> int:
+        """A party's place. Raises RosterMismatch if it has none."""
+        for index, entry in enumerate(self.parties):
+            if entry.id == name:
+                return index
+        raise RosterMismatch(f"{name} is not in the roster")
+
+    def name(self, index: int) -> str:
+        """The party at a place."""
+        return self.parties[index].id
+
+    def key(self, index: int) -> bytes:
+        """The pinned Ed25519 key of the party at a place, 32 bytes."""
+        return bytes.fromhex(self.parties[index].ed25519_pk)
+
+
+def _first(error: ValidationError) -> str:
+    item = error.errors(include_input=False)[0]
+    return f"{'.'.join(str(part) for part in item['loc']) or 'roster'}: {item['msg']}"

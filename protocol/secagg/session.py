@@ -1,0 +1,175 @@
+"""The session descriptor SD: all terms of one sum, signed by the coordinator. CTX, its hash, enters every signature,
+key derivation and ciphertext, so that parties that were told different terms cannot take part in one sum."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from protocol.errors import MalformedMessage
+from protocol.messages import MOST_TEACHERS, Hash
+from protocol.queries import query_ids, query_set_hash
+from protocol.secagg.errors import BadSignature, OverflowRisk, RosterMismatch, UnsafeSession
+from protocol.secagg.framing import canonical_json
+from protocol.secagg.identity import Identity, verify
+from protocol.secagg.ring import TAIL, RingBits, choose_ring, sigma_total
+from protocol.secagg.roster import Roster
+
+SID_BYTES = 16
+LIFETIME = 24 * 3600
+SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
+class SessionDescriptor(BaseModel):
+    """Terms of one session.
+
+    sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH. query_set: QH.
+    queries, classes: shape of the sum. ring: bits. teachers: votes that each party gives to each query.
+    sigma: standard deviation of the noise on one count, all `noise_shares` shares together; 0 and 0 without noise.
+    phase: 1, or 2 for fresh noise on queries that a first phase has screened.
+    lifetime: seconds from a party's first answer until it throws the session away, by its own clock.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    version: Literal[1] = 1
+    sid: SessionId
+    federation: Hash
+    roster: Hash
+    query_set: Hash
+    queries: int = Field(ge=1, le=10_000_000)
+    classes: int = Field(ge=2, le=100_000)
+    ring: RingBits
+    teachers: int = Field(ge=1, le=MOST_TEACHERS)
+    sigma: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    noise_shares: int = Field(default=0, ge=0)
+    phase: Literal[1, 2] = 1
+    lifetime: int = Field(default=LIFETIME, ge=1, le=30 * 24 * 3600)
+
+    @classmethod
+    def create(
+        cls,
+        roster: Roster,
+        federation: str,
+        queries: np.ndarray,
+        classes: int,
+        teachers: int,
+        *,
+        sigma: float = 0.0,
+        noise_shares: int = 0,
+        phase: Literal[1, 2] = 1,
+        lifetime: int = LIFETIME,
+    ) -> SessionDescriptor:
+        """A new session with a fresh sid and the smallest ring that is safe.
+
+        `queries` is canonical float32 (queries, features) (`protocol.queries.canonical_queries`).
+
+        Raises
+        ------
+        OverflowRisk : no ring holds the sum.
+        UnsafeSession : the roster does not allow this noise, or this phase, or a query stands twice.
+        """
+        if len(set(query_ids(queries))) < len(queries):
+            raise UnsafeSession("a query stands twice in the set: it would be answered twice")
+        noise = sigma_total(sigma, max(noise_shares, 1), roster.n)
+        made = cls(
+            sid=secrets.token_hex(SID_BYTES),
+            federation=federation,
+            roster=roster.digest,
+            query_set=query_set_hash(queries),
+            queries=len(queries),
+            classes=classes,
+            ring=choose_ring(teachers * roster.n, noise),
+            teachers=teachers,
+            sigma=float(sigma),
+            noise_shares=noise_shares,
+            phase=phase,
+            lifetime=lifetime,
+        )
+        made.check(roster)
+        return made
+
+    def check(self, roster: Roster) -> None:
+        """Whether a node with this roster may take part; parties do not trust the coordinator's choice of terms.
+
+        Raises
+        ------
+        RosterMismatch : the session names another roster.
+        UnsafeSession : more noise shares than honest parties that are sure to be in the sum (u_min - c), a share of
+            variance below 1, or a second phase without noise.
+        OverflowRisk : the ring is too small.
+        """
+        if self.roster != roster.digest:
+            raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
+        if (self.sigma > 0) != (self.noise_shares > 0):
+            raise UnsafeSession(f"sigma {self.sigma:g} with {self.noise_shares} noise shares: both or neither")
+        if self.noise_shares > roster.u_min - roster.c:
+            raise UnsafeSession(
+                f"noise in {self.noise_shares} shares, but only u_min - c = {roster.u_min - roster.c} honest parties"
+                " are sure to be in the sum"
+            )
+        if self.sigma > 0 and self.sigma**2 < self.noise_shares:
+            raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
+        if self.phase == 2 and self.sigma == 0:
+            raise UnsafeSession("a second phase without noise would tell exact sums twice")
+        reach = self.teachers * roster.n + TAIL * sigma_total(self.sigma, max(self.noise_shares, 1), roster.n)
+        if reach >= 2 ** (self.ring - 1):
+            raise OverflowRisk(reach, 2 ** (self.ring - 1))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(queries, classes)."""
+        return self.queries, self.classes
+
+    @property
+    def sigma_share(self) -> float:
+        """Standard deviation of the noise that one party adds to one count; 0.0 without noise."""
+        return self.sigma / math.sqrt(self.noise_shares) if self.sigma > 0 else 0.0
+
+    def sid_bytes(self) -> bytes:
+        """The session id, 16 bytes."""
+        return bytes.fromhex(self.sid)
+
+    def canonical(self) -> bytes:
+        """The bytes that are signed, hashed and sent: JSON with sorted keys and no spaces."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    def ctx(self) -> bytes:
+        """CTX: SHA-256 of the canonical bytes."""
+        return hashlib.sha256(self.canonical()).digest()
+
+    def sign(self, coordinator: Identity) -> bytes:
+        """The coordinator's signature, 64 bytes."""
+        return coordinator.sign("session", self.canonical())
+
+
+def open_descriptor(content: bytes, signature: bytes, roster: Roster) -> SessionDescriptor:
+    """Bytes of a descriptor and its signature -> a descriptor whose terms this roster allows.
+
+    Raises
+    ------
+    BadSignature : not signed by the roster's coordinator.
+    MalformedMessage : not the canonical bytes of a descriptor.
+    RosterMismatch, UnsafeSession, OverflowRisk : see `SessionDescriptor.check`.
+    """
+    if not verify(bytes.fromhex(roster.coordinator_pk), signature, "session", content):
+        raise BadSignature("the coordinator", "session descriptor")
+    descriptor = parse_descriptor(content)
+    descriptor.check(roster)
+    return descriptor
+
+
+def parse_descriptor(content: bytes) -> SessionDescriptor:
+    """Canonical bytes -> descriptor. Raises MalformedMessage."""
+    try:
+        descriptor = SessionDescriptor.model_validate_json(content)
+    except ValidationError:
+        raise MalformedMessage("session descriptor has not the form of this protocol") from None
+    if descriptor.canonical() != content:
+        raise MalformedMessage("session descriptor is not in canonical form")
+    return descriptor

@@ -1,0 +1,33 @@
+"""A student on a machine of its own: the label service with the certificate of its kit, and checks before it asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from protocol.deploy.checks import Check, check_authority, check_certificate, check_private, check_tls_server
+from protocol.deploy.kit import Kit
+from protocol.schema import Schema
+from student.channel import LabelChannel
+from student.pool import check_fits, load_pool
+
+
+def open_channel(kit: Kit, wait: float) -> LabelChannel:
+    """The coordinator's label service, asked with the kit's certificate. Raises ConfigError."""
+    return LabelChannel(kit.coordinator.labels, wait, kit.client_tls)
+
+
+def checks(kit: Kit, pool: Path | None = None) -> list[Check]:
+    """Checks of a student's kit, in the order in which to mend."""
+    return [
+        ("keys", lambda: check_private(kit.folder, ["client.key"])),
+        ("authority", lambda: check_authority(kit.authority)),
+        ("certificate", lambda: check_certificate(kit.client_tls)),
+        ("label service", lambda: check_tls_server(kit.coordinator.labels, kit.client_tls)),
+        *([("pool", lambda: _pool(kit, pool))] if pool is not None else []),
+    ]
+
+
+def _pool(kit: Kit, path: Path) -> str:
+    pool = load_pool(path)
+    check_fits(pool, Schema.model_validate_json((kit / "schema.json").read_bytes()))
+    return f"{len(pool.queries)} rows with the federation's columns"

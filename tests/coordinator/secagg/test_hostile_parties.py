@@ -1,0 +1,362 @@
+"""Whatever a party sends, it is left out by name at most; lies about shares are found, and no wrong sum comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coordinator.secagg.drive import drive
+from coordinator.secagg.repair import correct
+from protocol.errors import ConfigError, ConsiliumError
+from protocol.messages import HelloReply, WireModel
+from protocol.secagg.errors import BadShare, BadSum, RosterMismatch, StageOrder, ThresholdNotMet
+from protocol.secagg.identity import Identity
+from protocol.secagg.messages import ShareReply
+from protocol.secagg.shamir import PRIME, split
+from protocol.secagg.stages import STAGES, Stage
+from protocol.secagg.statements import ADVERT, MASKED, advert_parts, masked_parts
+from tests.secagg.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
+
+BAD = "party-002"
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    """Six parties: t = u_min = 5, so one may fail."""
+    return Federation(tmp_path, 6)
+
+
+def from_bad(stage: Stage, change: Callable[[WireModel], WireModel | str | None]):
+    """`on_reply` that changes what BAD sends in one stage."""
+    return lambda at, name, reply: change(reply) if (at, name) == (stage, BAD) else reply
+
+
+def left_out(federation: Federation, stage: Stage, change: Callable[[WireModel], WireModel | str | None]) -> str:
+    """Run with the change; the sum is exact, and BAD is the only one left out. Gives the reason."""
+    result = drive(federation.machine(), Network(federation, on_reply=from_bad(stage, change)).send)
+    assert list(result.dropped) == [stage] and list(result.dropped[stage]) == [BAD]
+    assert (BAD in result.survivors) == (stage in (Stage.CONSISTENCY, Stage.UNMASK))
+    assert np.array_equal(result.sums, federation.total(result.survivors))
+    return result.dropped[stage][BAD]
+
+
+class TestReplies:
+    """One bad reply."""
+
+    @pytest.mark.parametrize("stage", STAGES)
+    def test_a_reply_of_another_kind(self, federation: Federation, stage: Stage) -> None:
+        hello = HelloReply(party="x", teachers=1)
+        assert left_out(federation, stage, lambda reply: hello) == "answers with a message of another stage"
+
+    @pytest.mark.parametrize("stage", STAGES)
+    def test_a_reply_for_another_session(self, federation: Federation, stage: Stage) -> None:
+        reason = left_out(federation, stage, lambda reply: altered(reply, sid=bytes(16)))
+        assert reason == "answers for another session or another party"
+
+    @pytest.mark.parametrize("stage", STAGES)
+    def test_a_reply_in_another_s_name(self, federation: Federation, stage: Stage) -> None:
+        reason = left_out(federation, stage, lambda reply: altered(reply, party=3))
+        assert reason == "answers for another session or another party"
+
+    @pytest.mark.parametrize("stage", STAGES)
+    def test_the_transport_s_own_reason_is_kept(self, federation: Federation, stage: Stage) -> None:
+        assert left_out(federation, stage, lambda reply: "refused: policy") == "refused: policy"
+
+    @pytest.mark.parametrize("field", ["cipher_key", "mask_key", "commitment", "signature"])
+    def test_a_bit_flipped_in_an_advert(self, federation: Federation, field: str) -> None:
+        reason = left_out(
+            federation, Stage.ADVERTISE, lambda reply: altered(reply, **{field: flipped(getattr(reply, field), 5)})
+        )
+        assert "advert does not verify" in reason
+
+    def test_an_advert_signed_with_a_key_that_is_not_in_the_roster(self, federation: Federation) -> None:
+        federation.identities[BAD] = Identity.generate()
+        machine = federation.machine()
+        network = Network(federation)
+        report = machine.take(network.send(Stage.ADVERTISE, machine.requests()))
+        assert BAD in report.dropped and isinstance(network.errors[Stage.ADVERTISE, BAD], RosterMismatch)
+
+    @pytest.mark.parametrize("field", ["cipher_key", "mask_key"])
+    @pytest.mark.parametrize("point", [bytes(32), (1).to_bytes(32, "little")])
+    def test_a_low_order_key(self, federation: Federation, field: str, point: bytes) -> None:
+        machine = federation.machine()
+        ctx = machine.terms.ctx()
+
+        def change(reply):
+            keys = {"cipher_key": reply.cipher_key, "mask_key": reply.mask_key, field: point}
+            content = keys["cipher_key"] + keys["mask_key"] + reply.commitment
+            signature = federation.identities[BAD].sign(ADVERT, *advert_parts(ctx, 2, content))
+            return altered(reply, **keys, signature=signature)
+
+        result = drive(machine, Network(federation, on_reply=from_bad(Stage.ADVERTISE, change)).send)
+        assert result.dropped == {Stage.ADVERTISE: {BAD: "session key is of low order"}}
+
+    def test_a_copied_key_leaves_out_both(self, tmp_path: Path) -> None:
+        federation = Federation(tmp_path, 7)
+        machine = federation.machine()
+        replies = Network(federation).send(Stage.ADVERTISE, machine.requests())
+        copied = replies["party-001"].cipher_key  # type: ignore[union-attr]
+        reply = replies[BAD]
+        content = copied + reply.mask_key + reply.commitment  # type: ignore[union-attr]
+        signature = federation.identities[BAD].sign(ADVERT, *advert_parts(machine.terms.ctx(), 2, content))
+        report = machine.take({**replies, BAD: altered(reply, cipher_key=copied, signature=signature)})  # type: ignore[arg-type]
+        assert report.dropped == dict.fromkeys(["party-001", BAD], "session key is used twice")
+
+    def test_too_few_ciphertexts(self, federation: Federation) -> None:
+        reason = left_out(federation, Stage.SHARE, lambda r: altered(r, ciphertexts=r.ciphertexts[1:]))  # type: ignore[attr-defined]
+        assert reason == "sends 4 ciphertexts, 5 are needed"
+
+    def test_a_bit_flipped_in_y(self, federation: Federation) -> None:
+        reason = left_out(federation, Stage.MASKED, lambda r: altered(r, y=flipped_cell(r.y, 1, 1)))  # type: ignore[attr-defined]
+        assert reason == "signature on its masked votes does not verify"
+
+    def test_y_of_another_type(self, federation: Federation) -> None:
+        reason = left_out(federation, Stage.MASKED, lambda r: altered(r, y=r.y.astype(np.uint32)))  # type: ignore[attr-defined]
+        assert reason == "masked votes are uint32, must be uint16"
+
+    def test_y_of_another_shape(self, federation: Federation) -> None:
+        reason = left_out(federation, Stage.MASKED, lambda r: altered(r, y=r.y[:3]))  # type: ignore[attr-defined]
+        assert reason == "masked votes have shape (3, 3), must be (4, 3)"
+
+    def test_a_party_that_was_told_another_set(self, federation: Federation) -> None:
+        """Its signature is on another U2 than the coordinator's: it would not cancel in the sum."""
+        machine = run_until(federation, Stage.MASKED)
+        ctx = machine.terms.ctx()
+        replies = Network(federation).send(Stage.MASKED, machine.requests())
+        reply = replies[BAD]
+        parts = masked_parts(ctx, 2, bytes(32), bytes(32), reply.y)  # type: ignore[union-attr]
+        signature = federation.identities[BAD].sign(MASKED, *parts)
+        report = machine.take({**replies, BAD: altered(reply, signature=signature)})  # type: ignore[arg-type]
+        assert report.dropped == {BAD: "signature on its masked votes does not verify"}
+
+    def test_a_bit_flipped_in_a_signature_on_the_survivors(self, federation: Federation) -> None:
+        reason = left_out(
+            federation,
+            Stage.CONSISTENCY,
+            lambda r: altered(r, signature=flipped(r.signature)),  # type: ignore[attr-defined]
+        )
+        assert reason == "signature on the set of survivors does not verify"
+
+    def test_too_few_shares(self, federation: Federation) -> None:
+        reason = left_out(federation, Stage.UNMASK, lambda r: altered(r, shares=r.shares[1:]))  # type: ignore[attr-defined]
+        assert reason == "gives 5 shares, 6 are needed"
+
+    def test_a_share_that_is_out_of_range(self, federation: Federation) -> None:
+        def change(reply):
+            shares = reply.shares.copy()
+            shares[0] = np.frombuffer(PRIME.to_bytes(33, "big"), np.uint8)
+            return altered(reply, shares=shares)
+
+        assert left_out(federation, Stage.UNMASK, change) == "gives a share that is out of range"
+
+    def test_replies_nobody_asked_for_are_ignored(self, federation: Federation) -> None:
+        machine = federation.machine(invited=federation.names[:5])
+        replies = Network(federation).send(Stage.ADVERTISE, federation.machine(machine.terms).requests())
+        report = machine.take({**replies, "nobody": "x"})
+        assert report.present == tuple(federation.names[:5])
+
+    def test_a_second_reply_does_not_replace_the_first(self, tmp_path: Path) -> None:
+        """Of a stage that is sent again."""
+        federation = Federation(tmp_path, 3)
+        machine = run_until(federation, Stage.MASKED)
+        replies = Network(federation).send(Stage.MASKED, machine.requests())
+        with pytest.raises(ThresholdNotMet):
+            machine.take({BAD: replies[BAD]})
+        machine.take(replies)
+        result = drive(machine, Network(federation).send)
+        assert np.array_equal(result.sums, federation.total(federation.names)), "no y is counted twice"
+
+
+class TestShares:
+    """Parties that lie about shares."""
+
+    @pytest.mark.parametrize("rows", [slice(0, 1), slice(None)], ids=["one share", "all shares"])
+    @pytest.mark.parametrize("mute", [[], ["party-005"]], ids=["all there", "one dropped"])
+    def test_a_lying_shareholder_is_found_and_named(self, tmp_path: Path, rows: slice, mute: list[str]) -> None:
+        """n = 7, t = 5: with seven or six shares, one wrong one is found."""
+        federation = Federation(tmp_path, 7)
+
+        def change(reply):
+            shares = reply.shares.copy()
+            shares[rows, 32] ^= 1
+            return altered(reply, shares=shares)
+
+        network = Network(federation, lost={Stage.MASKED: mute}, on_reply=from_bad(Stage.UNMASK, change))
+        result = drive(federation.machine(), network.send)
+        assert result.dropped[Stage.UNMASK] == {BAD: "gave a share that does not fit the others"}
+        assert np.array_equal(result.sums, federation.total(result.survivors))
+        assert BAD in result.survivors
+
+    def test_a_liar_is_looked_for_once(self, tmp_path: Path, monkeypatch) -> None:
+        """Repair is dear; who lied about one secret is not asked about the others."""
+        federation = Federation(tmp_path, 7)
+        calls = []
+
+        def counted(*arguments):
+            calls.append(1)
+            return correct(*arguments)
+
+        monkeypatch.setattr("coordinator.secagg.unmasking.correct", counted)
+        change = from_bad(Stage.UNMASK, lambda r: altered(r, shares=np.zeros_like(r.shares)))  # type: ignore[attr-defined]
+        result = drive(federation.machine(), Network(federation, on_reply=change).send)
+        assert len(calls) == 1
+        assert np.array_equal(result.sums, federation.total(federation.names))
+
+    def test_several_liars_among_many(self, tmp_path: Path) -> None:
+        """n = 20, t = 14: up to three wrong shares are found without trying all sets."""
+        federation = Federation(tmp_path, 20)
+        liars = federation.names[3:6]
+
+        def change(stage, name, reply):
+            if stage is not Stage.UNMASK or name not in liars:
+                return reply
+            shares = np.random.default_rng(1).permutation(reply.shares)
+            shares[:, 0] = 0
+            return altered(reply, shares=shares)
+
+        result = drive(federation.machine(), Network(federation, on_reply=change).send)
+        assert list(result.dropped[Stage.UNMASK]) == liars
+        assert np.array_equal(result.sums, federation.total(federation.names))
+
+    def test_shares_of_two_owners_swapped(self, federation: Federation) -> None:
+        """With t + 1 shareholders the liar is found by the commitments alone."""
+
+        def change(reply):
+            return altered(reply, shares=reply.shares[[1, 0, 2, 3, 4, 5]])
+
+        result = drive(federation.machine(), Network(federation, on_reply=from_bad(Stage.UNMASK, change)).send)
+        assert list(result.dropped[Stage.UNMASK]) == [BAD]
+        assert np.array_equal(result.sums, federation.total(federation.names))
+
+    def test_no_slack_no_sum(self, tmp_path: Path) -> None:
+        """n = t = 3: a wrong share cannot be told from others; an error that names the candidates, and no output."""
+        federation = Federation(tmp_path, 3)
+        change = from_bad(Stage.UNMASK, lambda r: altered(r, shares=flipped_cell(r.shares, 0, 32)))  # type: ignore[attr-defined]
+        machine = federation.machine()
+        with pytest.raises(BadShare, match=r"share of party-000: .*party-000, party-001, party-002") as caught:
+            drive(machine, Network(federation, on_reply=change).send)
+        assert caught.value.party == "party-000"
+        with pytest.raises(StageOrder):
+            machine.result()
+
+    @pytest.mark.parametrize("dropped", [False, True], ids=["b", "mask key"])
+    def test_an_owner_that_shared_another_secret(self, tmp_path: Path, monkeypatch, dropped: bool) -> None:
+        """Its shares fit each other, but not what it committed to."""
+        federation = Federation(tmp_path, 6)
+        network = Network(federation, lost={Stage.MASKED: [BAD] if dropped else []})
+        machine = run_until(federation, Stage.SHARE, network)
+        requests = machine.requests()
+        replies = network.send(Stage.SHARE, {name: requests[name] for name in requests if name != BAD})
+        with monkeypatch.context() as patch:
+            patch.setattr("party.secagg.sharing.split", lambda secret, t, points: split(bytes(32), t, points))
+            replies |= network.send(Stage.SHARE, {BAD: requests[BAD]})
+        machine.take(replies)
+        with pytest.raises(BadShare) as caught:
+            drive(machine, network.send)
+        assert caught.value.party == BAD
+
+    def test_rubbish_to_one_peer_costs_that_peer_only_this_sum(self, federation: Federation) -> None:
+        """The peer refuses before it gives masked votes, so its queries are not used up."""
+        network = Network(
+            federation,
+            on_reply=from_bad(
+                Stage.SHARE,
+                lambda r: altered(r, ciphertexts=flipped_cell(r.ciphertexts, 0, 0)),  # type: ignore[attr-defined]
+            ),
+        )
+        result = drive(federation.machine(), network.send)
+        assert isinstance(network.errors[Stage.MASKED, "party-000"], BadShare)
+        assert result.survivors == tuple(federation.names[1:])
+        assert np.array_equal(result.sums, federation.total(result.survivors))
+
+    def test_rubbish_to_all_ends_the_session_before_a_query_is_used_up(self, federation: Federation) -> None:
+        def change(reply: WireModel) -> WireModel:
+            assert isinstance(reply, ShareReply)
+            return altered(reply, ciphertexts=np.zeros_like(reply.ciphertexts))
+
+        network = Network(federation, on_reply=from_bad(Stage.SHARE, change))
+        with pytest.raises(ThresholdNotMet) as caught:
+            drive(federation.machine(), network.send)
+        assert caught.value.stage is Stage.MASKED and caught.value.have == 1
+        assert {error.party for error in network.errors.values() if isinstance(error, BadShare)} == {BAD}
+        without = [name for name in federation.names if name != BAD]
+        result = drive(federation.machine(invited=without), Network(federation).send)
+        assert np.array_equal(result.sums, federation.total(without))
+
+
+class TestSums:
+    """Votes that cannot be."""
+
+    @pytest.mark.parametrize(
+        ("row", "match"),
+        [
+            ([1, 1, 1], "does not have 12 votes"),
+            ([20, 0, 0], "does not have 12 votes"),
+            ([2, 3, -3], "below 0"),
+            ([40, -38, 0], "below 0"),
+        ],
+    )
+    def test_gross_cheating_is_seen_without_noise(
+        self, federation: Federation, monkeypatch, row: list[int], match: str
+    ) -> None:
+        """One party's software does not check its ballot; the others vote [1, 1, 0]."""
+        rows = iter([[1, 1, 0]] * 5 + [row])
+        monkeypatch.setattr("party.secagg.session.checked_votes", lambda votes, terms: np.tile(next(rows), (4, 1)))
+        machine = federation.machine()
+        with pytest.raises(BadSum, match=match):
+            drive(machine, Network(federation).send)
+        with pytest.raises(StageOrder):
+            machine.result()
+
+    def test_noisy_sums_pass(self, federation: Federation) -> None:
+        federation.noise = lambda sigma, shape: np.full(shape, -7, dtype=np.int64)
+        terms = federation.terms(sigma=10.0, noise_shares=4)
+        result = drive(federation.machine(terms), Network(federation).send)
+        assert np.array_equal(result.sums, federation.total(federation.names) - 42)
+
+
+class TestUse:
+    """The machine itself."""
+
+    def test_what_does_not_belong_together(self, tmp_path: Path) -> None:
+        one, other = Federation(tmp_path, 3), Federation(tmp_path, 3)
+        with pytest.raises(RosterMismatch):
+            one.machine(other.terms())
+        with pytest.raises(ConfigError):
+            one.machine(queries=make_queries(seed=5))
+        one.coordinator = Identity.generate()
+        with pytest.raises(RosterMismatch, match="coordinator"):
+            one.machine()
+
+    def test_a_session_that_is_done(self, federation: Federation) -> None:
+        machine = run_until(federation, None)
+        with pytest.raises(StageOrder):
+            machine.requests()
+        with pytest.raises(StageOrder):
+            machine.take({})
+
+    def test_progress_is_told_by_stage(self, federation: Federation) -> None:
+        told = []
+        drive(
+            federation.machine(),
+            Network(federation, lost={Stage.SHARE: [BAD]}).send,
+            progress=lambda report: told.append((report.stage, len(report.present), report.dropped)),
+        )
+        assert told == [
+            (Stage.ADVERTISE, 6, {}),
+            (Stage.SHARE, 5, {BAD: "no answer"}),
+            (Stage.MASKED, 5, {}),
+            (Stage.CONSISTENCY, 5, {}),
+            (Stage.UNMASK, 5, {}),
+        ]
+
+    def test_a_party_gets_only_its_own_column(self, federation: Federation) -> None:
+        machine = run_until(federation, Stage.MASKED)
+        rows = [row.tobytes() for request in machine.requests().values() for row in request.ciphertexts]  # type: ignore[attr-defined]
+        assert len(rows) == len(set(rows)) == 30
+
+    def test_all_errors_are_typed_with_one_exit_code(self) -> None:
+        assert issubclass(ThresholdNotMet, ConsiliumError) and ThresholdNotMet.exit_code == 11

@@ -1,0 +1,393 @@
+"""Secure and distributed votes through real parties: the sums of clear ones, and nothing that was not promised."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coordinator.collection import ClearCollector
+from coordinator.config import Caps, FederationConfig
+from coordinator.federation import run_federation
+from coordinator.ledger import Ledger
+from coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase
+from coordinator.members import enrol, train
+from coordinator.secure_collection import SecureCollector, SecureKeys
+from coordinator.service import LabelService
+from party.secagg.store import SessionStore, State
+from protocol.errors import ConfigError, NotEnoughParties
+from protocol.labels import Outcome, no_progress
+from protocol.noise import SeededNoise
+from protocol.queries import canonical_queries, query_set_hash
+from protocol.refusals import Refused, Rule
+from protocol.secagg.errors import ThresholdNotMet
+from protocol.secagg.messages import AdvertiseRequest
+from protocol.secagg.session import SessionDescriptor
+from tests.federation import FakeTransport, drop, make_config, make_homes, make_secure
+
+PARTIES = 7  # t = 5
+STAGES = ("sa_advertise", "sa_share", "sa_masked", "sa_consistency", "sa_unmask")
+ONE_PHASE = Distributed(threshold=3, sigma=4.0, noise_shares=5)
+TWO_PHASES = DistributedTwoPhase(threshold=1, sigma1=2.5, sigma2=2.5, noise_shares=5)
+
+
+class Cluster:
+    """Parties at home, enrolled and trained in a federation with the given votes mode."""
+
+    def __init__(self, root: Path, log, votes="secure", faults=None, policy=None, **changes) -> None:
+        self.root, self.log = root, log
+        self.homes = make_homes(root / "parties", PARTIES, **(policy or {}))
+        self.keys = make_secure(self.homes, root)
+        self.config: FederationConfig = make_config(votes=votes, roster=self.keys.roster.digest, **changes)
+        self.transport = FakeTransport(self.homes, faults)
+
+    def ready(self):
+        members = train(self.transport, self.config, enrol(self.transport, self.config, self.log), self.log)
+        return members
+
+    def collector(self, members) -> SecureCollector:
+        return SecureCollector(self.transport, self.config, members, self.keys, self.root / "sessions", self.log)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, log):
+    return lambda **changes: Cluster(tmp_path, log, **changes)
+
+
+def queries(count: int = 20, seed: int = 3) -> tuple[np.ndarray, str]:
+    x = canonical_queries(np.random.default_rng(seed).normal(size=(count, 3)) * [10, 20, 1] + [60, 140, 0], 3)
+    return x, query_set_hash(x)
+
+
+def seven_in_clear(made: Cluster, x: np.ndarray, keep: list[int]) -> np.ndarray:
+    """The sum of the votes of some of the parties, from their teachers."""
+    from party import store
+    from party.teachers import vote
+
+    total = np.zeros((len(x), 2), dtype=np.int64)
+    for index in keep:
+        _, teachers = store.load(made.transport.parties[index].home.run_state(1), made.config.digest())
+        total += vote(teachers, made.config.rows.standardise(x), 2)
+    return total
+
+
+def test_a_secure_sum_is_the_clear_sum(cluster) -> None:
+    made = cluster()
+    members = made.ready()
+    x, name = queries()
+    histogram = made.collector(members)(x, name)
+    assert (histogram.votes == seven_in_clear(made, x, list(range(PARTIES)))).all()
+    assert histogram.parties == tuple(f"p{i:02d}" for i in range(PARTIES))
+    assert histogram.teachers == PARTIES
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_two_may_drop_at_any_stage(cluster, stage: str) -> None:
+    made = cluster(faults={(1, f"query.{stage}"): drop, (4, f"query.{stage}"): drop})
+    histogram = made.collector(made.ready())(*queries())
+    # whoever has sent its masked votes is counted, also if it is gone afterwards
+    keep = list(range(PARTIES)) if stage in ("sa_consistency", "sa_unmask") else [0, 2, 3, 5, 6]
+    assert (histogram.votes == seven_in_clear(made, queries()[0], keep)).all()
+    assert len(histogram.parties) == len(keep)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_three_are_too_many_and_the_error_says_where(cluster, stage: str) -> None:
+    made = cluster(faults={(index, f"query.{stage}"): drop for index in (1, 4, 6)})
+    with pytest.raises(ThresholdNotMet, match=f"stage {stage[3:]}: 4 parties are left, 5 are needed; missing: p01"):
+        made.collector(made.ready())(*queries())
+    told = [json.loads(line) for line in (made.root / "events.jsonl").read_text().splitlines()]
+    assert {event["party"] for event in told if event["event"] == "left-out"} == {"p01", "p04", "p06"}
+
+
+def test_a_coordinator_that_stopped_before_the_ledger_goes_on_with_the_same_session(cluster) -> None:
+    made = cluster()
+    members = made.ready()
+    first = made.collector(members)(*queries())
+    asked = len(made.transport.requests)
+    again = made.collector(members)(*queries())  # a new process: only the file is left
+    assert (again.votes == first.votes).all()
+    assert len(made.transport.requests) == asked  # the sum was on disk
+
+
+def test_settled_sums_are_forgotten_and_the_parties_refuse_a_second_one(cluster) -> None:
+    made = cluster()
+    members = made.ready()
+    collector = made.collector(members)
+    collector(*queries())
+    assert len(list((made.root / "sessions").iterdir())) == 1
+    collector.settle()
+    assert not list((made.root / "sessions").iterdir())
+    with pytest.raises(ThresholdNotMet, match="advertise"):
+        collector(*queries())  # the difference of two sums would show who dropped
+    x, _ = queries(25, 4)
+    x[3] = queries()[0][0]  # one old query among new ones
+    with pytest.raises(ThresholdNotMet, match="masked"):
+        collector(x, query_set_hash(x))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_session_that_failed_is_taken_up_where_it_stopped(cluster, stage: str) -> None:
+    made = cluster(faults={(index, f"query.{stage}"): drop for index in (1, 4, 6)})
+    members = made.ready()
+    with pytest.raises(ThresholdNotMet):
+        made.collector(members)(*queries())
+    made.transport.faults.clear()  # the network is back
+    histogram = made.collector(members)(*queries())
+    assert (histogram.votes == seven_in_clear(made, queries()[0], list(range(PARTIES)))).all()
+
+
+def test_parties_that_have_forgotten_are_asked_anew(cluster) -> None:
+    """A simulation that is resumed makes its parties anew; sessions of the old ones mean nothing to them."""
+    made = cluster(faults={(index, "query.sa_share"): drop for index in (1, 4, 6)})
+    members = made.ready()
+    with pytest.raises(ThresholdNotMet):
+        made.collector(members)(*queries())
+    made.transport.faults.clear()
+    for home in made.homes:
+        (home / "state" / "sessions.db").unlink()
+    assert made.collector(members)(*queries()).teachers == PARTIES
+
+
+def test_a_whole_federation_with_secure_votes_gives_the_labels_of_the_clear_one(tmp_path: Path, log) -> None:
+    x, _ = queries(40, 5)
+    labels = []
+    for votes in ("clear", "secure"):
+        (tmp_path / votes).mkdir()
+        made = Cluster(tmp_path / votes, log)
+        config = make_config(votes=votes, roster=made.keys.roster.digest if votes == "secure" else "")
+        run_dir = tmp_path / votes / "run"
+        run_dir.mkdir()
+
+        def student(source) -> None:
+            labels.append(source.ask(x))
+            source.finish()
+
+        run_federation(made.transport, config, run_dir, log, student, made.keys)
+    assert (labels[0].labels == labels[1].labels).all()
+    assert (labels[0].outcomes == labels[1].outcomes).all()
+    assert labels[0].answered.any()
+
+
+def test_distributed_sums_hold_noise_and_the_same_seed_gives_the_same(tmp_path: Path, log) -> None:
+    sums = []
+    for run in ("a", "b"):
+        (tmp_path / run).mkdir()
+        made = Cluster(
+            tmp_path / run, log, votes="distributed", mechanism=ONE_PHASE, caps=Caps(queries=600, answers=600)
+        )
+        for home in made.homes:
+            text = (home / "party.toml").read_text()
+            (home / "party.toml").write_text(f"simulated_noise_seed = 5\n{text}")
+        made.transport = FakeTransport(made.homes)
+        x, name = queries(500, 6)
+        noisy = made.collector(made.ready())(x, name)
+        sums.append(noisy.votes)
+        exact = seven_in_clear(made, x, list(range(PARTIES)))
+    assert (sums[0] == sums[1]).all()
+    noise = (sums[0] - exact).astype(float)  # pyright: ignore[reportPossiblyUnboundVariable]
+    # all 7 are there, and 5 shares make sigma 4: variance 16 * 7 / 5, over 1000 numbers; false alarm once in 1e6
+    assert abs(noise.var() / (16 * 7 / 5) - 1) < 5 * np.sqrt(2 / 1000)
+    assert abs(noise.mean()) < 5 * np.sqrt(16 * 7 / 5 / 1000)
+
+
+def service(made: Cluster, members, ballot=None) -> tuple[LabelService, Ledger]:
+    ledger = Ledger(made.root / "ledger.db", made.config.digest(), made.config.model_dump_json())
+    collector = ballot or made.collector(members)
+    return LabelService(made.config, ledger, SeededNoise, collector, PARTIES, made.log), ledger
+
+
+@pytest.mark.parametrize("mechanism", [ONE_PHASE, TWO_PHASES], ids=lambda m: m.name)
+def test_labels_from_the_parties_noise_are_charged_towards_the_coordinator(cluster, mechanism) -> None:
+    answers = 60 if mechanism is TWO_PHASES else 100
+    made = cluster(votes="distributed", mechanism=mechanism, caps=Caps(queries=100, answers=answers))
+    labels, ledger = service(made, made.ready())
+    x, _ = queries(80, 7)
+    given = labels.ask(x)
+    asked, answered = ledger.spent()
+    assert asked == 80
+    assert answered == int(given.answered.sum())
+    assert 0 < answered <= answers
+    (batch,) = ledger.batches()
+    assert batch.event["towards"] == "coordinator"
+    assert (batch.event["asked"], batch.event["answered"]) == (80, answered)
+    assert (labels.ask(x).labels == given.labels).all()  # from the ledger: the parties would refuse
+    ledger.close()
+    with sqlite3.connect(made.homes[0] / "state" / "spend.db") as spend:
+        counted = dict(spend.execute("SELECT phase, SUM(queries) FROM answered GROUP BY phase").fetchall())
+    assert counted[1] == 80
+    assert counted.get(2, 0) == (answered if mechanism is TWO_PHASES else 0)
+
+
+def test_the_cap_on_answers_bounds_what_goes_to_phase_two(cluster) -> None:
+    made = cluster(votes="distributed", mechanism=TWO_PHASES, caps=Caps(queries=100, answers=6))
+    labels, ledger = service(made, made.ready())
+    given = labels.ask(queries(80, 7)[0])
+    assert int(given.answered.sum()) == 6
+    assert (given.outcomes != Outcome.NOT_ASKED).all()  # all were seen in phase one
+    assert ledger.spent() == (80, 6)
+    ledger.close()
+
+
+def test_a_phase_that_was_shown_is_charged_though_the_next_one_fails(cluster) -> None:
+    made = cluster(votes="distributed", mechanism=TWO_PHASES, caps=Caps(queries=100, answers=60))
+    collector = made.collector(made.ready())
+
+    class Breaks:
+        def __call__(self, x, name, progress=no_progress, phase=1):
+            if phase == 2:
+                made.transport.faults |= {(index, "query.sa_share"): drop for index in range(5)}
+            return collector(x, name, progress, phase)
+
+        def settle(self):
+            collector.settle()
+
+    labels, ledger = service(made, None, Breaks())
+    x, _ = queries(80, 7)
+    with pytest.raises(ThresholdNotMet):
+        labels.ask(x)
+    assert ledger.spent() == (80, 0)
+    again = labels.ask(x)
+    assert (again.outcomes == Outcome.ABSTAINED).all()
+    ledger.close()
+
+
+# What a party does not take, whatever the coordinator says.
+
+
+def hello(made: Cluster, index: int = 0):
+    from coordinator.members import PROTOCOL_VERSION, HelloRequest
+
+    config = made.config
+    request = HelloRequest(
+        protocol_version=PROTOCOL_VERSION,
+        federation=config.digest(),
+        classes=list(config.rows.classes),
+        teachers=1,
+        simulation=True,
+        promise=config.promise(),
+        votes=config.votes,
+        roster=config.roster,
+    )
+    return made.transport.parties[index].hello(request)
+
+
+def test_a_policy_that_asks_for_more_secrecy_is_kept(cluster) -> None:
+    made = cluster(policy={"votes": "distributed"})
+    with pytest.raises(Refused) as refused:
+        hello(made)
+    assert refused.value.refusal.rule is Rule.VOTES
+
+
+def test_clear_votes_are_refused_in_a_federation_of_secret_ones(cluster) -> None:
+    made = cluster()
+    members = made.ready()
+    with pytest.raises(NotEnoughParties, match="7 x refused: votes"):
+        ClearCollector(made.transport, made.config, members, made.log)(*queries(), no_progress)
+
+
+def test_clear_votes_are_refused_by_a_policy_that_asks_for_secret_ones(cluster) -> None:
+    """Also where no federation was introduced before."""
+    from protocol.messages import VoteRequest
+
+    made = cluster(policy={"votes": "secure"})
+    made.ready()
+    other = make_config(seed=8)
+    party = made.transport.parties[0]
+    x, name = queries()
+    request = VoteRequest(federation=other.digest(), promise=other.promise(), query_set=name, queries=x)
+    with pytest.raises(Refused) as refused:
+        party.vote(request)
+    assert refused.value.refusal.rule is Rule.VOTES
+
+
+def test_too_few_parties_in_a_sum_and_another_roster_are_refused(cluster) -> None:
+    made = cluster(policy={"least_parties": 6})
+    with pytest.raises(Refused) as refused:
+        hello(made)
+    assert (refused.value.refusal.rule, refused.value.refusal.limit) == (Rule.LEAST_PARTIES, 6)
+    (made.homes[1] / "roster.json").unlink()
+    make_secure_elsewhere(made).roster.save(made.homes[1] / "roster.json")
+    with pytest.raises(Refused) as refused:
+        hello(made, 1)
+    assert refused.value.refusal.rule is Rule.ROSTER_MISMATCH
+
+
+def make_secure_elsewhere(made: Cluster) -> SecureKeys:
+    other = made.root / "other"
+    other.mkdir()
+    return make_secure(make_homes(other / "parties", PARTIES), other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"sigma": 3.0}, Rule.PROMISE),  # less noise than was promised
+        ({"noise_shares": 4}, Rule.PROMISE),
+        ({"sigma": 0.0, "noise_shares": 0}, Rule.VOTES),  # an exact sum
+        ({"phase": 2}, Rule.PROMISE),
+        ({"teachers": 2}, Rule.MOST_TEACHERS),
+        ({"federation": "0" * 64}, Rule.PROMISE),
+    ],
+)
+def test_the_terms_of_a_session_must_be_those_of_the_promise(cluster, changes, rule) -> None:
+    made = cluster(votes="distributed", mechanism=ONE_PHASE, caps=Caps(queries=100, answers=100))
+    made.ready()
+    x, _ = queries()
+    values = {"sigma": 4.0, "noise_shares": 5, "phase": 1, "teachers": 1, **changes}
+    terms = SessionDescriptor.create(
+        made.keys.roster, values.pop("federation", made.config.digest()), x, 2, values.pop("teachers"), **values
+    )
+    request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(made.keys.signer))
+    with pytest.raises(Refused) as refused:
+        made.transport.parties[0].secure.advertise(request)
+    assert refused.value.refusal.rule is rule
+
+
+def test_secure_votes_are_counted_once_against_the_parties_own_limit(cluster) -> None:
+    made = cluster(policy={"most_queries": 50})
+    members = made.ready()
+    collector = made.collector(members)
+    collector(*queries(40))
+    with pytest.raises(ThresholdNotMet, match="masked"):
+        collector(*queries(11, 9))
+    collector(*queries(10, 10))
+
+
+def test_another_promise_than_at_the_first_hello_is_refused(cluster) -> None:
+    made = cluster()
+    hello(made)
+    made.config = made.config.model_copy(update={"mechanism": Confident(threshold=4, sigma1=3.0, sigma2=1.0)})
+    object.__setattr__(
+        made.config, "digest", lambda: make_config(votes="secure", roster=made.keys.roster.digest).digest()
+    )
+    with pytest.raises(Refused) as refused:
+        hello(made)
+    assert refused.value.refusal.rule is Rule.PROMISE
+
+
+def test_keys_must_be_those_of_the_federation(cluster) -> None:
+    made = cluster()
+    with pytest.raises(ConfigError, match="the federation asks for"):
+        make_secure_elsewhere(made).check(made.config)
+    wide = made.config.model_copy(
+        update={"votes": "distributed", "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=6)}
+    )
+    with pytest.raises(ConfigError, match="noise_shares 6 is above the 5 honest parties"):
+        made.keys.check(wide)
+
+
+def test_nothing_secret_is_left_at_a_party_when_a_session_is_done(cluster) -> None:
+    made = cluster()
+    made.collector(made.ready())(*queries())
+    path = made.homes[0] / "state" / "sessions.db"
+    with sqlite3.connect(path) as connection:
+        (sid,) = connection.execute("SELECT sid FROM sessions").fetchone()
+    with SessionStore(path).transaction() as transaction:
+        session = transaction.session(sid)
+    assert session is not None
+    assert session.state is State.DONE
+    assert session.memory == {}

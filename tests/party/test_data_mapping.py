@@ -1,0 +1,221 @@
+"""A party's mapping brings the same rows out of every format, and reads no column that it does not name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import tomli_w
+from pydantic import ValidationError
+
+from party.data import DataRules, read_rows
+from party.policy import PartyFile
+from protocol.config_files import load
+from protocol.errors import ConfigError
+from protocol.schema import Schema
+
+SCHEMA = Schema(
+    features=("age", "female", "pressure"), classes=("well", "ill"), center=(60, 0.5, 140), scale=(10, 0.5, 20)
+)
+TABLES: dict[str, Any] = {
+    "columns": {
+        "age": "Alter",
+        "female": {"column": "Geschlecht", "codes": {"w": 1, "m": 0, "1": 1, "2": 0}},
+        "pressure": {"column": "RR syst", "missing": "mean", "missing_codes": ["-9", "unbekannt"]},
+    },
+    "label": {"column": "Ergebnis", "classes": {"0": "well", "1": "ill"}, "missing": "drop-row"},
+}
+EXPECTED_X = [[0.0, 1.0, -1.0], [1.2, -1.0, 0.0], [-0.5, 1.0, 0.5]]
+EXPECTED_Y = [0, 1, 1]
+NAMES = ["Patient", "Ergebnis", "RR syst", "Geschlecht", "Alter"]
+CSV_ROWS = [
+    ["Meier, Anna", "0", "120", " w", "60"],
+    ['M"', "1", "unbekannt", "m", "72.0"],
+    ["X", "", "120", "m", "50"],
+    ["Ä", "1", "1.5e2", "w", "55"],
+]
+
+
+def as_csv(path: Path, separator: str = ",", start: bytes = b"", end: str = "\n", encoding: str = "utf-8") -> Path:
+    lines = [separator.join('"' + field.replace('"', '""') + '"' for field in row) for row in [NAMES, *CSV_ROWS]]
+    path.write_bytes(start + (end.join(lines) + end).encode(encoding))
+    return path
+
+
+def check(path: Path, **tables: Any) -> None:
+    rows, report = read_rows(path, SCHEMA, DataRules.model_validate({**TABLES, **tables}))
+    assert report.problems == ()
+    assert rows is not None
+    assert np.allclose(rows.x, EXPECTED_X, rtol=0, atol=1e-12)
+    assert rows.y.tolist() == EXPECTED_Y
+    assert (rows.x.dtype, rows.y.dtype) == (np.float64, np.int64)
+    assert (report.rows, report.used, report.filled) == (4, 3, {"pressure": 1})
+    assert report.classes == {"well": 1, "ill": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "csv"),
+    [
+        ({}, {}),
+        ({"start": b"\xef\xbb\xbf"}, {}),
+        ({"end": "\r\n"}, {}),
+        ({"end": "\n\n"}, {}),
+        ({"separator": ";"}, {"separator": ";"}),
+        ({"encoding": "latin-1"}, {"encoding": "latin-1"}),
+        ({"encoding": "cp1252"}, {"encoding": "cp1252"}),
+    ],
+)
+def test_csv(tmp_path: Path, options: dict, csv: dict) -> None:
+    check(as_csv(tmp_path / "data.CSV", **options), csv=csv)
+
+
+def test_csv_with_decimal_commas(tmp_path: Path) -> None:
+    path = as_csv(tmp_path / "data.csv", separator=";")
+    path.write_text(path.read_text().replace("72.0", "72,0").replace("1.5e2", "150,0"))
+    check(path, csv={"separator": ";", "decimal_comma": True})
+
+
+def frame() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "Patient": ["a", "b", "c", "d"],
+            "Ergebnis": [0, 1, None, 1],
+            "RR syst": [120.0, -9.0, 120.0, 150.0],
+            "Geschlecht": ["w", "m", "m", "w"],
+            "Alter": [60, 72, 50, 55],
+            "list": [[1], [2], [3], [4]],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "casts",
+    [
+        {},
+        {"Geschlecht": pl.Categorical},
+        {"Geschlecht": pl.Enum(["w", "m"])},
+        {"Ergebnis": pl.Float32},
+        {"Ergebnis": pl.String},
+        {"Alter": pl.String},
+        {"Alter": pl.Decimal(10, 2)},
+        {"Alter": pl.UInt8},
+    ],
+)
+def test_parquet(tmp_path: Path, casts: dict) -> None:
+    path = tmp_path / "data.parquet"
+    frame().cast(casts).write_parquet(path)
+    check(path)
+
+
+def test_booleans_of_parquet_are_codes(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    frame().with_columns(pl.col("Geschlecht") == "w").write_parquet(path)
+    codes = {"column": "Geschlecht", "codes": {"true": 1, "false": 0}}
+    check(path, columns={**TABLES["columns"], "female": codes})
+    check(path, columns={**TABLES["columns"], "female": "Geschlecht"})
+
+
+def test_npz(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    x = np.array([[60, 1, 120, 9], [72, 2, -9, 9], [50, 2, 120, 9], [55, 1, 150, 9]], dtype=np.float32)
+    names = np.array(["Alter", "Geschlecht", "RR syst", "other"])
+    np.savez(path, x=x, y=np.array([0, 1, 2, 1]), features=names, classes=np.array(["0", "1", "?"]))
+    check(path, label={**TABLES["label"], "missing_codes": ["?"]})
+
+
+@pytest.mark.parametrize("other", ["", "61,1,,ill\n"])
+def test_missing_codes_are_numbers_too(tmp_path: Path, other: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(f"age,female,pressure,label\n61,1,-9.0,well\n61,0,120,ill\n{other}")
+    rows, report = read_rows(path, SCHEMA, DataRules.model_validate({"missing": {"rule": "mean", "codes": ["-9"]}}))
+    assert rows is not None
+    assert report.filled == {"pressure": 2 if other else 1}
+    assert rows.x[:2, 2].tolist() == [0.0, -1.0]
+
+
+def test_rules_for_one_column_go_before_those_for_all(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("age,female,pressure,label\n61,1,,well\n,0,120,ill\n50,0,130,ill\n51,0,140,well\n")
+    columns = {"age": {"missing": "drop-row"}, "female": {}, "pressure": {}}
+    rows, report = read_rows(path, SCHEMA, DataRules.model_validate({"columns": columns, "missing": {"rule": "mean"}}))
+    assert rows is not None
+    assert (report.rows, report.used, report.filled) == (4, 3, {"pressure": 1})
+
+
+def test_columns_that_are_not_named_are_not_read_whatever_the_coordinator_asks_for(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("age,hiv,label\n61,x,well\n62,y,ill\n")
+    schema = Schema(features=("age", "hiv"), classes=("well", "ill"), center=(60, 0), scale=(10, 1))
+    rows, report = read_rows(path, schema, DataRules.model_validate({"columns": {"age": "age"}}))
+    assert rows is None
+    assert [problem.where for problem in report.problems] == ["hiv"]  # nothing on what stands in it
+
+
+def test_faults_in_columns_that_are_not_named_do_not_matter(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("age,x,x,female,pressure,label\n61,,?,1,120,well\n61,inf,1,0,130,ill\n")
+    rows, report = read_rows(path, SCHEMA, DataRules())
+    assert rows is not None
+    assert report.problems == ()
+
+
+def test_one_class_may_be_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("age,female,pressure,label\n61,1,120,ill\n61,0,130,ill\n")
+    assert read_rows(path, SCHEMA, DataRules())[0] is None
+    assert read_rows(path, SCHEMA, DataRules(allow_one_class=True))[0] is not None
+
+
+def party_file(tmp_path: Path, **changes: Any) -> PartyFile:
+    table = {"name": "p", "policy": {"allowed_classes": ["well", "ill"]}, **TABLES, **changes}
+    (tmp_path / "party.toml").write_text(tomli_w.dumps(table))
+    return load(tmp_path / "party.toml", PartyFile)
+
+
+def test_the_mapping_stands_in_party_toml(tmp_path: Path) -> None:
+    rules = party_file(tmp_path, missing={"rule": "mean", "codes": ["?"]}, csv={"separator": ";"}).rules
+    assert rules.column_of("age") == "Alter"
+    assert rules.column_of("other") == "other"
+    assert rules.codes_of("female") == {"w": 1, "m": 0, "1": 1, "2": 0}
+    assert (rules.missing_of("age"), rules.missing_codes_of("age")) == ("mean", ("?",))
+    assert rules.missing_codes_of("pressure") == ("-9", "unbekannt")
+    assert (rules.label.column, rules.csv.separator, rules.allow_one_class) == ("Ergebnis", ";", False)
+
+
+@pytest.mark.parametrize(
+    ("label", "policy", "allowed"),
+    [({}, {}, False), ({"allow_one_class": True}, {}, True), ({}, {"allow_simulation": True}, True)],
+)
+def test_one_class_is_for_simulations_and_for_those_who_ask(
+    tmp_path: Path, label: dict, policy: dict, allowed: bool
+) -> None:
+    table = {"allowed_classes": ["well", "ill"], **policy}
+    assert party_file(tmp_path, label=label, policy=table).rules.allow_one_class is allowed
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"columns": {"age": 3}},
+        {"columns": {"age": ""}},
+        {"columns": {"age": {"codes": {}}}},
+        {"columns": {"age": {"codes": {"a": float("nan")}}}},
+        {"columns": {"age": {"colum": "x"}}},
+        {"label": {"missing": "mean"}},
+        {"label": {"classes": {}}},
+        {"missing": {"rule": "zero"}},
+        {"csv": {"separator": "::"}},
+        {"csv": {"encoding": "utf-7"}},
+    ],
+)
+def test_mappings_that_make_no_sense_are_refused(tmp_path: Path, changes: dict) -> None:
+    with pytest.raises(ConfigError):
+        party_file(tmp_path, **changes)
+
+
+def test_rules_are_frozen() -> None:
+    with pytest.raises(ValidationError):
+        DataRules().allow_one_class = True

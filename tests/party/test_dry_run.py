@@ -1,0 +1,246 @@
+"""`party check` and `party dry-run`: they tell everything here, send and spend nothing, and leave nothing behind."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+import cli
+import party.dry_run
+from party.dry_run import made_up_queries
+from party.policy import PartyFile
+from protocol.config_files import load
+from protocol.errors import ConfigError, ConsiliumError, DataError
+from protocol.messages import TeacherSpec
+from protocol.queries import canonical_queries, query_set_hash
+from protocol.schema import Range, Schema
+from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Path:
+    """The coordinator's file."""
+    return write_federation(tmp_path)
+
+
+def write_federation(tmp_path: Path, **changes: Any) -> Path:
+    path = tmp_path / "federation.json"
+    path.write_text(make_config(**changes).model_dump_json())
+    return path
+
+
+def files_of(folder: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+def consilium(*arguments: Any) -> tuple[str, BaseException | None]:
+    result = CliRunner().invoke(cli.app, ["party", *map(str, arguments)])
+    return result.output, result.exception
+
+
+def change(home: Path, **tables: Any) -> None:
+    settings = load(home / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
+    (home / "party.toml").write_text(tomli_w.dumps({**settings, **tables}))
+
+
+@pytest.mark.parametrize("command", ["check", "dry-run"])
+def test_nothing_is_left_behind_or_sent(tmp_path: Path, federation: Path, monkeypatch, command: str) -> None:
+    def fail(*_: Any) -> None:
+        raise AssertionError("a socket was opened")
+
+    home = make_home(tmp_path / "home", "p")
+    before = files_of(tmp_path)
+    monkeypatch.setattr(socket, "socket", fail)
+    output, error = consilium(command, home, federation)
+    assert error is None
+    assert output.startswith("LOCAL ONLY")
+    assert "40 rows, 40 used, 0 dropped" in output
+    assert files_of(tmp_path) == before
+
+
+def test_teachers_are_gone_even_if_voting_fails(tmp_path: Path, federation: Path, monkeypatch) -> None:
+    def fail(*_: Any) -> None:
+        assert list(home.glob(".dry-run-*/*.pickle"))  # they were there, readable by nobody else
+        assert all(path.stat().st_mode & 0o077 == 0 for path in home.glob(".dry-run-*"))
+        raise ValueError("patient 4711")
+
+    home = make_home(tmp_path / "home", "p")
+    before = files_of(home)
+    monkeypatch.setattr(party.dry_run, "vote", fail)
+    output, error = consilium("dry-run", home, federation)
+    assert isinstance(error, ConsiliumError)
+    assert "training failed: ValueError at test_dry_run.py" in str(error)
+    assert "4711" not in f"{output}{error}".replace(str(tmp_path), "")
+    assert error.__cause__ is None
+    assert error.__suppress_context__
+    assert files_of(home) == before
+
+
+def test_it_shows_what_would_be_sent(tmp_path: Path) -> None:
+    federation = write_federation(tmp_path, teachers_per_party=3)
+    home = make_home(tmp_path / "home", "p", most_teachers=3)
+    output, error = consilium("dry-run", home, federation)
+    assert error is None
+    assert "teachers   3 x logistic_regression" in output
+    assert "queries    100 made up from the schema" in output
+    assert "vote     uint16 (100, 2), 400 bytes" in output
+    assert "Nothing was sent, spent or kept" in output
+    assert "same votes" not in output
+
+
+def test_masked_votes_are_told_with_their_largest_size(tmp_path: Path) -> None:
+    federation = write_federation(tmp_path, votes="secure", roster="a" * 64)
+    output, error = consilium("dry-run", make_home(tmp_path / "home", "p", votes="secure"), federation)
+    assert error is None
+    assert "(100, 2) under masks, at most 800 bytes" in output
+
+
+def test_own_queries_are_asked(tmp_path: Path, federation: Path) -> None:
+    home = make_home(tmp_path / "home", "p")
+    x, _ = make_rows(30, 5)
+    np.savez(tmp_path / "pool.npz", features=np.array(FEATURES), queries=x)
+    output, error = consilium("dry-run", home, federation, "--queries", tmp_path / "pool.npz")
+    assert error is None
+    assert "vote     uint16 (30, 2), 120 bytes" in output
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"queries": np.zeros((3, 3))}, "KeyError"),
+        ({"features": np.array(FEATURES[::-1]), "queries": np.zeros((3, 3))}, "are not the federation's"),
+        ({"features": np.array(FEATURES), "queries": np.zeros((3, 2))}, r"have shape \(3, 2\) for 3 features"),
+        ({"features": np.array(FEATURES), "queries": np.zeros((0, 3))}, "the set is empty"),
+        ({"features": np.array(FEATURES), "queries": np.full((1, 3), np.nan)}, "missing, infinite"),
+        ({"features": np.array(FEATURES), "queries": np.array([[None] * 3], dtype=object)}, "ValueError"),
+    ],
+)
+def test_queries_that_do_not_fit_are_refused(tmp_path: Path, federation: Path, content: dict, message: str) -> None:
+    home = make_home(tmp_path / "home", "p")
+    np.savez(tmp_path / "pool.npz", **content)
+    _, error = consilium("dry-run", home, federation, "--queries", tmp_path / "pool.npz")
+    assert isinstance(error, DataError)
+    with pytest.raises(DataError, match=message):
+        raise error
+
+
+def test_votes_are_those_of_teachers_that_learnt(tmp_path: Path, federation: Path) -> None:
+    from party.data.federation import load_federation
+
+    home = make_home(tmp_path / "home", "p", rows=200)
+    settings, terms = load(home / "party.toml", PartyFile), load_federation(federation)
+    rows, found = party.dry_run.check(settings, home / "data.npz", terms)
+    assert rows is not None
+    assert (found.faults, found.refusals) == ((), ())
+    x, y = make_rows(500, 6)
+    result = party.dry_run.dry_run(rows, "p", home, terms, x)
+    assert result.reply.votes.sum(axis=1).tolist() == [1] * 500
+    assert (result.reply.votes.argmax(axis=1) == y).mean() > 0.8
+    assert result.reply.query_set == query_set_hash(canonical_queries(x, 3))
+    assert "array" not in repr(result)
+
+
+def csv_home(tmp_path: Path, content: str, **tables: Any) -> Path:
+    home = make_home(tmp_path / "home", "p", allow_simulation=True)
+    (home / "rows.csv").write_text(content)
+    change(home, data="rows.csv", **tables)
+    return home
+
+
+@pytest.mark.parametrize("command", ["check", "dry-run"])
+def test_every_problem_is_a_line_and_the_exit_code_is_that_of_data(
+    tmp_path: Path, federation: Path, command: str
+) -> None:
+    home = csv_home(tmp_path, 'age,pressure,label\n"61,5",x4711,well\n')
+    before = files_of(home)
+    output, error = consilium(command, home, federation)
+    assert isinstance(error, DataError)
+    assert error.exit_code == 3
+    lines = [line for line in output.splitlines() if line.startswith("PROBLEM")]
+    assert len(lines) == 3
+    assert "4711" not in f"{output}{error}".replace(str(tmp_path), "")
+    assert files_of(home) == before
+
+
+def test_values_outside_a_range_are_problems_here(tmp_path: Path) -> None:
+    rows = make_config().rows.model_dump()
+    ranges = [{"feature": "age", "low": 0, "high": 30}]
+    federation = write_federation(tmp_path, rows=Schema.model_validate({**rows, "ranges": ranges}))
+    output, error = consilium("check", make_home(tmp_path / "home", "p"), federation)
+    assert isinstance(error, DataError)
+    assert "PROBLEM    age: 40 of 40 rows are outside 0 to 30" in output
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"allow_simulation": False}, "the policy would refuse this federation: simulation"),
+        ({"allowed_classes": ["well", "dead"]}, "the policy would refuse this federation: classes"),
+        ({"votes": "secure"}, "the policy would refuse this federation: votes"),
+        ({"least_rows_per_teacher": 41}, "the smallest of 1 shards has 40 rows"),
+    ],
+)
+def test_what_the_own_policy_refuses_is_told_before_training(
+    tmp_path: Path, federation: Path, policy: dict, message: str
+) -> None:
+    home = make_home(tmp_path / "home", "p", **policy)
+    for command in ("check", "dry-run"):
+        output, error = consilium(command, home, federation)
+        assert isinstance(error, ConfigError)
+        assert f"PROBLEM    {message}" in output
+        assert "Nothing was sent" not in output
+
+
+def test_dropped_and_filled_rows_are_counted(tmp_path: Path, federation: Path) -> None:
+    lines = [f"{40 + index},{100 + index},{index},{CLASSES[index % 2]}" for index in range(20)]
+    lines[3:5] = [",100,1,well", "50,,1,ill"]
+    columns = {"age": {"missing": "drop-row"}, "pressure": {"missing": "mean"}, "drowsy": {}, "shoe size": {}}
+    home = csv_home(tmp_path, "\n".join(["age,pressure,drowsy,label", *lines]), columns=columns)
+    output, error = consilium("dry-run", home, federation)
+    assert error is None
+    assert "20 rows, 19 used, 1 dropped" in output
+    assert "mean for   pressure 1" in output
+    assert "not asked  shoe size" in output
+
+
+def test_teachers_that_always_say_the_same_are_told(tmp_path: Path, federation: Path) -> None:
+    home = csv_home(tmp_path, "age,pressure,drowsy,label\n" + "61,120,1,ill\n" * 20)
+    output, error = consilium("dry-run", home, federation)
+    assert error is None
+    assert "every query got the same votes" in output
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"name": "x"}'])
+def test_a_federation_file_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "federation.json").write_text(content)
+    _, error = consilium("check", make_home(tmp_path / "home", "p"), tmp_path / "federation.json")
+    assert isinstance(error, ConfigError)
+
+
+@pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "gradient_boosting"])
+def test_the_federations_own_teacher_is_trained(tmp_path: Path, model: Any) -> None:
+    federation = write_federation(tmp_path, teacher=TeacherSpec(model=model, trees=3))
+    output, error = consilium("dry-run", make_home(tmp_path / "home", "p"), federation)
+    assert error is None
+    assert f"1 x {model}" in output
+
+
+def test_made_up_queries_come_from_public_statistics_and_stay_in_range() -> None:
+    schema = Schema(
+        features=("a", "b"),
+        classes=("x", "y"),
+        center=(5.0, -3.0),
+        scale=(2.0, 1.0),
+        ranges=(Range(feature="a", low=3, high=6, whole=True),),
+    )
+    rows = made_up_queries(schema, 2000)
+    assert (rows == made_up_queries(schema, 2000)).all()
+    assert set(np.unique(rows[:, 0])) == {3.0, 4.0, 5.0, 6.0}
+    assert abs(rows[:, 1].mean() + 3) < 0.15  # six standard errors
+    assert abs(rows[:, 1].std() - 1) < 0.15
