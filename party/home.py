@@ -1,7 +1,7 @@
 """A party's home: the folder with its settings, its data and its state.
 
 party.toml          name, data file, policy
-data.npz            rows float (n, features), labels int (n,), features and classes as text
+data.npz            or .csv, .parquet: rows float (n, features), labels int (n,), features and classes as text
 identity.pem        signing key, and
 roster.json         the parties and their keys, for secure and distributed votes
 state/spend.db      queries answered so far
@@ -11,9 +11,10 @@ state/<run>/        teachers of one run
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from party.data import DataRules
 from party.policy import PartyFile, Policy
 from protocol.config_files import load
 
@@ -31,6 +32,7 @@ class Home:
     identity_file: Path
     roster_file: Path
     simulated_noise_seed: int | None = None
+    rules: DataRules = field(default_factory=DataRules)
 
     @property
     def state(self) -> Path:
@@ -62,4 +64,5 @@ def open_home(folder: Path) -> Home:
         folder / settings.identity,
         folder / settings.roster,
         settings.simulated_noise_seed,
+        settings.rules,
     )

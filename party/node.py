@@ -63,7 +63,7 @@ class PartyNode:
             raise Refused(Rule.CLASSES, limit=len(self.home.policy.allowed_classes), requested=len(schema.classes))
         folder = self.home.run_state(self.run_id)
         if not self._trained(request.federation):
-            rows = load_rows(self.home.data_file, schema)
+            rows = load_rows(self.home.data_file, schema, self.home.rules)
             check_shards(self.home.policy, len(rows.y) // request.teachers)
             seeds = self._seeds(request.seed)
             parts = shards(rows.y, request.teachers, np.random.default_rng(seeds[0]))

@@ -15,11 +15,10 @@ from protocol.errors import ConfigError
 
 NEWS = {
     "SuperNode ID:": "connected to the coordinator",
-    "Failed to activate SuperNode": "the coordinator refused this node: its key is not registered (yet, or any more), it"
-    " was killed less than a minute ago, or another process uses its key",
+    "Failed to activate SuperNode": "the coordinator refused this node: its key is not registered (yet, or any more),"
+    " it was killed less than a minute ago, or another process uses its key",
     "CERTIFICATE_VERIFY_FAILED": "the coordinator's certificate is not accepted: run consilium doctor",
-    "Connection attempt failed": "the coordinator does not answer yet; trying on",
-    "Connection refused": "the coordinator does not answer yet; trying on",
+    "Connection attempt failed": "a connection could not be made; trying on",
     "address already in use": "node_port in kit.json is taken by another program: choose another",
 }
 
