@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from party.home import open_home
 from party.node import PartyNode
-from party.secure_votes import RULES
+from party.secure_votes import refusal_of
 from protocol.errors import ConfigError, MalformedMessage
 from protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from protocol.records import from_record, refusal_to_record, to_record
@@ -69,7 +69,7 @@ def _answer(
         reply = refusal_to_record(Refusal(rule=Rule.MALFORMED))
     except SecAggError as error:
         log.warning("%s refused: %s", model.kind, error)
-        reply = refusal_to_record(Refusal(rule=RULES.get(type(error), Rule.INTERNAL)))
+        reply = refusal_to_record(refusal_of(error))
     except ConfigError as error:
         log.error("%s: %s", model.kind, error)
         reply = refusal_to_record(Refusal(rule=Rule.POLICY))

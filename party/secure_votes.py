@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,8 +16,9 @@ from party.home import Home
 from party.policy import check_teachers, check_votes_mode
 from party.secagg.session import PartySession
 from party.secagg.store import SessionStore
+from protocol.messages import NAME_PATTERN
 from protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from protocol.refusals import Refused, Rule
+from protocol.refusals import Refusal, Refused, Rule
 from protocol.schema import canonical_digest
 from protocol.secagg import errors
 from protocol.secagg.identity import Identity
@@ -48,6 +50,14 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     errors.ThresholdNotMet: Rule.THRESHOLD,
 }
 """What the coordinator is told of an error; the text stays in the party's log."""
+
+
+def refusal_of(error: errors.SecAggError) -> Refusal:
+    """What travels instead of the error: the rule, and the name of the party at fault if there is one."""
+    # some errors name the coordinator or several: those are no party's name
+    named = getattr(error, "party", None)
+    known = isinstance(named, str) and re.fullmatch(NAME_PATTERN, named) is not None
+    return Refusal(rule=RULES.get(type(error), Rule.INTERNAL), party=named if known else None)
 
 
 class Ballot(Protocol):

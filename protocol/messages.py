@@ -20,7 +20,8 @@ VotesMode = Literal["clear", "secure", "distributed"]
 only their sum with the parties' own noise in it (distributed)."""
 VOTES_MODES: tuple[VotesMode, ...] = ("clear", "secure", "distributed")
 
-PartyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+PartyName = Annotated[str, Field(pattern=NAME_PATTERN)]
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 

@@ -95,6 +95,8 @@ def refusal_to_record(refusal: Refusal) -> RecordDict:
         fields["limit"] = refusal.limit
     if refusal.requested is not None:
         fields["requested"] = refusal.requested
+    if refusal.party is not None:
+        fields["party"] = refusal.party
     return RecordDict({REFUSAL: ConfigRecord(fields)})
 
 

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from protocol.messages import PartyName
+
 
 class Rule(StrEnum):
     """The rules that a party enforces itself, whatever the coordinator asks."""
@@ -43,7 +45,8 @@ class Refusal(BaseModel):
     """What travels instead of an answer.
 
     `limit` and `requested` are what the policy and the request say, both known to the sender of the request or
-    published by the policy; they are None where even that would tell something about the rows. Free text never travels.
+    published by the policy; they are None where even that would tell something about the rows. `party` names the party
+    whose part in a secure sum was at fault. Free text never travels.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -51,6 +54,7 @@ class Refusal(BaseModel):
     rule: Rule = Field(strict=False)
     limit: int | float | None = None
     requested: int | float | None = None
+    party: PartyName | None = None
 
     def __str__(self) -> str:
         parts = [self.rule.value]
@@ -58,6 +62,8 @@ class Refusal(BaseModel):
             parts.append(f"requested {self.requested}")
         if self.limit is not None:
             parts.append(f"limit {self.limit}")
+        if self.party is not None:
+            parts.append(f"by the fault of {self.party}")
         return ", ".join(parts)
 
 

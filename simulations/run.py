@@ -285,7 +285,7 @@ def _report_data(
 
 
 def _guarantees(privacy: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
-    """Where the parties add the noise nothing depends on the data, and what the coordinator saw bounds what others see."""
+    """Where the parties add the noise nothing depends on the data, and what others see follows from what is counted."""
     if scenario.votes != "distributed":
         return privacy
     kept = {name: claim for name, claim in privacy.items() if name != "data_dependent"}

@@ -18,10 +18,10 @@ from coordinator.mechanisms.gnmax import GNMax
 from coordinator.secure_collection import SecureKeys
 from party.home import open_home
 from party.node import PartyNode
-from party.secure_votes import RULES
+from party.secure_votes import refusal_of
 from protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from protocol.records import from_record, refusal_to_record, to_record
-from protocol.refusals import Refusal, Refused
+from protocol.refusals import Refused
 from protocol.schema import Schema
 from protocol.secagg import messages
 from protocol.secagg.errors import SecAggError
@@ -131,7 +131,7 @@ class FakeTransport:
             except Refused as error:
                 reply = refusal_to_record(error.refusal)
             except SecAggError as error:
-                reply = refusal_to_record(Refusal(rule=RULES[type(error)]))
+                reply = refusal_to_record(refusal_of(error))
             fault = self.faults.get((node, request.kind))
             replies[node] = fault(reply) if fault else reply
             on_reply(len(replies), len(requests))

@@ -32,14 +32,14 @@ class BackOff:
     """
 
     first: float = 1.0
-    most: float = 15.0
+    most: float = 8.0
     calm: float = 60.0
 
     def pause(self, failures: int) -> float:
         """After so many failures in a row, from 1.
 
         >>> [BackOff().pause(failures) for failures in range(1, 7)]
-        [1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
+        [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
         """
         return min(self.most, self.first * 2 ** min(failures - 1, 30))
 

@@ -54,8 +54,8 @@ def plural(word: str) -> str:
 
 
 WHO_SEES: dict[VotesMode, str] = {
-    "clear": "Votes were collected in clear: the coordinator saw what each party voted, and added the noise. There is no"
-    " epsilon towards the coordinator; it has to be trusted with the votes.",
+    "clear": "Votes were collected in clear: the coordinator saw what each party voted, and added the noise. There is"
+    " no epsilon towards the coordinator; it has to be trusted with the votes.",
     "secure": "Votes were collected as secure sums: nobody but the party itself saw its votes. The coordinator saw"
     " exact sums over the parties, and added the noise. There is no epsilon towards the coordinator; it has to be"
     " trusted with the sums.",

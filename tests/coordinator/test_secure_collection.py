@@ -26,7 +26,7 @@ from protocol.refusals import Refused, Rule
 from protocol.secagg.errors import ThresholdNotMet
 from protocol.secagg.messages import AdvertiseRequest
 from protocol.secagg.session import SessionDescriptor
-from tests.federation import FakeTransport, drop, make_config, make_homes, make_secure
+from tests.federation import FakeTransport, drop, make_config, make_homes, make_secure, with_array
 
 PARTIES = 7  # t = 5
 STAGES = ("sa_advertise", "sa_share", "sa_masked", "sa_consistency", "sa_unmask")
@@ -127,6 +127,24 @@ def test_settled_sums_are_forgotten_and_the_parties_refuse_a_second_one(cluster)
     x[3] = queries()[0][0]  # one old query among new ones
     with pytest.raises(ThresholdNotMet, match="masked"):
         collector(x, query_set_hash(x))
+
+
+SHARED = "query.sa_share"
+
+
+def test_whoever_sends_rubbish_to_its_peers_is_named(cluster) -> None:
+    made = cluster(faults={(3, SHARED): with_array("ciphertexts", lambda matrix: matrix ^ 1)})
+    with pytest.raises(ThresholdNotMet, match="masked"):
+        made.collector(made.ready())(*queries())
+    told = [json.loads(line) for line in (made.root / "events.jsonl").read_text().splitlines()]
+    reasons = {event["party"]: event["reason"] for event in told if event["event"] == "left-out"}
+    assert reasons["p00"] == "refused: bad-share, by the fault of p03"
+    assert "p03" not in reasons  # it opened what the others sent
+    made.transport.faults.clear()
+    (path,) = (made.root / "sessions").iterdir()
+    path.unlink()
+    # p03 gave its masked votes for these queries; the others have theirs still to give
+    assert made.collector(made.ready())(*queries()).parties == ("p00", "p01", "p02", "p04", "p05", "p06")
 
 
 @pytest.mark.parametrize("stage", STAGES)
