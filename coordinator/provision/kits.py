@@ -9,23 +9,28 @@ OUT/updates/0002/NODE/  what a later change asks of a deployed node: unpack over
 
 from __future__ import annotations
 
-import json
 import shutil
-import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
-from coordinator.deploy.flower import Nodes
-from coordinator.provision.authority import Authority, Issued, node_key
+from coordinator.provision.authority import Authority, node_key
 from coordinator.provision.plan import PartyPlan, read_plan
 from coordinator.provision.registry import OPERATOR, PartyRecord, Registry, load_registry
-from coordinator.provision.render import party_settings, write_start_files
-from protocol.deploy.files import private_folder, write_private
-from protocol.deploy.kit import KIT_FILE, Kind, KitFile
+from coordinator.provision.write import (
+    coordinator_kit,
+    federation,
+    nodes,
+    pack,
+    party_kit,
+    pem,
+    roster,
+    student_kit,
+    students,
+)
+from protocol.deploy.files import private_folder
 from protocol.errors import ConfigError, OutputExists
 from protocol.secagg.identity import Identity
 from protocol.tls import fingerprint
@@ -61,7 +66,7 @@ def make(plan_file: Path, out: Path) -> Made:
         authority.save(part / OPERATOR)
         coordinator = Identity.generate()
         signers = {party.name: Identity.generate() for party in plan.parties}
-        nodes = {party.name: node_key() for party in plan.parties}
+        node_keys = {party.name: node_key() for party in plan.parties}
         certificates = {student.name: authority.client(student.name) for student in plan.students}
         server = authority.server(plan.coordinator.hosts)
         registry = Registry(
@@ -70,18 +75,18 @@ def make(plan_file: Path, out: Path) -> Made:
             coordinator_identity=coordinator.public.hex(),
             parties={
                 party.name: PartyRecord(
-                    identity=signers[party.name].public.hex(), node=nodes[party.name][1], port=party.port
+                    identity=signers[party.name].public.hex(), node=node_keys[party.name][1], port=party.port
                 )
                 for party in plan.parties
             },
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},
             certificates={
-                name: _pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
+                name: pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
             },
         )
-        folders = [_coordinator_kit(part, registry, authority, coordinator, server)]
-        folders += [_party_kit(part, registry, authority, name, signers[name], nodes[name]) for name in signers]
-        folders += [_student_kit(part, registry, authority, name, issued) for name, issued in certificates.items()]
+        folders = [coordinator_kit(part, registry, authority, coordinator, server)]
+        folders += [party_kit(part, registry, authority, name, signers[name], node_keys[name]) for name in signers]
+        folders += [student_kit(part, registry, authority, name, issued) for name, issued in certificates.items()]
         registry.save(part)
         part.rename(out)
     except BaseException:
@@ -111,7 +116,7 @@ def add_party(kits: Path, name: str, port: int = 9094) -> Made:
         update={"version": registry.version + 1, "parties": {**registry.parties, name: record}}
     )
     changed.federation()
-    kit = _party_kit(kits, changed, authority, name, signer, node)
+    kit = party_kit(kits, changed, authority, name, signer, node)
     updates = _updates(kits, changed, _members(changed, but=name))
     changed.save(kits)
     return Made((kit,), updates)
@@ -126,11 +131,11 @@ def add_student(kits: Path, name: str) -> Made:
         update={
             "version": registry.version + 1,
             "students": {**registry.students, name: [fingerprint(issued.certificate)]},
-            "certificates": {**registry.certificates, name: _pem(issued.certificate)},
+            "certificates": {**registry.certificates, name: pem(issued.certificate)},
         }
     )
-    kit = _student_kit(kits, changed, authority, name, issued)
-    updates = _updates(kits, changed, {"coordinator": {"students.json": _students(changed)}})
+    kit = student_kit(kits, changed, authority, name, issued)
+    updates = _updates(kits, changed, {"coordinator": {"students.json": students(changed)}})
     changed.save(kits)
     return Made((kit,), updates)
 
@@ -156,13 +161,13 @@ def revoke(kits: Path, name: str) -> Made:
     )
     note = ""
     if name in registry.students:
-        files = {"coordinator": {"students.json": _students(changed)}}
+        files = {"coordinator": {"students.json": students(changed)}}
     else:
         try:
             changed.federation()
             files = _members(changed)
         except ConfigError as error:
-            files, note = {"coordinator": {"nodes.json": _nodes(changed)}}, str(error)
+            files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
     updates = _updates(kits, changed, files)
     changed.save(kits)
     return Made((), updates, note)
@@ -180,21 +185,21 @@ def renew(kits: Path, name: str) -> Made:
         raise ConfigError(f"{name!r} has no certificate", "Give coordinator, or a student; parties have none")
     old = x509.load_pem_x509_certificate(registry.certificates[name].encode())
     new = authority.again(old)
-    students, files = dict(registry.students), {}
+    pinned, files = dict(registry.students), {}
     if name == "coordinator":
-        files = {name: {"server.crt": _pem(new)}}
+        files = {name: {"server.crt": pem(new)}}
     else:
-        students[name] = [*students[name], fingerprint(new)]
-        files = {f"student-{name}": {"client.crt": _pem(new)}}
+        pinned[name] = [*pinned[name], fingerprint(new)]
+        files = {f"student-{name}": {"client.crt": pem(new)}}
     changed = registry.model_copy(
         update={
             "version": registry.version + 1,
-            "students": students,
-            "certificates": {**registry.certificates, name: _pem(new)},
+            "students": pinned,
+            "certificates": {**registry.certificates, name: pem(new)},
         }
     )
     if name != "coordinator":
-        files["coordinator"] = {"students.json": _students(changed)}
+        files["coordinator"] = {"students.json": students(changed)}
     updates = _updates(kits, changed, files)
     changed.save(kits)
     return Made((), updates)
@@ -202,14 +207,13 @@ def renew(kits: Path, name: str) -> Made:
 
 def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:
     """What nodes must learn when the parties changed."""
-    files = {"coordinator": {"nodes.json": _nodes(registry)}}
-    roster = registry.roster()
-    if roster is None:
+    files = {"coordinator": {"nodes.json": nodes(registry)}}
+    if registry.roster() is None:
         return files
-    files["coordinator"] |= {"roster.json": _roster(registry), "federation.json": _federation(registry)}
+    files["coordinator"] |= {"roster.json": roster(registry), "federation.json": federation(registry)}
     told = {
-        "roster.json": _roster(registry),
-        "federation.json": _federation(registry),
+        "roster.json": roster(registry),
+        "federation.json": federation(registry),
         "terms.json": registry.hello().model_dump_json(indent=1) + "\n",
     }
     return files | {f"party-{name}": told for name in registry.parties if name != but}
@@ -222,99 +226,5 @@ def _updates(kits: Path, registry: Registry, files: Mapping[str, Mapping[str, st
         target = private_folder(folder / node)
         for name, text in texts.items():
             (target / name).write_text(text, encoding="utf-8")
-        archives.append(_pack(target, strip=True))
+        archives.append(pack(target, strip=True))
     return tuple(archives)
-
-
-def _coordinator_kit(out: Path, registry: Registry, authority: Authority, identity: Identity, server: Issued) -> Path:
-    def fill(folder: Path) -> None:
-        identity.save(folder / "identity.pem")
-        server.save(folder, "server")
-        (folder / "federation.json").write_text(_federation(registry), encoding="utf-8")
-        (folder / "nodes.json").write_text(_nodes(registry), encoding="utf-8")
-        (folder / "students.json").write_text(_students(registry), encoding="utf-8")
-        if registry.roster():
-            (folder / "roster.json").write_text(_roster(registry), encoding="utf-8")
-
-    return _kit(out / "coordinator", registry, authority, "coordinator", "coordinator", fill)
-
-
-def _party_kit(
-    out: Path, registry: Registry, authority: Authority, name: str, identity: Identity, node: tuple[bytes, str]
-) -> Path:
-    def fill(folder: Path) -> None:
-        identity.save(folder / "identity.pem")
-        write_private(folder / "node.key", node[0])
-        (folder / "node.pub").write_text(node[1] + "\n", encoding="utf-8")
-        (folder / "federation.json").write_text(_federation(registry), encoding="utf-8")
-        (folder / "terms.json").write_text(registry.hello().model_dump_json(indent=1) + "\n", encoding="utf-8")
-        roster = registry.roster()
-        (folder / "party.toml").write_text(party_settings(name, registry.federation(), roster), encoding="utf-8")
-        if roster:
-            (folder / "roster.json").write_text(_roster(registry), encoding="utf-8")
-
-    return _kit(out / f"party-{name}", registry, authority, "party", name, fill)
-
-
-def _student_kit(out: Path, registry: Registry, authority: Authority, name: str, issued: Issued) -> Path:
-    def fill(folder: Path) -> None:
-        issued.save(folder, "client")
-        (folder / "schema.json").write_text(registry.rows.model_dump_json(indent=1) + "\n", encoding="utf-8")
-
-    return _kit(out / f"student-{name}", registry, authority, "student", name, fill)
-
-
-def _kit(
-    folder: Path, registry: Registry, authority: Authority, kind: Kind, name: str, fill: Callable[[Path], None]
-) -> Path:
-    """One kit, and the same packed."""
-    if folder.exists():
-        raise OutputExists(f"{folder} is already there", "Keys are never overwritten")
-    private_folder(folder)
-    kit = KitFile(kind=kind, name=name, federation=registry.plan.name, coordinator=registry.place)
-    if kind == "party":
-        kit = kit.model_copy(update={"node_port": registry.parties[name].port})
-    (folder / KIT_FILE).write_text(kit.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    (folder / "ca.crt").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
-    fill(folder)
-    write_start_files(folder, kit)
-    _pack(folder)
-    return folder
-
-
-def _pack(folder: Path, strip: bool = False) -> Path:
-    """FOLDER.tar.gz beside it, mode 0600, owned by nobody in particular. strip: without the folder's own name."""
-
-    def anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
-        info.uid = info.gid = 0
-        info.uname = info.gname = ""
-        return info
-
-    path = folder.with_name(folder.name + ".tar.gz")
-    write_private(path, b"")
-    with open(path, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:
-        archive.add(folder, arcname="." if strip else folder.name, filter=anonymous)
-    return path
-
-
-def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(Encoding.PEM).decode()
-
-
-def _nodes(registry: Registry) -> str:
-    nodes = Nodes(nodes={name: record.node for name, record in registry.parties.items()})
-    return nodes.model_dump_json(indent=1) + "\n"
-
-
-def _students(registry: Registry) -> str:
-    return json.dumps(registry.students, indent=1) + "\n"
-
-
-def _roster(registry: Registry) -> str:
-    roster = registry.roster()
-    assert roster is not None
-    return roster.model_dump_json(indent=1) + "\n"
-
-
-def _federation(registry: Registry) -> str:
-    return registry.federation().model_dump_json(indent=1) + "\n"

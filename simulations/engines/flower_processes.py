@@ -1,16 +1,12 @@
-"""Flower's programs as processes on loopback: SuperLink, SuperNodes, `flwr run`.
+"""Flower's programs as processes of a simulation, on loopback: SuperLink and `flwr run`.
 
 The app that is submitted is a shim that imports the installed packages: what runs is what is installed at each node.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
 import socket
 import subprocess
-import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,31 +15,13 @@ from pathlib import Path
 
 import tomli_w
 
+from protocol.deploy.flower import program
+from protocol.deploy.supervisor import stop_group
 from protocol.errors import EngineError
 
 CONNECTION = "consilium"
-START_SECONDS = 60
-QUIET = {
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_DISABLE_DOCKER_CPU_WARNING": "1",
-}
-
-
-def flower_environment(home: Path) -> dict[str, str]:
-    """Environment of Flower's programs: quiet, with a home of their own, and able to find each other."""
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-    return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path, "OMP_NUM_THREADS": "1"}
-
-
-def program(name: str) -> str:
-    """Path of one of Flower's programs, in this interpreter's environment."""
-    found = shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
-    if found is None:
-        raise EngineError(f"program {name} is not installed", "pip install flwr")
-    return found
+START_SECONDS, PATIENCE = 60, 10
+RAY_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1"}
 
 
 def write_shim(folder: Path, run_config: dict[str, str]) -> Path:
@@ -102,7 +80,7 @@ def super_link(folder: Path, environment: dict[str, str], *arguments: str) -> It
             wait_for_port(port, process)
             yield f"127.0.0.1:{port}"
         finally:
-            stop_group(process)
+            stop_group(process, PATIENCE)
 
 
 def free_port() -> int:
@@ -123,42 +101,6 @@ def wait_for_port(port: int, process: subprocess.Popen) -> None:
                 return
         time.sleep(0.1)
     raise EngineError(f"the SuperLink does not listen after {START_SECONDS} s")
-
-
-def stop_group(process: subprocess.Popen) -> None:
-    """End a process and all it started."""
-    for sign, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
-        try:
-            os.killpg(process.pid, sign)
-        except ProcessLookupError:
-            return
-        try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
-            continue
-        if sign == signal.SIGTERM:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)  # whatever it left behind
-            except ProcessLookupError:
-                return
-        return
-
-
-@contextmanager
-def super_node(folder: Path, environment: dict[str, str], address: str, name: str, home: Path) -> Iterator[int]:
-    """A SuperNode for the party at `home`, connected to the SuperLink at `address`; yields its process id."""
-    with open(folder / f"{name}.log", "wb") as output:
-        process = subprocess.Popen(
-            [
-                program("flower-supernode"), "--insecure", "--superlink", address, "--port", str(free_port()),
-                "--node-config", f'home="{home}"',
-            ],
-            env=environment, cwd=folder, stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
-        try:
-            yield process.pid
-        finally:
-            stop_group(process)
 
 
 def flwr_run(app: Path, address: str, folder: Path, environment: dict[str, str], *arguments: str) -> int:

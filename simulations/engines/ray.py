@@ -11,8 +11,11 @@ import json
 from pathlib import Path
 
 from protocol import errors
+from protocol.deploy.flower import flower_environment
 from protocol.errors import ConsiliumError, EngineError
-from simulations.engines.flower_processes import flower_environment, flwr_run, super_link, write_shim
+from protocol.secagg import errors as secagg_errors
+from protocol.secagg.errors import SecAggError
+from simulations.engines.flower_processes import RAY_QUIET, flwr_run, super_link, write_shim
 
 
 def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Path) -> None:
@@ -27,7 +30,7 @@ def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Pa
         raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium[ray]'")
     flower = work / "flower"
     app = write_shim(flower / "app", run_config)
-    environment = flower_environment(flower / "home")
+    environment = {**flower_environment(flower / "home"), **RAY_QUIET}
     code = None
     try:
         with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:
@@ -49,5 +52,6 @@ def raise_failure(run_dir: Path) -> None:
     path = run_dir / "failure.json"
     if path.exists():
         failure = json.loads(path.read_text(encoding="utf-8"))
-        kind = getattr(errors, failure["error"], ConsiliumError)
+        secure = SecAggError if hasattr(secagg_errors, failure["error"]) else ConsiliumError
+        kind = getattr(errors, failure["error"], secure)
         raise kind(failure["what"], failure["action"])

@@ -1,0 +1,125 @@
+"""The files of each node's kit, and how they are packed."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from coordinator.deploy.flower import Nodes
+from coordinator.provision.authority import Authority, Issued
+from coordinator.provision.registry import Registry
+from coordinator.provision.render import party_settings, write_start_files
+from protocol.deploy.files import private_folder, write_private
+from protocol.deploy.kit import KIT_FILE, Kind, KitFile
+from protocol.errors import OutputExists
+from protocol.secagg.identity import Identity
+
+
+def coordinator_kit(out: Path, registry: Registry, authority: Authority, identity: Identity, server: Issued) -> Path:
+    """The coordinator's kit."""
+
+    def fill(folder: Path) -> None:
+        identity.save(folder / "identity.pem")
+        server.save(folder, "server")
+        (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
+        (folder / "nodes.json").write_text(nodes(registry), encoding="utf-8")
+        (folder / "students.json").write_text(students(registry), encoding="utf-8")
+        if registry.roster():
+            (folder / "roster.json").write_text(roster(registry), encoding="utf-8")
+
+    return _kit(out / "coordinator", registry, authority, "coordinator", "coordinator", fill)
+
+
+def party_kit(
+    out: Path, registry: Registry, authority: Authority, name: str, identity: Identity, node: tuple[bytes, str]
+) -> Path:
+    """One party's kit. node: its SuperNode's key pair."""
+
+    def fill(folder: Path) -> None:
+        identity.save(folder / "identity.pem")
+        write_private(folder / "node.key", node[0])
+        (folder / "node.pub").write_text(node[1] + "\n", encoding="utf-8")
+        (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
+        (folder / "terms.json").write_text(registry.hello().model_dump_json(indent=1) + "\n", encoding="utf-8")
+        settings = party_settings(name, registry.federation(), registry.roster())
+        (folder / "party.toml").write_text(settings, encoding="utf-8")
+        if registry.roster():
+            (folder / "roster.json").write_text(roster(registry), encoding="utf-8")
+
+    return _kit(out / f"party-{name}", registry, authority, "party", name, fill)
+
+
+def student_kit(out: Path, registry: Registry, authority: Authority, name: str, issued: Issued) -> Path:
+    """One student's kit."""
+
+    def fill(folder: Path) -> None:
+        issued.save(folder, "client")
+        (folder / "schema.json").write_text(registry.rows.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    return _kit(out / f"student-{name}", registry, authority, "student", name, fill)
+
+
+def _kit(
+    folder: Path, registry: Registry, authority: Authority, kind: Kind, name: str, fill: Callable[[Path], None]
+) -> Path:
+    """One kit, and the same packed."""
+    if folder.exists():
+        raise OutputExists(f"{folder} is already there", "Keys are never overwritten")
+    private_folder(folder)
+    kit = KitFile(kind=kind, name=name, federation=registry.plan.name, coordinator=registry.place)
+    if kind == "party":
+        kit = kit.model_copy(update={"node_port": registry.parties[name].port})
+    (folder / KIT_FILE).write_text(kit.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    (folder / "ca.crt").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
+    fill(folder)
+    write_start_files(folder, kit)
+    pack(folder)
+    return folder
+
+
+def pack(folder: Path, strip: bool = False) -> Path:
+    """FOLDER.tar.gz beside it, mode 0600, owned by nobody in particular. strip: without the folder's own name."""
+
+    def anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+        info.uid = info.gid = 0
+        info.uname = info.gname = ""
+        return info
+
+    path = folder.with_name(folder.name + ".tar.gz")
+    write_private(path, b"")
+    with open(path, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:
+        archive.add(folder, arcname="." if strip else folder.name, filter=anonymous)
+    return path
+
+
+def pem(certificate: x509.Certificate) -> str:
+    """A certificate as text."""
+    return certificate.public_bytes(Encoding.PEM).decode()
+
+
+def nodes(registry: Registry) -> str:
+    """nodes.json."""
+    known = Nodes(nodes={name: record.node for name, record in registry.parties.items()})
+    return known.model_dump_json(indent=1) + "\n"
+
+
+def students(registry: Registry) -> str:
+    """students.json."""
+    return json.dumps(registry.students, indent=1) + "\n"
+
+
+def roster(registry: Registry) -> str:
+    """roster.json; for votes that use one."""
+    found = registry.roster()
+    assert found is not None
+    return found.model_dump_json(indent=1) + "\n"
+
+
+def federation(registry: Registry) -> str:
+    """federation.json."""
+    return registry.federation().model_dump_json(indent=1) + "\n"

@@ -1,0 +1,94 @@
+"""Kits of a small federation on loopback, with rows that a linear model can learn."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from coordinator.provision import kits
+from tests.federation import CLASSES, FEATURES, make_rows
+
+PARTIES = ("ward-a", "ward-b", "ward-c")
+STUDENT = "university"
+
+
+def free_ports(count: int) -> list[int]:
+    """Different TCP ports that are free now."""
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def plan_table(**changes: Any) -> dict[str, Any]:
+    """federation.toml as a table."""
+    ports = free_ports(3 + len(PARTIES))
+    return {
+        "name": "three wards",
+        "votes": "clear",
+        "teachers_per_party": 4,
+        "minimum_parties": 2,
+        "rows": {"public": "public.csv", "classes": list(CLASSES)},
+        "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5},
+        "privacy": {"unit": "record", "delta": 1e-5},
+        "caps": {"queries": 40, "answers": 30},
+        "timeouts": {"enrol": 30, "train": 60, "vote": 60, "secure": 60, "student": 200},
+        "coordinator": {
+            "hosts": ["127.0.0.1", "localhost"],
+            "listen": "127.0.0.1",
+            "superlink_port": ports[0],
+            "label_port": ports[1],
+            "internal_port": ports[2],
+        },
+        "parties": [{"name": name, "port": port} for name, port in zip(PARTIES, ports[3:], strict=True)],
+        "students": [{"name": STUDENT}],
+        **changes,
+    }
+
+
+def write_plan(folder: Path, **changes: Any) -> Path:
+    """federation.toml and its public rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    x, _ = make_rows(100, 999)
+    lines = [",".join(FEATURES), *(",".join(map(str, row)) for row in x)]
+    (folder / "public.csv").write_text("\n".join(lines) + "\n")
+    path = folder / "federation.toml"
+    path.write_text(tomli_w.dumps(plan_table(**changes)))
+    return path
+
+
+def make_kits(folder: Path, **changes: Any) -> Path:
+    """Kits of the three wards, each with data."""
+    out = folder / "kits"
+    kits.make(write_plan(folder, **changes), out)
+    for seed, name in enumerate(PARTIES):
+        write_data(out / f"party-{name}", seed)
+    return out
+
+
+def write_data(kit: Path, seed: int, rows: int = 120) -> None:
+    """A party's own rows."""
+    x, y = make_rows(rows, seed)
+    np.savez(kit / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=np.array(CLASSES))
+
+
+def write_pool(path: Path, first: int = 0, count: int = 40) -> Path:
+    """Public rows `first`, `first` + 1, ... of the student's pool, and test rows."""
+    queries, _ = make_rows(400, 1000)
+    x, y = make_rows(200, 1001)
+    np.savez(path, features=np.array(FEATURES), queries=queries[first : first + count], test_x=x, test_y=y)
+    return path
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Replace a text that must be there."""
+    text = path.read_text()
+    assert old in text, f"{old!r} not in {path}"
+    path.write_text(text.replace(old, new))

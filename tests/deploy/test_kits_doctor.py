@@ -1,0 +1,272 @@
+"""`consilium doctor`: every fault that a site can have is found, and said with what to do."""
+
+from __future__ import annotations
+
+import email.utils
+import http.server
+import json
+import shutil
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import cli
+import coordinator.deploy.doctor
+import party.deploy.doctor
+import student.deploy
+from coordinator.provision.authority import Authority
+from protocol.deploy import checks
+from protocol.deploy.checks import Finding, examine
+from protocol.deploy.kit import Kit, open_kit
+from protocol.secagg.identity import Identity
+from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
+from tests.federation import CLASSES, FEATURES
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> Path:
+    """Kits with secure votes in which nothing is wrong; not to be changed."""
+    return make_kits(tmp_path_factory.mktemp("sound"), votes="secure")
+
+
+@pytest.fixture
+def out(sound: Path, tmp_path: Path) -> Path:
+    """A copy of them."""
+    return Path(shutil.copytree(sound, tmp_path / "kits"))
+
+
+class Https:
+    """The coordinator's public port, as far as a doctor asks it, with a clock of its own."""
+
+    def __init__(self, kit: Kit, ahead: float = 0) -> None:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response_only(403)
+                self.send_header("Date", email.utils.formatdate(time.time() + ahead, usegmt=True))
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Quiet."""
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", kit.coordinator.superlink_port), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(kit.server_tls.certificate, kit.server_tls.key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def __enter__(self) -> None:
+        self.thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+def levels(findings: list[Finding]) -> dict[str, str]:
+    return {found.name: found.level for found in findings}
+
+
+def wrong(findings: list[Finding], *but: str) -> list[Finding]:
+    return [found for found in findings if found.level == "wrong" and found.name not in but]
+
+
+def test_sound_kits_are_sound(sound: Path) -> None:
+    coordinator_kit = open_kit(sound / "coordinator")
+    found = examine(coordinator.deploy.doctor.checks(coordinator_kit, running=False))
+    assert set(levels(found).values()) == {"ok"}
+    assert {"roster", "certificate", "label port", "ledger", "nodes"} <= levels(found).keys()
+    with Https(coordinator_kit):
+        found = examine(party.deploy.doctor.checks(open_kit(sound / "party-ward-a"), running=False))
+        assert set(levels(found).values()) == {"ok"}
+        assert {"policy", "data", "roster", "port", "coordinator"} <= levels(found).keys()
+
+
+def rename(kit: Path) -> None:
+    edit(kit / "party.toml", 'name = "ward-a"', 'name = "ward-x"')
+
+
+def foreign_identity(kit: Path) -> None:
+    (kit / "identity.pem").unlink()
+    Identity.generate().save(kit / "identity.pem")
+
+
+def old_roster(kit: Path) -> None:
+    edit(kit / "roster.json", '"c": 0', '"c": 1')
+
+
+def bad_rows(kit: Path) -> None:
+    np.savez(
+        kit / "data.npz",
+        x=np.zeros((50, 2)),
+        y=np.zeros(50, int),
+        features=np.array(FEATURES[:2]),
+        classes=np.array(CLASSES),
+    )
+
+
+PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
+    "key others can read": (lambda kit: (kit / "node.key").chmod(0o644), "keys", "others than its owner", "chmod 600"),
+    "open folder": (lambda kit: kit.chmod(0o755), "keys", "others than its owner may look", "chmod 700"),
+    "key missing": (lambda kit: (kit / "node.key").unlink(), "keys", "No such file", "Unpack the kit"),
+    "no identity": (lambda kit: (kit / "identity.pem").unlink(), "identity", "No such file", ""),
+    "authority damaged": (lambda kit: (kit / "ca.crt").write_text("x"), "authority", "not a PEM", "Unpack"),
+    "policy unreadable": (lambda kit: edit(kit / "party.toml", "[policy]", "[policy"), "policy", "not valid TOML", ""),
+    "unknown key": (lambda kit: edit(kit / "party.toml", "most_teachers", "most_teacher"), "policy", "unknown key", ""),
+    "another name": (rename, "policy", "ward-x", "Set name back"),
+    "other classes": (lambda kit: edit(kit / "party.toml", '"ill"', '"x"'), "policy", "classes", "Change the policy"),
+    "votes too open": (
+        lambda kit: edit(kit / "party.toml", 'votes = "secure"', 'votes = "distributed"'),
+        "policy", "distributed", "Change the policy",
+    ),
+    "too few teachers": (
+        lambda kit: edit(kit / "party.toml", "most_teachers = 4", "most_teachers = 3"),
+        "policy", "requested 4, limit 3", "",
+    ),
+    "budget too small": (
+        lambda kit: edit(kit / "party.toml", "most_epsilon = ", "most_epsilon = 0.1 # "),
+        "policy", "limit 0.1", "Raise policy.most_epsilon",
+    ),
+    "terms damaged": (lambda kit: (kit / "terms.json").write_text("{}"), "policy", "terms.json", "Unpack"),
+    "no data": (lambda kit: (kit / "data.npz").unlink(), "data", "data.npz", "docs/parties.md"),
+    "no table": (lambda kit: (kit / "data.npz").write_text("x"), "data", "do not fit", "consilium party check"),
+    "column missing": (bad_rows, "data", "do not fit", "consilium party check"),
+    "too few rows": (lambda kit: write_data(kit, 1, rows=30), "data", "shards has 7 rows", "consilium party check"),
+    "foreign identity": (foreign_identity, "roster", "no entry", "ask the operator"),
+    "old roster": (old_roster, "roster", "hash", "newest update"),
+    "roster lost": (lambda kit: (kit / "roster.json").unlink(), "roster", "No such file", "operator"),
+    "larger sums wanted": (
+        lambda kit: edit(kit / "party.toml", "least_parties = 3", "least_parties = 5"),
+        "roster", "least-parties", "least_parties",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PARTY_CASES)
+def test_faults_of_a_party(out: Path, case: str) -> None:
+    spoil, name, said, action = PARTY_CASES[case]
+    kit = out / "party-ward-a"
+    spoil(kit)
+    findings = wrong(examine(party.deploy.doctor.checks(open_kit(kit), running=True)), "coordinator")
+    found = next(found for found in findings if found.name == name)
+    assert said in found.what
+    assert action in found.action
+    assert "Traceback" not in found.what
+
+
+def other_key(kit: Path) -> None:
+    (kit / "server.key").unlink()
+    Authority.create("other").server(["127.0.0.1"]).save(kit, "server2")
+    (kit / "server2.key").rename(kit / "server.key")
+
+
+def other_authority(kit: Path) -> None:
+    for stem in ("server.key", "server.crt"):
+        (kit / stem).unlink()
+    Authority.create("other").server(["127.0.0.1"]).save(kit, "server")
+
+
+def fewer_nodes(kit: Path) -> None:
+    nodes = json.loads((kit / "nodes.json").read_text())["nodes"]
+    (kit / "nodes.json").write_text(json.dumps({"nodes": {"ward-a": nodes["ward-a"]}}))
+
+
+COORDINATOR_CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "key of another certificate": (other_key, "certificate", "is not the key of"),
+    "certificate of another authority": (other_authority, "certificate", "not of the authority"),
+    "host not in the certificate": (
+        lambda kit: edit(kit / "kit.json", '"localhost"', '"moved.example.org"'), "certificate", "moved.example.org",
+    ),
+    "too few nodes": (fewer_nodes, "nodes", "1 parties may connect, 2"),
+    "federation damaged": (lambda kit: edit(kit / "federation.json", '"caps"', '"cap"'), "federation", "cap"),
+    "old roster": (old_roster, "roster", "hash"),
+    "foreign identity": (foreign_identity, "roster", "no entry"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COORDINATOR_CASES)
+def test_faults_of_a_coordinator(out: Path, case: str) -> None:
+    spoil, name, said = COORDINATOR_CASES[case]
+    spoil(out / "coordinator")
+    findings = wrong(examine(coordinator.deploy.doctor.checks(open_kit(out / "coordinator"), running=True)), "gateway")
+    assert said in next(found.what for found in findings if found.name == name)
+
+
+def test_a_taken_port_is_found(out: Path) -> None:
+    kit = open_kit(out / "party-ward-a")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", kit.node_port))
+        other.listen()
+        found = wrong(examine(party.deploy.doctor.checks(kit, running=False)), "coordinator")
+    assert [(item.name, "node_port" in item.action) for item in found] == [("port", True)]
+
+
+def test_a_full_disk_is_found(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
+    for kit, module in (("party-ward-a", party.deploy.doctor), ("coordinator", coordinator.deploy.doctor)):
+        found = examine(module.checks(open_kit(out / kit), running=True))
+        assert next(item.action for item in found if item.name == "disk") == "Make room"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "said"), [(0, ""), (-100, "100 s ahead of"), (500, "500 s behind"), (60, ""), (-8, "8 s ahead of")]
+)
+def test_clocks_are_compared(out: Path, ahead: float, said: str) -> None:
+    """A SuperLink refuses what is signed 5 s in its future, or 305 s in its past. `ahead`: the coordinator's clock."""
+    with Https(open_kit(out / "coordinator"), ahead):
+        found = examine([("coordinator", lambda: checks.check_coordinator(open_kit(out / "party-ward-a")))])[0]
+    assert found.level == ("wrong" if said else "ok")
+    if said:
+        assert "this clock is" in found.what
+        assert said.split(" s ")[1] in found.what
+
+
+def test_a_coordinator_of_another_federation_is_found(out: Path, tmp_path: Path) -> None:
+    other_authority(out / "coordinator")
+    with Https(open_kit(out / "coordinator")):
+        found = examine([("coordinator", lambda: checks.check_coordinator(open_kit(out / "party-ward-a")))])[0]
+    assert "its certificate is not accepted" in found.what
+
+
+@pytest.mark.parametrize(
+    ("days", "level", "said"),
+    [
+        (-3, "wrong", "valid from"),
+        (20, "ok", "valid until"),
+        (715, "advice", "expires on"),
+        (740, "wrong", "expired on"),
+    ],
+)
+def test_certificates_have_their_time(out: Path, days: int, level: str, said: str) -> None:
+    kit = open_kit(out / f"student-{STUDENT}")
+    now = datetime.now(UTC) + timedelta(days=days)
+    found = examine([("certificate", lambda: checks.check_certificate(kit.client_tls, now=now))])[0]
+    assert found.level == level
+    assert said in found.what
+
+
+def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
+    kit = open_kit(out / f"student-{STUDENT}")
+    pool = write_pool(tmp_path / "pool.npz")
+    found = examine(student.deploy.checks(kit, pool))
+    assert levels(found)["pool"] == "ok"
+    np.savez(pool, features=np.array(["a"]), queries=np.zeros((3, 1)))
+    assert levels(examine(student.deploy.checks(kit, pool)))["pool"] == "wrong"
+
+
+def test_the_command_prints_one_line_each_and_exits_with_1(out: Path) -> None:
+    done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
+    assert done.exit_code == 0, done.output
+    assert len(done.output.splitlines()) == 12
+    (out / "coordinator" / "server.key").chmod(0o644)
+    done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
+    assert done.exit_code == 1
+    assert "Run: chmod 600" in done.output

@@ -1,0 +1,154 @@
+"""A whole federation from kits, as processes on loopback: TLS, node keys, secure votes, students over mTLS."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import FederationConfig
+from protocol.config_files import load
+from protocol.deploy.kit import open_kit
+from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
+
+pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(280)]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Node:
+    """One `consilium` command that stays, with what it says."""
+
+    def __init__(self, log: Path, *arguments: str) -> None:
+        self.log = log
+        with open(log, "wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "cli", *arguments], cwd=ROOT, stdout=output, stderr=output, text=True
+            )
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def end(self, seconds: float = 60) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(seconds)
+        finally:
+            self.process.kill()
+
+
+def command(*arguments: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+    """One `consilium` command that ends."""
+    return subprocess.run(
+        [sys.executable, "-m", "cli", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def wait_for(true: Callable[[], bool], seconds: float, nodes: list[Node]) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "\n".join(f"== {node.log.name}\n{node.said}" for node in nodes)
+        time.sleep(0.2)
+
+
+def with_text(text: str) -> list[int]:
+    """Processes whose command line has this text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if text.encode() in path.read_bytes() and int(path.parent.name) != os.getpid():
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_federation_from_its_kits(tmp_path: Path) -> None:
+    out = make_kits(tmp_path, votes="secure")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    student = str(out / f"student-{STUDENT}")
+    with contextlib.ExitStack() as stack:
+        coordinator = Node(logs / "coordinator", "coordinator", "start", str(out / "coordinator"))
+        nodes = [coordinator, *(Node(logs / name, "party", "start", str(out / f"party-{name}")) for name in PARTIES)]
+        for node in nodes:
+            stack.callback(node.end)
+
+        first = Node(
+            logs / "student", "student", "start", student, "--wait", "150",
+            "--pool", str(write_pool(tmp_path / "pool-1.npz", count=20)), "--out", str(tmp_path / "student-1"),
+        )  # fmt: skip
+        stack.callback(first.end)
+        wait_for(lambda: all("connected to the coordinator" in node.said for node in nodes[1:]), 60, nodes)
+        wait_for(lambda: "students may ask" in coordinator.said, 90, nodes)
+
+        # while it serves, every node finds itself in order
+        for name in ("coordinator", "party-ward-a", f"student-{STUDENT}"):
+            checked = command("doctor", str(out / name))
+            assert checked.returncode == 0, checked.stdout
+        again = command("coordinator", "start", str(out / "coordinator"))
+        assert again.returncode == 2
+        assert "already started" in again.stderr
+
+        # whoever has no certificate does not come in
+        address = open_kit(out / "coordinator").coordinator.labels
+        stranger = command(
+            "student", "run", "--coordinator", address, "--wait", "2",
+            "--pool", str(tmp_path / "pool-1.npz"), "--out", str(tmp_path / "stranger"),
+        )  # fmt: skip
+        assert stranger.returncode == 9
+
+        assert first.process.wait(120) == 0, first.said
+        result = json.loads(first.said.splitlines()[-1])
+        assert result["asked"] == 20
+        assert result["answered"] > 0
+
+        # a second run of a student, on the same cases: from the ledger, and it costs nothing
+        second = command(
+            "student", "start", student, "--pool", str(tmp_path / "pool-1.npz"), "--out", str(tmp_path / "2")
+        )
+        assert second.returncode == 0, second.stderr
+        assert json.loads(second.stdout)["answered"] == result["answered"]
+
+        seen = json.loads(command("status", str(out / "coordinator"), "--format", "json").stdout)
+        assert seen["queries_left"] == 20
+        assert seen["running"]
+        assert sorted(seen["parties"]) == sorted(PARTIES)
+        assert seen["errors"] == []
+
+        closed = command("coordinator", "close", str(out / "coordinator"))
+        assert closed.returncode == 0, closed.stderr
+        assert json.loads(closed.stdout)["parties"] == sorted(PARTIES)
+        assert coordinator.process.wait(60) == 0
+        assert [node.end() for node in nodes[1:]] == [0, 0, 0]
+
+    assert with_text(str(out)) == []
+    config = load(out / "coordinator" / "federation.json", FederationConfig)
+    run = out / "coordinator" / "state" / f"run-{config.digest()[:12]}"
+    assert json.loads((run / "coordinator.json").read_text())["votes"] == "secure"
+    assert not list(run.glob("private/*"))
+    for name in PARTIES:
+        kit = out / f"party-{name}"
+        assert len(list(kit.glob("state/run-*/teacher-*.pickle"))) == 4
+        assert not list((kit / "state" / "flower").rglob("*.py"))  # no code came with the run
+    keys = [
+        (out / f"party-{name}" / key).read_bytes().split(b"\n")[1]
+        for name in PARTIES
+        for key in ("node.key", "identity.pem")
+    ]
+    for path in out.glob("*/state/**/*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert not any(key in content for key in keys), path

@@ -1,0 +1,269 @@
+"""Kits: what is in them, who may read it, keys nowhere else, and later changes that leave them alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+import tarfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import tomli_w
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from coordinator.config import FederationConfig
+from coordinator.provision import kits
+from coordinator.provision.registry import load_registry
+from party.home import open_home
+from protocol.config_files import load
+from protocol.deploy.checks import alternative_names, check_certificate
+from protocol.deploy.kit import open_kit
+from protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists
+from protocol.secagg.identity import Identity
+from protocol.secagg.roster import Roster
+from protocol.tls import load_certificate
+from tests.deploy.kits import PARTIES, STUDENT, make_kits, plan_table, write_plan
+
+PRIVATE = {"ca.key", "server.key", "client.key", "node.key", "identity.pem"}
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file, by path."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory) -> Path:
+    """Kits of a federation with secure votes; not to be changed."""
+    return make_kits(tmp_path_factory.mktemp("secure"), votes="secure")
+
+
+def test_every_node_has_its_kit_and_its_archive(secure: Path) -> None:
+    nodes = ["coordinator", *(f"party-{name}" for name in PARTIES), f"student-{STUDENT}"]
+    assert sorted(path.name for path in secure.iterdir() if path.is_dir()) == sorted([*nodes, "operator"])
+    for node in nodes:
+        kit = open_kit(secure / node)
+        assert kit.coordinator.hosts[0] == "127.0.0.1"
+        with tarfile.open(secure / f"{node}.tar.gz") as archive:
+            packed = {item.name: item for item in archive}
+        assert packed[f"{node}/kit.json"].isreg()
+        for name in PRIVATE & {path.name for path in (secure / node).iterdir()}:
+            assert packed[f"{node}/{name}"].mode == 0o600
+
+
+def test_private_files_are_private(secure: Path) -> None:
+    assert stat.S_IMODE(secure.stat().st_mode) == 0o700
+    found = set()
+    for path in secure.rglob("*"):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if path.is_dir():
+            assert mode == 0o700, path
+        elif path.name in PRIVATE or path.name.endswith(".tar.gz"):
+            found.add(path.name)
+            assert mode == 0o600, path
+    assert found >= PRIVATE
+
+
+def test_no_private_key_is_anywhere_but_in_its_kit(secure: Path) -> None:
+    keys: dict[bytes, Path] = {}
+    for path in secure.rglob("*"):
+        if path.name in PRIVATE:
+            body = b"".join(line for line in path.read_bytes().split(b"\n") if not line.startswith(b"-----"))
+            assert body not in keys, f"{path} and {keys.get(body)} have one key"
+            keys[body] = path
+    assert len(keys) == 1 + 2 + 2 * len(PARTIES) + 1
+    for path in secure.rglob("*"):
+        if path.is_file() and not path.name.endswith(".tar.gz"):
+            text = path.read_bytes().replace(b"\n", b"")
+            assert all(body not in text for body, owner in keys.items() if owner != path), path
+
+
+def test_certificates_are_for_their_node_and_purpose(secure: Path) -> None:
+    coordinator, student = open_kit(secure / "coordinator"), open_kit(secure / f"student-{STUDENT}")
+    check_certificate(coordinator.server_tls, coordinator.coordinator.hosts)
+    check_certificate(student.client_tls)
+    server, client = (load_certificate(files.certificate) for files in (coordinator.server_tls, student.client_tls))
+    assert alternative_names(server) == {"127.0.0.1", "localhost"}
+    purposes = [found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value for found in (server, client)]
+    assert [list(purpose) for purpose in purposes] == [
+        [ExtendedKeyUsageOID.SERVER_AUTH],
+        [ExtendedKeyUsageOID.CLIENT_AUTH],
+    ]
+    authority = load_certificate(student.authority)
+    assert authority.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    now = datetime.now(UTC)
+    assert timedelta(days=725) < server.not_valid_after_utc - now < timedelta(days=731)
+    assert timedelta(days=3640) < authority.not_valid_after_utc - now < timedelta(days=3651)
+    assert server.not_valid_before_utc < now - timedelta(minutes=5)
+
+
+def test_public_and_private_halves_belong_together(secure: Path) -> None:
+    roster = Roster.load(secure / "coordinator" / "roster.json")
+    nodes = json.loads((secure / "coordinator" / "nodes.json").read_text())["nodes"]
+    assert roster.coordinator_pk == Identity.load(secure / "coordinator" / "identity.pem").public.hex()
+    for place, name in enumerate(PARTIES):
+        kit = secure / f"party-{name}"
+        assert roster.key(place) == Identity.load(kit / "identity.pem").public
+        assert Roster.load(kit / "roster.json").digest == roster.digest
+        private = load_ssh_private_key((kit / "node.key").read_bytes(), password=None)
+        assert isinstance(private, ec.EllipticCurvePrivateKey)
+        assert private.curve.name == "secp384r1"
+        public = load_ssh_public_key(nodes[name].encode())
+        assert isinstance(public, ec.EllipticCurvePublicKey)
+        assert private.public_key().public_numbers() == public.public_numbers()
+
+
+def test_the_policy_template_is_just_enough(secure: Path) -> None:
+    config = load(secure / "coordinator" / "federation.json", FederationConfig)
+    assert config.roster == Roster.load(secure / "coordinator" / "roster.json").digest
+    policy = open_home(secure / "party-ward-a").policy
+    assert policy.votes == "secure"
+    assert policy.least_parties == 3
+    assert policy.most_queries == config.caps.queries
+    assert policy.most_teachers == config.teachers_per_party
+    assert not policy.allow_simulation
+    assert policy.allowed_classes == config.rows.classes
+
+
+@pytest.mark.parametrize("votes", ["clear", "secure"])
+def test_adding_a_party_touches_no_kit(tmp_path: Path, votes: str) -> None:
+    out = make_kits(tmp_path, votes=votes)
+    nodes = [path for path in out.iterdir() if path.name not in ("operator", "updates")]
+    before = {path.name: contents(path) if path.is_dir() else path.read_bytes() for path in nodes}
+    made = kits.add_party(out, "ward-d", port=9999)
+    assert {path.name: contents(path) if path.is_dir() else path.read_bytes() for path in nodes} == before
+    assert open_kit(out / "party-ward-d").node_port == 9999
+    names = sorted(path.name.removesuffix(".tar.gz") for path in made.updates)
+    known = json.loads((out / "updates" / "0002" / "coordinator" / "nodes.json").read_text())["nodes"]
+    assert sorted(known) == [*PARTIES, "ward-d"]
+    old = load(out / "coordinator" / "federation.json", FederationConfig)
+    new = load(out / "party-ward-d" / "federation.json", FederationConfig)
+    if votes == "clear":
+        assert names == ["coordinator"]
+        assert new.digest() == old.digest()  # the same federation, the same ledger
+    else:
+        assert names == ["coordinator", *(f"party-{name}" for name in PARTIES)]
+        assert new.digest() != old.digest()
+        digests = {Roster.load(path).digest for path in (out / "updates").rglob("roster.json")}
+        assert digests == {Roster.load(out / "party-ward-d" / "roster.json").digest} == {new.roster}
+    assert not any(path.name in PRIVATE for path in (out / "updates").rglob("*"))
+
+
+def test_an_update_is_unpacked_over_a_kit(tmp_path: Path) -> None:
+    out = make_kits(tmp_path, votes="secure")
+    made = kits.add_party(out, "ward-d")
+    update = next(path for path in made.updates if path.name == "party-ward-a.tar.gz")
+    kit, key = out / "party-ward-a", (out / "party-ward-a" / "identity.pem").read_bytes()
+    with tarfile.open(update) as archive:
+        archive.extractall(kit, filter="data")
+    assert Roster.load(kit / "roster.json").n == 4
+    assert (kit / "identity.pem").read_bytes() == key
+
+
+def test_a_revoked_party_is_in_no_list(tmp_path: Path) -> None:
+    out = make_kits(tmp_path, votes="secure", minimum_parties=2)
+    made = kits.revoke(out, "ward-b")
+    update = out / "updates" / "0002" / "coordinator"
+    assert sorted(json.loads((update / "nodes.json").read_text())["nodes"]) == ["ward-a", "ward-c"]
+    assert [entry.id for entry in Roster.load(update / "roster.json").parties] == ["ward-a", "ward-c"]
+    assert "party-ward-b.tar.gz" not in {path.name for path in made.updates}
+    with pytest.raises(ConfigError, match="taken"):
+        kits.add_party(out, "ward-b")
+    with pytest.raises(ConfigError, match="no party or student"):
+        kits.revoke(out, "ward-b")
+
+
+def test_a_party_can_be_shut_out_even_if_too_few_are_left(tmp_path: Path) -> None:
+    out = make_kits(tmp_path, votes="secure", minimum_parties=3)
+    made = kits.revoke(out, "ward-b")
+    assert "minimum_parties is 3" in made.note
+    assert [path.name for path in made.updates] == ["coordinator.tar.gz"]
+    assert sorted(path.name for path in (out / "updates" / "0002" / "coordinator").iterdir()) == ["nodes.json"]
+
+
+def test_students_come_and_go(tmp_path: Path) -> None:
+    out = make_kits(tmp_path)
+    kits.add_student(out, "institute")
+    kits.revoke(out, STUDENT)
+    students = json.loads((out / "updates" / "0003" / "coordinator" / "students.json").read_text())
+    assert list(students) == ["institute"]
+    kits.renew(out, "institute")
+    students = json.loads((out / "updates" / "0004" / "coordinator" / "students.json").read_text())
+    assert len(students["institute"]) == 2
+    assert load_registry(out).version == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "kit", "stem"), [("coordinator", "coordinator", "server"), (STUDENT, f"student-{STUDENT}", "client")]
+)
+def test_a_renewed_certificate_fits_the_old_key(tmp_path: Path, name: str, kit: str, stem: str) -> None:
+    out = make_kits(tmp_path)
+    kits.renew(out, name)
+    new = out / "updates" / "0002" / kit / f"{stem}.crt"
+    old = load_certificate(out / kit / f"{stem}.crt")
+    (out / kit / f"{stem}.crt").write_bytes(new.read_bytes())
+    node = open_kit(out / kit)
+    check_certificate(node.server_tls if stem == "server" else node.client_tls)
+    assert load_certificate(new).serial_number != old.serial_number
+    assert alternative_names(load_certificate(new)) == alternative_names(old)
+    with pytest.raises(ConfigError, match="no certificate"):
+        kits.renew(out, "ward-a")
+
+
+def test_nothing_is_left_of_a_plan_that_is_wrong(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, votes="secure", colluders=2)
+    with pytest.raises(ConfigError, match="roster"):
+        kits.make(plan, tmp_path / "kits")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["federation.toml", "public.csv"]
+
+
+def test_kits_are_never_overwritten(tmp_path: Path) -> None:
+    out = make_kits(tmp_path)
+    with pytest.raises(OutputExists):
+        kits.make(tmp_path / "federation.toml", out)
+
+
+SCHEMA = {"features": ["a", "b"], "center": [0.0, 1.0], "scale": [1.0, 2.0], "classes": ["no", "yes"]}
+
+
+def test_rows_may_be_given_inline(tmp_path: Path) -> None:
+    ranges = [{"feature": "a", "low": 0.0, "high": 9.0}]
+    out = tmp_path / "kits"
+    kits.make(write_plan(tmp_path, rows={**SCHEMA, "ranges": ranges}), out)
+    rows = load(out / "coordinator" / "federation.json", FederationConfig).rows
+    assert rows.center == (0.0, 1.0)
+    assert rows.ranges[0].high == 9.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "said"),
+    [
+        ({"rows": {"classes": ["no", "yes"]}}, ConfigError, "either public"),
+        ({"rows": {**SCHEMA, "scale": [1.0]}}, ConfigError, "scale has 1 numbers"),
+        ({"rows": {"public": "absent.csv", "classes": ["no", "yes"]}}, DataError, "absent.csv"),
+        ({"rows": {"public": "federation.toml", "classes": ["no", "yes"]}}, DataError, "no table"),
+        ({"rows": {"public": "public.csv", "classes": ["no", "yes"], "features": ["x"]}}, ConfigError, "no column 'x'"),
+        ({"parties": [{"name": "a"}, {"name": "a"}]}, ConfigError, "two parties have one name"),
+        ({"parties": [{"name": "a/../b"}, {"name": "c"}]}, ConfigError, "parties.0.name"),
+        ({"minimum_parties": 4}, ConfigError, "minimum_parties 4"),
+        ({"votes": "distributed"}, ConfigError, "votes are distributed"),
+        ({"coordinator": {"hosts": ["a b"]}}, ConfigError, "coordinator.hosts"),
+        ({"simulation": True}, ConfigError, "unknown key"),
+        ({"caps": {"queries": 1, "answers": 2}}, ConfigError, "answers 2 exceeds"),
+    ],
+)
+def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[ConsiliumError], said: str) -> None:
+    plan = write_plan(tmp_path)
+    plan.write_text(tomli_w.dumps(plan_table(**changes)))
+    with pytest.raises(kind, match=said):
+        kits.make(plan, tmp_path / "kits")
+    assert not (tmp_path / "kits").exists()
