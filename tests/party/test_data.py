@@ -9,7 +9,7 @@ import pytest
 
 from party.data import load_rows
 from party.teachers import shards
-from protocol.refusals import Refused, Rule
+from protocol.refusals import Refusal, Refused, Rule
 from tests.federation import CLASSES, FEATURES, make_config, make_rows
 
 SCHEMA = make_config().rows
@@ -60,7 +60,7 @@ def test_columns_and_classes_are_matched_by_name(tmp_path: Path) -> None:
 def test_wrong_files_are_refused(tmp_path: Path, change: dict, rule: Rule) -> None:
     with pytest.raises(Refused) as caught:
         load_rows(save(tmp_path / "a.npz", **change), SCHEMA)
-    assert caught.value.refusal.model_dump() == {"rule": rule, "limit": None, "requested": None}
+    assert caught.value.refusal == Refusal(rule=rule)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04broken"])

@@ -14,7 +14,7 @@ from party.node import PartyNode
 from party.spend import epsilon, parse_promise
 from protocol.messages import PROTOCOL_VERSION, HelloRequest, TeacherSpec, TrainRequest, VoteRequest
 from protocol.queries import canonical_queries, query_set_hash
-from protocol.refusals import Refused, Rule
+from protocol.refusals import Refusal, Refused, Rule
 from tests.federation import CLASSES, make_config, make_home, make_rows
 
 CONFIG = make_config(caps=Caps(queries=1000, answers=1000))
@@ -189,7 +189,7 @@ def test_most_queries_holds_over_runs_and_repeats_are_free(tmp_path: Path) -> No
     second.train(train())
     with pytest.raises(Refused) as caught:
         second.vote(vote(x))
-    assert caught.value.refusal.model_dump() == {"rule": Rule.MOST_QUERIES, "limit": 50, "requested": 60}
+    assert caught.value.refusal == Refusal(rule=Rule.MOST_QUERIES, limit=50, requested=60)
     assert second.vote(vote(x[:20])).votes.shape == (20, 2)
 
 
@@ -257,7 +257,7 @@ def test_the_coordinator_is_held_to_its_caps_and_terms(tmp_path: Path) -> None:
     party.vote(vote(x[:20], **terms))
     with pytest.raises(Refused) as caught:
         party.vote(vote(x[20:30], **terms))
-    assert caught.value.refusal.model_dump() == {"rule": Rule.PROMISE, "limit": 25, "requested": 30}
+    assert caught.value.refusal == Refusal(rule=Rule.PROMISE, limit=25, requested=30)
     assert refused(party.vote, vote(x[20:25], **{**terms, "promise": CONFIG.promise()})) is Rule.PROMISE
     again = node(tmp_path, run_id=2)  # the coordinator resumes in a new run and asks the same set: not counted twice
     again.train(train(federation=small.digest()))
