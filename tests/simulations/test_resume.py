@@ -50,17 +50,18 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
-def first_run(folder: Path, out: str) -> subprocess.Popen[bytes]:
-    return start(folder, "--seed", "4", "--out", out, *[part for item in SMALL for part in ("--set", item)])
+def first_run(folder: Path, out: str, votes: str) -> subprocess.Popen[bytes]:
+    changes = [*SMALL, f"votes={votes}"]
+    return start(folder, "--seed", "4", "--out", out, *[part for item in changes for part in ("--set", item)])
 
 
-def config() -> FederationConfig:
-    scenario, data = load_scenario("stroke", SMALL), load_dataset("stroke")
+def config(votes: str) -> FederationConfig:
+    scenario, data = load_scenario("stroke", [*SMALL, f"votes={votes}"]), load_dataset("stroke")
     return federation_config(scenario, data, natural_partition(data, 0.2, 150, 5, 4), 4)
 
 
-def ledger_of(run: Path) -> dict[str, tuple[int, int]]:
-    ledger = Ledger(run / "ledger.db", config().digest(), "")
+def ledger_of(run: Path, votes: str = "clear") -> dict[str, tuple[int, int]]:
+    ledger = Ledger(run / "ledger.db", config(votes).digest(), "")
     try:
         ids = [query_id for batch in ledger.batches() for query_id in batch.query_ids]  # checks the chain
         assert len(ids) == len(set(ids))
@@ -69,17 +70,17 @@ def ledger_of(run: Path) -> dict[str, tuple[int, int]]:
         ledger.close()
 
 
-def crash_loop(folder: Path, kills: int, seed: int, out: str = "crashed") -> dict[str, int]:
+def crash_loop(folder: Path, kills: int, seed: int, votes: str = "clear") -> dict[str, int]:
     """Kill a run `kills` times at random moments, resuming each time; returns how often each stage was hit."""
-    generator = random.Random(seed)
-    straight = first_run(folder, "straight")
+    generator, out = random.Random(seed), "crashed"
+    straight = first_run(folder, "straight", votes)
     began = time.monotonic()
-    assert straight.wait(120) == 0
+    assert straight.wait(300) == 0
     length = time.monotonic() - began
-    expected = ledger_of(folder / "straight")
+    expected = ledger_of(folder / "straight", votes)
     hits: dict[str, int] = {}
     seen: dict[str, tuple[int, int]] = {}
-    process = first_run(folder, out)
+    process = first_run(folder, out, votes)
     done = 0
     while done < kills:
         time.sleep(generator.uniform(0, length))
@@ -90,10 +91,10 @@ def crash_loop(folder: Path, kills: int, seed: int, out: str = "crashed") -> dic
         if not (run / "manifest.json").exists():  # killed before it had begun: nothing to resume
             hits["before the run"] = hits.get("before the run", 0) + 1
             subprocess.run(["rm", "-rf", str(run)], check=True)
-            process, done = first_run(folder, out), done + 1
+            process, done = first_run(folder, out, votes), done + 1
             continue
         if (run / "ledger.db").exists() and (run / "ledger.db").stat().st_size:
-            now = ledger_of(run)
+            now = ledger_of(run, votes)
             assert seen.items() <= now.items()  # nothing is lost, nothing changes
             assert now.items() <= expected.items()
             seen = now
@@ -101,14 +102,14 @@ def crash_loop(folder: Path, kills: int, seed: int, out: str = "crashed") -> dic
         hits[stage] = hits.get(stage, 0) + 1
         done += 1
         if len(seen) == len(expected) and done < kills:
-            process, seen = first_run(folder, out := f"{out}x"), {}
+            process, seen = first_run(folder, out := f"{out}x", votes), {}
         else:
             process = start(folder, "--resume", out)
-    process.wait(120)
+    process.wait(300)
     run = folder / out
     if json.loads((run / "manifest.json").read_text())["status"] != "complete":
-        assert start(folder, "--resume", out).wait(120) == 0
-    assert ledger_of(run) == expected
+        assert start(folder, "--resume", out).wait(300) == 0
+    assert ledger_of(run, votes) == expected
     straight_summary, summary = (json.loads((folder / name / "summary.json").read_text()) for name in ("straight", out))
     for key in ("queries", "privacy", "student"):
         assert summary[key] == straight_summary[key]
@@ -118,7 +119,7 @@ def crash_loop(folder: Path, kills: int, seed: int, out: str = "crashed") -> dic
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)
 def test_killed_and_resumed_runs_end_like_one_that_was_left_alone(tmp_path: Path) -> None:
     """Eight kills here; `python -m benchmarks crash_loop` does a hundred."""
     crash_loop(tmp_path, kills=8, seed=1)
