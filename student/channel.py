@@ -65,6 +65,11 @@ class LabelChannel:
                     case "answers":
                         return answers_from_wire(reply.answers, len(canonical), len(schema.classes))
         except grpc.RpcError as error:
+            if isinstance(error, grpc.Call) and error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise ServiceError(
+                    f"the connection to {self._address} was lost before it answered",
+                    "Ask again when the coordinator serves: what was charged is recorded, and is free",
+                ) from None
             raise self._failed(error) from None
         raise MalformedMessage(
             "the coordinator ended the stream without an answer", "Ask again: it costs nothing twice"

@@ -80,7 +80,7 @@ def _ledger(kit: Kit) -> str:
 
 
 def _disk(kit: Kit) -> str:
-    free = shutil.disk_usage(kit.folder).free
+    free = shutil.disk_usage(kit.state).free
     if free < LEAST_FREE_BYTES:
         raise ConfigError(f"{free // 1_000_000} MB free, {LEAST_FREE_BYTES // 1_000_000} MB are needed", "Make room")
     return f"{free / 1e9:.0f} GB free"

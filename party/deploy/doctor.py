@@ -41,7 +41,7 @@ def checks(kit: Kit, running: bool) -> list[Check]:
         ("authority", lambda: check_authority(kit.authority)),
         ("policy", lambda: _policy(kit)),
         ("data", lambda: _data(kit)),
-        ("disk", lambda: _disk(kit.folder)),
+        ("disk", lambda: _disk(kit.state)),
     ]
     if (kit / "roster.json").exists() or _asked(kit).roster:
         found.append(("roster", lambda: _roster(kit)))
