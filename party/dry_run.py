@@ -95,14 +95,15 @@ def dry_run(rows: Rows, name: str, home: Path, federation: FederationFile, queri
         start = time.perf_counter()
         seeds = np.random.SeedSequence().spawn(count + 1)
         parts = shards(rows.y, count, np.random.default_rng(seeds[0]))
+        represented = rows.represented(schema)
         teachers = [
-            train(rows, federation.teacher, part, int(own.generate_state(1)[0]))
+            train(represented, federation.teacher, part, int(own.generate_state(1)[0]))
             for part, own in zip(parts, seeds[1:], strict=True)
         ]
         store.save(Path(folder), NOWHERE, schema, teachers)
         trained = time.perf_counter()
         schema, teachers = store.load(Path(folder), NOWHERE)
-        votes = vote(teachers, schema.standardise(queries), len(schema.classes)).astype(VOTE_DTYPE)
+        votes = vote(teachers, schema.inputs(queries), len(schema.classes)).astype(VOTE_DTYPE)
         voted = time.perf_counter()
     reply = VoteReply(party=name, query_set=query_set_hash(queries), votes=votes)
     return DryRun(reply, trained - start, voted - trained, bool((votes == votes[0]).all()))

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from party import spend, store
 from party.data import load_rows
 from party.home import Home
+from party.inputs import query_inputs
 from party.policy import check_hello, check_shards, check_teachers, check_votes_mode
 from party.secure_votes import SecureVotes, check_roster
 from party.teachers import shards, train, vote
@@ -63,7 +64,7 @@ class PartyNode:
             raise Refused(Rule.CLASSES, limit=len(self.home.policy.allowed_classes), requested=len(schema.classes))
         folder = self.home.run_state(self.run_id)
         if not self._trained(request.federation):
-            rows = load_rows(self.home.data_file, schema, self.home.rules)
+            rows = load_rows(self.home.data_file, schema, self.home.rules).represented(schema)
             check_shards(self.home.policy, len(rows.y) // request.teachers)
             seeds = self._seeds(request.seed)
             parts = shards(rows.y, request.teachers, np.random.default_rng(seeds[0]))
@@ -109,7 +110,7 @@ class PartyNode:
         spend.charge(
             self.spend_file, str(self.run_id), federation, promise, query_set, len(queries), self.home.policy, phase
         )
-        return vote(teachers, schema.standardise(queries), len(schema.classes)).astype(VOTE_DTYPE)
+        return vote(teachers, query_inputs(schema, queries, query_set), len(schema.classes)).astype(VOTE_DTYPE)
 
     @property
     def secure(self) -> SecureVotes:

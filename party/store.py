@@ -9,17 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 
-from sklearn.base import ClassifierMixin
-
+from party.teachers import Teacher
 from protocol.refusals import Refused, Rule
 from protocol.schema import Schema
 
 MANIFEST = "teachers.json"
 
 
-def save(folder: Path, federation: str, schema: Schema, teachers: list[ClassifierMixin]) -> None:
+def save(folder: Path, federation: str, schema: Schema, teachers: Sequence[Teacher]) -> None:
     """Write the teachers of one run. Files that a power cut damages do not match their hash and are trained anew."""
     hashes = []
     for index, teacher in enumerate(teachers):
@@ -32,7 +32,7 @@ def save(folder: Path, federation: str, schema: Schema, teachers: list[Classifie
     temporary.replace(folder / MANIFEST)
 
 
-def load(folder: Path, federation: str) -> tuple[Schema, list[ClassifierMixin]]:
+def load(folder: Path, federation: str) -> tuple[Schema, list[Teacher]]:
     """The schema and teachers that were saved for this run.
 
     Raises

@@ -1,6 +1,8 @@
-"""Teachers: scikit-learn estimators on disjoint shards of a party's own rows."""
+"""Teachers: ridge regression and scikit-learn estimators on disjoint shards of a party's own rows."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -8,13 +10,19 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from party.data import Rows
+from party.ridge import RidgeTeacher
 from protocol.messages import TeacherSpec
 
+Teacher = ClassifierMixin | RidgeTeacher
+"""What is trained and kept: it has `fit`, `predict`, `predict_proba` and `classes_`."""
 
-def build(spec: TeacherSpec, seed: int) -> ClassifierMixin:
+
+def build(spec: TeacherSpec, seed: int) -> Teacher:
     """An untrained estimator. One thread: the parallelism of a federation is its parties."""
     weight = None if spec.class_weight == "none" else spec.class_weight
     match spec.model:
+        case "ridge":
+            return RidgeTeacher(spec.alpha, balanced=spec.class_weight == "balanced")
         case "logistic_regression":
             return LogisticRegression(C=spec.C, class_weight=weight, max_iter=spec.iterations)
         case "random_forest":
@@ -41,7 +49,7 @@ def shards(y: np.ndarray, count: int, generator: np.random.Generator) -> list[np
     return [np.sort(order[start::count]) for start in range(count)]
 
 
-def train(rows: Rows, spec: TeacherSpec, indices: np.ndarray, seed: int) -> ClassifierMixin:
+def train(rows: Rows, spec: TeacherSpec, indices: np.ndarray, seed: int) -> Teacher:
     """Train one teacher on the rows at `indices`. A shard with one class only gives a constant teacher."""
     x, y = rows.x[indices], rows.y[indices]
     estimator = build(spec, seed) if len(np.unique(y)) > 1 else DummyClassifier(strategy="most_frequent")
@@ -51,13 +59,14 @@ def train(rows: Rows, spec: TeacherSpec, indices: np.ndarray, seed: int) -> Clas
         weights = len(y) / (np.count_nonzero(counts) * counts[y])
     if weights is None:
         return estimator.fit(x, y)  # pyright: ignore[reportAttributeAccessIssue]
-    return estimator.fit(x, y, sample_weight=weights)  # pyright: ignore[reportAttributeAccessIssue]
+    return estimator.fit(x, y, sample_weight=weights)  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
 
 
-def vote(teachers: list[ClassifierMixin], x: np.ndarray, classes: int) -> np.ndarray:
-    """One vote of each teacher on each standardised query.
+def vote(teachers: Sequence[Teacher], x: np.ndarray, classes: int) -> np.ndarray:
+    """One vote of each teacher on each query.
 
-    `x` is float64 (queries, features); the votes are int64 (queries, classes), each row summing to len(teachers).
+    `x` is float (queries, inputs), see `Schema.inputs`; the votes are int64 (queries, classes), each row summing to
+    len(teachers).
     """
     votes = np.zeros((len(x), classes), dtype=np.int64)
     rows = np.arange(len(x))

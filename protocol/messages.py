@@ -6,10 +6,10 @@ other code sees them. Matrices are numpy arrays; `records` puts them on Flower's
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 PROTOCOL_VERSION = 1
 VOTE_DTYPE = np.dtype("<u2")
@@ -34,21 +34,30 @@ class WireModel(BaseModel):
 
 
 class TeacherSpec(BaseModel):
-    """How a teacher is built: a scikit-learn estimator by name and its parameters.
+    """How a teacher is built: ridge regression on one-hot classes, or a scikit-learn estimator, and its parameters.
 
-    `model` names the estimator; `C` belongs to logistic regression, `trees` and `depth` to the two tree ensembles,
-    `learning_rate` to gradient boosting. `class_weight` "balanced" weighs a party's own classes equally.
+    `model` names the estimator; `C` belongs to logistic regression, `alpha` (penalty) to ridge, `trees` and `depth` to
+    the two tree ensembles, `learning_rate` to gradient boosting. `class_weight` "balanced" weighs a party's own classes
+    equally.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: Literal["logistic_regression", "random_forest", "gradient_boosting"] = "logistic_regression"
+    model: Literal["logistic_regression", "random_forest", "gradient_boosting", "ridge"] = "logistic_regression"
+    alpha: float = Field(default=1.0, gt=0)
     C: float = Field(default=1.0, gt=0)
     class_weight: Literal["balanced", "none"] = "none"
     trees: int = Field(default=50, ge=1, le=2000)
     depth: int = Field(default=4, ge=1, le=64)
     learning_rate: float = Field(default=0.1, gt=0, le=1)
     iterations: int = Field(default=200, ge=1, le=100_000)
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        table = handler(self)
+        if self.model != "ridge":
+            table.pop("alpha", None)  # other teachers keep the digest that they had before there was ridge
+        return table
 
 
 class HelloRequest(WireModel):

@@ -17,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 
+from protocol.representation import IMAGE_FEATURES, Representation, represent
+
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -41,7 +43,8 @@ class Schema(BaseModel):
     """What every row means. `center` and `scale` (features,) are statistics of public rows only.
 
     Every node standardises with them, so that no statistic of private rows is ever needed outside the party.
-    `ranges`, of some features or none, let a party find wrong units and codes in its own file.
+    `ranges`, of some features or none, let a party find wrong units and codes in its own file. `representation` is what
+    models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,12 +54,15 @@ class Schema(BaseModel):
     center: tuple[float, ...]
     scale: tuple[float, ...]
     ranges: tuple[Range, ...] = ()
+    representation: Representation = "none"
 
     @model_serializer(mode="wrap")
-    def _without_empty_ranges(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_what_is_not_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         table = handler(self)
         if not self.ranges:
             table.pop("ranges", None)  # a schema without ranges keeps the digest and the form it always had
+        if self.representation == "none":
+            table.pop("representation", None)
         return table
 
     @model_validator(mode="after")
@@ -68,6 +74,8 @@ class Schema(BaseModel):
                 raise ValueError(f"{name} has a number that is not finite")
         if min(self.scale) <= 0:
             raise ValueError("every scale must be positive")
+        if self.representation == "scattering" and len(self.features) != IMAGE_FEATURES:
+            raise ValueError(f"scattering is of 28x28 images, {IMAGE_FEATURES} features, not {len(self.features)}")
         ranged = tuple(allowed.feature for allowed in self.ranges)
         if unknown := set(ranged) - set(self.features):
             raise ValueError(f"ranges name {sorted(unknown)}, which are no features")
@@ -86,6 +94,22 @@ class Schema(BaseModel):
             center=tuple(float(value) for value in rows.mean(axis=0)),
             scale=tuple(float(value) if value > 0 else 1.0 for value in scale),
         )
+
+    @classmethod
+    def of_images(cls, features: tuple[str, ...], classes: tuple[str, ...], representation: Representation) -> Schema:
+        """Schema that leaves pixels as they are, for a representation of images."""
+        count = len(features)
+        return cls(
+            features=features,
+            classes=classes,
+            center=(0.0,) * count,
+            scale=(1.0,) * count,
+            representation=representation,
+        )
+
+    def inputs(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, features) of any float type -> what models are trained on, float (n, inputs)."""
+        return represent(self.representation, self.standardise(rows))
 
     def standardise(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, features) of any float type -> float64 (n, features), centred and scaled."""

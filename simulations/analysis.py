@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from sklearn.linear_model import LogisticRegression
 
 from coordinator.config import FederationConfig
 from coordinator.ledger import Batch, Ledger
@@ -18,6 +17,7 @@ from party.teachers import vote
 from protocol.queries import canonical_queries, query_ids
 from simulations.datasets.base import Dataset
 from simulations.partition import Partition
+from simulations.pooled import pooled_probabilities
 from simulations.report.data import LeftOut, PartyQuality
 from simulations.workspace import Workspace
 from student.evaluation import evaluate
@@ -73,11 +73,11 @@ def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch])
     """
     if config.votes != "clear":
         queries = load_pool(space.work / "pool.npz").queries
-        standard, classes = config.rows.standardise(queries), len(config.rows.classes)
+        inputs, classes = config.rows.inputs(queries), len(config.rows.classes)
         votes = np.zeros((len(queries), classes))
         for home in sorted(space.party_root.iterdir()):
             for state in sorted((home / "state").glob("run-*"))[-1:]:
-                votes += vote(store.load(state, config.digest())[1], standard, classes)
+                votes += vote(store.load(state, config.digest())[1], inputs, classes)
         share = dict(zip(query_ids(queries), votes.max(axis=1) / votes.sum(axis=1), strict=True))
         return np.array([share[query_id] for batch in batches for query_id in batch.query_ids])
     shares: dict[str, float] = {}
@@ -93,7 +93,7 @@ def _baselines(
 ) -> tuple[dict[str, dict[str, Any]], list[PartyQuality]]:
     """Majority class, mean teacher, noiseless plurality of all teachers, and a model on all rows pooled."""
     schema, names = config.rows, config.rows.classes
-    test_x = schema.standardise(canonical_queries(dataset.x[partition.test], len(schema.features)))
+    test_x = schema.inputs(canonical_queries(dataset.x[partition.test], len(schema.features)))
     test_y = dataset.y[partition.test]
     total = np.zeros((len(test_y), len(names)))
     quality = []
@@ -119,7 +119,7 @@ def _baselines(
         total += vote(teachers, test_x, len(names))
     private = np.concatenate(list(partition.parties.values()))
     shares = np.bincount(dataset.y[private], minlength=len(names)) / len(private)
-    pooled = LogisticRegression(max_iter=2000).fit(schema.standardise(dataset.x[private]), dataset.y[private])
+    pooled = pooled_probabilities(schema, config.teacher, dataset.x[private], dataset.y[private], test_x)
     teacher_aucs = [item.auc for item in quality if item.auc is not None]
     return {
         "majority": evaluate(np.tile(shares, (len(test_y), 1)), test_y, names),
@@ -128,7 +128,7 @@ def _baselines(
             "auc": float(np.mean(teacher_aucs)) if teacher_aucs else None,
         },
         "plurality": evaluate(total / np.maximum(total.sum(axis=1, keepdims=True), 1), test_y, names),
-        "pooled": evaluate(pooled.predict_proba(test_x), test_y, names),
+        "pooled": evaluate(pooled, test_y, names),
     }, quality
 
 

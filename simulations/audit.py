@@ -24,10 +24,8 @@ from coordinator.privacy import promised, spent
 from protocol.config_files import read_table, validate
 from protocol.errors import ConsiliumError, DataError, LedgerError
 from protocol.labels import Outcome
-from simulations.datasets import load_dataset
-from simulations.partition import natural_partition
 from simulations.run import data_fingerprint
-from simulations.scenario import Scenario
+from simulations.scenario import Scenario, divided_data
 from simulations.workspace import federation_config
 
 TOLERANCE = 1e-9
@@ -110,11 +108,8 @@ def _manifest(run_dir: Path, config: FederationConfig) -> str:
     manifest = read_table(run_dir / "manifest.json")
     assert manifest["federation"] == config.digest(), "the manifest is of another federation"
     scenario = validate(manifest["config"], Scenario, "manifest: configuration")
-    data = load_dataset(scenario.data.set)
+    data, partition = divided_data(scenario, manifest["seed"])
     assert manifest["data"]["sha256"] == data_fingerprint(data), "the data set is another one"
-    partition = natural_partition(
-        data, scenario.data.public_share, scenario.data.least_rows, scenario.parties.minimum, manifest["seed"]
-    )
     again = federation_config(scenario, data, partition, manifest["seed"])
     assert again.digest() == config.digest(), "scenario, seed and data give another federation"
     assert manifest["status"] == "complete", f"the run is not complete: {manifest['status']}"

@@ -1,13 +1,20 @@
-"""Who is a party, and what is public: hospitals held out whole, half of their rows to ask, half to test."""
+"""Who is a party, and what is public.
+
+By owner: each with enough rows is a party. Public are the data set's own test part if it has one, else hospitals held
+out whole, half of their rows to ask, half to test. By lot ("iid"): equal shards of the private rows, as in the papers.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from protocol.errors import DataError, NotEnoughParties
 from simulations.datasets.base import Dataset
+
+Division = Literal["owners", "iid"]
 
 
 @dataclass(frozen=True)
@@ -20,8 +27,8 @@ class Partition:
 
 
 def eligible_owners(dataset: Dataset, least_rows: int) -> np.ndarray:
-    """Ids of the owners with at least `least_rows` rows and every class among them."""
-    owners = np.unique(dataset.owner)
+    """Ids of the owners of private rows with at least `least_rows` rows and every class among them."""
+    owners = np.unique(dataset.owner[dataset.private_rows()])
     return np.array(
         [
             owner
@@ -36,10 +43,10 @@ def eligible_owners(dataset: Dataset, least_rows: int) -> np.ndarray:
 def natural_partition(
     dataset: Dataset, public_share: float, least_rows: int, minimum_parties: int, seed: int
 ) -> Partition:
-    """One party for each eligible owner that is not held out.
+    """One party for each eligible owner that is not held out; none is where the data set has its own test part.
 
-    `public_share` of the owners are held out whole, drawn by lot separately among eligible ones and others, so that
-    the number of parties does not depend on the seed. Owners that are neither are not used.
+    Otherwise `public_share` of the owners are held out whole, drawn by lot separately among eligible ones and others,
+    so that the number of parties does not depend on the seed. Owners that are neither are not used.
 
     Raises
     ------
@@ -50,7 +57,7 @@ def natural_partition(
     others = np.setdiff1d(np.unique(dataset.owner), eligible)
     public: list[np.ndarray] = []
     private = eligible
-    for group in (eligible, others):
+    for group in (eligible, others) if dataset.public is None else ():
         drawn = generator.permutation(group)[: round(public_share * len(group))]
         public.append(drawn)
         private = np.setdiff1d(private, drawn)
@@ -60,17 +67,41 @@ def natural_partition(
             f" and every class, at least {minimum_parties} are required",
             "Lower parties.minimum, data.least_rows or data.public_share",
         )
+    width = len(str(dataset.owner.max()))
+    parties = {
+        f"{dataset.owner_label}-{owner:0{width}d}": np.flatnonzero(dataset.owner == owner) for owner in sorted(private)
+    }
+    if dataset.public is not None:
+        return Partition(parties, dataset.public.queries, dataset.public.test)
     rows = generator.permutation(np.flatnonzero(np.isin(dataset.owner, np.concatenate(public))))
     if len(rows) < 2:
         raise DataError(
             f"{dataset.name}: no rows are public with data.public_share {public_share}", "Raise data.public_share"
         )
-    width = len(str(dataset.owner.max()))
+    return Partition(parties=parties, queries=rows[: len(rows) // 2], test=rows[len(rows) // 2 :])
+
+
+def iid_partition(dataset: Dataset, parties: int, most_rows: int | None, seed: int) -> Partition:
+    """So many parties with equal shards of the private rows, drawn by lot; the public rows are the data set's own.
+
+    Sizes differ by at most one; `most_rows` (None: no limit) cuts each shard, and what is cut off is not used.
+
+    Raises
+    ------
+    DataError : the data set has no test part of its own. NotEnoughParties : fewer rows than parties.
+    """
+    if dataset.public is None:
+        raise DataError(f"{dataset.name} has no test part of its own", 'Use data.partition = "owners"')
+    rows = dataset.private_rows()
+    if len(rows) < parties:
+        raise NotEnoughParties(f"{dataset.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
+    order = np.random.default_rng([seed, 0x696964]).permutation(rows)
+    width = len(str(parties - 1))
     return Partition(
         parties={
-            f"{dataset.owner_label}-{owner:0{width}d}": np.flatnonzero(dataset.owner == owner)
-            for owner in sorted(private)
+            f"party-{index:0{width}d}": np.sort(shard[:most_rows])
+            for index, shard in enumerate(np.array_split(order, parties))
         },
-        queries=rows[: len(rows) // 2],
-        test=rows[len(rows) // 2 :],
+        queries=dataset.public.queries,
+        test=dataset.public.test,
     )

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import tomli_w
 
-from simulations.datasets import load_dataset
-from simulations.partition import natural_partition
-from simulations.scenario import Scenario
+from simulations.scenario import Scenario, divided_data
 from simulations.workspace import federation_config, lay_out, make_run_dir
 
 
@@ -17,10 +15,7 @@ def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> 
 
     `service` is the host:port on which the coordinator will listen for the student.
     """
-    dataset = load_dataset(scenario.data.set)
-    partition = natural_partition(
-        dataset, scenario.data.public_share, scenario.data.least_rows, scenario.parties.minimum, seed
-    )
+    dataset, partition = divided_data(scenario, seed)
     config = federation_config(scenario, dataset, partition, seed).model_copy(update={"service": service})
     space = make_run_dir(out)
     lay_out(space, scenario, dataset, partition, config, seed)

@@ -21,16 +21,15 @@ from coordinator.secure_collection import SecureKeys
 from protocol.config_files import validate
 from protocol.errors import ConfigError, ConsiliumError
 from simulations.analysis import Analysis, analyse, left_out, write_metrics
-from simulations.datasets import load_dataset
 from simulations.datasets.base import Dataset
 from simulations.engines.local import RUN_ID, run_local
 from simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from simulations.engines.ray import run_ray
 from simulations.identities import simulated_identities
-from simulations.partition import Partition, natural_partition
+from simulations.partition import Partition
 from simulations.report.data import ReportData
 from simulations.report.store import save_report_data
-from simulations.scenario import Scenario, scenario_json
+from simulations.scenario import Scenario, divided_data, scenario_json
 from simulations.versions import versions
 from simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
 
@@ -110,10 +109,7 @@ def _carry_out(
     with contextlib.ExitStack() as stack:
         # the workers need seconds to import what they use; meanwhile the data are laid out
         workers = stack.enter_context(running_workers()) if engine == "local" else []
-        dataset = load_dataset(scenario.data.set)
-        partition = natural_partition(
-            dataset, scenario.data.public_share, scenario.data.least_rows, scenario.parties.minimum, seed
-        )
+        dataset, partition = divided_data(scenario, seed)
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
         if config.votes != "clear":

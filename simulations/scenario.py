@@ -13,9 +13,12 @@ from pydantic import Field, field_validator, model_validator
 from coordinator.config import Caps, Privacy, Timeouts, check_caps, check_votes
 from coordinator.mechanisms import AnyMechanism
 from protocol.config_files import Frozen, read_table, validate
-from protocol.errors import ConfigError
+from protocol.errors import ConfigError, NotEnoughParties
 from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
-from simulations.datasets import LOADERS
+from protocol.representation import Representation
+from simulations.datasets import NAMES, load_dataset
+from simulations.datasets.base import Dataset
+from simulations.partition import Division, Partition, iid_partition, natural_partition
 from student.config import StudentSpec
 
 
@@ -23,10 +26,20 @@ class DataSpec(Frozen):
     """Which data set, and how it is divided.
 
     classes: what the parties are asked to vote on; must be the data set's classes, in its order.
-    public_share: share of the owners that are held out whole. least_rows: rows that a party must have.
+    path: folder of the sets that are not embedded, see `datasets.folder`.
+    partition: "owners" or "iid", see `simulations.partition`. parties, most_rows: for "iid", how many, and the most
+        rows of one; null for no limit.
+    public_share: share of the owners that are held out whole, of a set without a test part of its own. least_rows: rows
+        that a party must have.
+    representation: what models are given, see `protocol.representation`.
     """
 
     set: str
+    path: str = ""
+    partition: Division = "owners"
+    parties: int | None = Field(default=None, ge=2, le=100_000)
+    most_rows: int | None = Field(default=None, ge=2)
+    representation: Representation = "none"
     classes: tuple[str, ...]
     public_share: float = Field(default=0.2, gt=0, lt=1)
     least_rows: int = Field(default=20, ge=2)
@@ -34,9 +47,23 @@ class DataSpec(Frozen):
     @field_validator("set")
     @classmethod
     def _known(cls, value: str) -> str:
-        if value not in LOADERS:
-            raise ValueError(f"not a known data set, choose from {', '.join(sorted(LOADERS))}")
+        if value not in NAMES:
+            raise ValueError(f"not a known data set, choose from {', '.join(NAMES)}")
         return value
+
+    @model_validator(mode="after")
+    def _parties_of_an_iid_partition(self) -> DataSpec:
+        if self.partition == "iid" and self.parties is None:
+            raise ValueError('partition "iid" needs parties')
+        if self.partition == "owners" and (self.parties is not None or self.most_rows is not None):
+            raise ValueError('parties and most_rows belong to partition "iid"')
+        return self
+
+    @model_validator(mode="after")
+    def _least_rows_within_most_rows(self) -> DataSpec:
+        if self.most_rows is not None and self.most_rows < self.least_rows:
+            raise ValueError(f"most_rows {self.most_rows} is below least_rows {self.least_rows}")
+        return self
 
 
 class PartiesSpec(Frozen):
@@ -130,6 +157,29 @@ def apply_override(table: dict[str, Any], override: str) -> None:
         if not isinstance(table, dict):
             raise ConfigError(f"--set {override!r}: {part} is a value, not a table")
     table[parts[-1]] = value
+
+
+def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
+    """The scenario's data set, and who has which of its rows.
+
+    Raises
+    ------
+    NotEnoughParties, DataError
+    """
+    data = scenario.data
+    dataset = load_dataset(data.set, data.path)
+    if data.partition == "owners":
+        return dataset, natural_partition(dataset, data.public_share, data.least_rows, scenario.parties.minimum, seed)
+    assert data.parties is not None
+    partition = iid_partition(dataset, data.parties, data.most_rows, seed)
+    smallest = min(len(rows) for rows in partition.parties.values())
+    if len(partition.parties) < scenario.parties.minimum or smallest < data.least_rows:
+        raise NotEnoughParties(
+            f"{dataset.name}: {len(partition.parties)} parties with {smallest} rows or more, at least"
+            f" {scenario.parties.minimum} with {data.least_rows} are required",
+            "Change data.parties, parties.minimum or data.least_rows",
+        )
+    return dataset, partition
 
 
 def scenario_json(scenario: Scenario) -> dict[str, Any]:

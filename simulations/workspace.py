@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import tomli_w
+from pydantic import ValidationError
 
 from coordinator.config import FederationConfig
 from party.home import SETTINGS
@@ -131,12 +132,11 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
             f" which has {list(dataset.classes)}",
             "Use the same names in the same order",
         )
-    public = np.concatenate([partition.queries, partition.test])
     secure = scenario.votes != "clear"
     roster = simulated_identities(list(partition.parties), scenario.parties, seed).roster if secure else None
     return FederationConfig(
         name=scenario.title,
-        rows=Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[public].astype(np.float64)),
+        rows=_schema(scenario, dataset, np.concatenate([partition.queries, partition.test])),
         teachers_per_party=scenario.parties.teachers_per_party,
         teacher=scenario.teacher,
         minimum_parties=scenario.parties.minimum,
@@ -151,6 +151,17 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         votes=scenario.votes,
         roster=roster.digest if roster else "",
     )
+
+
+def _schema(scenario: Scenario, dataset: Dataset, public: np.ndarray) -> Schema:
+    representation = scenario.data.representation
+    try:
+        if representation != "none":
+            return Schema.of_images(dataset.features, dataset.classes, representation)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise ConfigError(f"data.representation {representation!r} does not fit {dataset.name!r}: {reason}") from None
+    return Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[public].astype(np.float64))
 
 
 def lay_out(

@@ -17,13 +17,18 @@ class StudentSpec(Frozen):
         request, 0 for all of a round.
     rounds: in each but the first, queries are chosen by `selection` with the model so far (`student.selection`), and
         its probabilities go with them.
-    trainer: scikit-learn estimator or torch MLP. `C` belongs to logistic regression (inverse regularisation),
-        `trees` and `depth` to the forest, `hidden` and `epochs` to the MLP.
+    trainer: scikit-learn estimator, torch MLP, kernel ridge regression, or that on labels which were first spread to
+        all rows of the pool over a graph of like rows (`student.trainers.kernel`).
+    C: of logistic regression (inverse regularisation). trees, depth: of the forest. hidden, epochs: of the MLP.
+    gamma, alpha: of the Gaussian kernel, and penalty, of both with a kernel.
+    neighbours, spread: of the graph; `spread` is the share that a row takes from its neighbours.
     self_training: pseudo-label the rows that got no label where the student's own probability reaches
         `self_training_confidence`, and train again, `self_training_rounds` times. Costs no privacy.
     """
 
-    trainer: Literal["logistic_regression", "random_forest", "gradient_boosting", "mlp"] = "logistic_regression"
+    trainer: Literal["logistic_regression", "random_forest", "gradient_boosting", "mlp", "kernel_ridge", "graph"] = (
+        "logistic_regression"
+    )
     queries: int = Field(default=0, ge=0)
     batch: int = Field(default=0, ge=0)
     rounds: int = Field(default=1, ge=1, le=1000)
@@ -33,6 +38,10 @@ class StudentSpec(Frozen):
     depth: int = Field(default=6, ge=1, le=64)
     hidden: int = Field(default=32, ge=1, le=4096)
     epochs: int = Field(default=200, ge=1, le=100_000)
+    gamma: float = Field(default=2.0, gt=0)
+    alpha: float = Field(default=0.1, gt=0)
+    neighbours: int = Field(default=10, ge=1, le=1000)
+    spread: float = Field(default=0.99, gt=0, lt=1)
     self_training: bool = False
     self_training_confidence: float = Field(default=0.9, gt=0.5, lt=1)
     self_training_rounds: int = Field(default=3, ge=1, le=50)

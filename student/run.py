@@ -21,6 +21,7 @@ from student.plan import Plan
 from student.pool import Pool, check_fits
 from student.selection import choose
 from student.trainers.base import Model, Trainer, constant
+from student.trainers.kernel import GraphTrainer, KernelTrainer
 from student.trainers.mlp import MlpTrainer
 from student.trainers.self_training import SelfTraining
 from student.trainers.tabular import TabularTrainer
@@ -52,10 +53,19 @@ class Asked:
 
 
 def train(x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray, classes: int, spec: StudentSpec, seed: int) -> Model:
-    """Train by `spec` on standardised rows; labels of fewer than two classes give a constant model."""
+    """Train by `spec` on the schema's inputs; labels of fewer than two classes give a constant model."""
     if len(np.unique(y)) < 2:
         return constant(y, classes)
-    trainer: Trainer = MlpTrainer(spec) if spec.trainer == "mlp" else TabularTrainer(spec)
+    trainer: Trainer
+    match spec.trainer:
+        case "mlp":
+            trainer = MlpTrainer(spec)
+        case "kernel_ridge":
+            trainer = KernelTrainer(spec)
+        case "graph":
+            trainer = GraphTrainer(spec, unlabelled)
+        case _:
+            trainer = TabularTrainer(spec)
     if spec.self_training:
         trainer = SelfTraining(trainer, spec.self_training_confidence, spec.self_training_rounds, unlabelled)
     return trainer.fit(x, y, classes, seed)
@@ -80,7 +90,7 @@ def run_student(
     terms = source.describe()
     check_fits(pool, terms.schema)
     queries = canonical_queries(pool.queries, len(terms.schema.features))
-    rows = terms.schema.standardise(queries)
+    rows = terms.schema.inputs(queries)
     classes = len(terms.schema.classes)
     wanted = min(len(queries), spec.queries or len(queries))
     plan = Plan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
@@ -107,7 +117,7 @@ def run_student(
     assert model is not None
     metrics = None
     if pool.test_x is not None and pool.test_y is not None:
-        test = terms.schema.standardise(canonical_queries(pool.test_x, len(terms.schema.features)))
+        test = terms.schema.inputs(canonical_queries(pool.test_x, len(terms.schema.features)))
         metrics = evaluate(model.predict_proba(test), pool.test_y, terms.schema.classes)
     outcomes = np.array(asked.outcomes)
     result = StudentResult(
@@ -184,6 +194,7 @@ def _save(
         "features": list(terms.schema.features),
         "center": list(terms.schema.center),
         "scale": list(terms.schema.scale),
+        "representation": terms.schema.representation,
         "spec": spec.model_dump(mode="json"),
         "mechanism": terms.mechanism,
         "privacy": {

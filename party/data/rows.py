@@ -13,6 +13,7 @@ from party.data import checks, csv_file, npz, parquet
 from party.data.columns import Column, State, Wanted
 from party.data.problems import Problem, Report, Unreadable
 from party.data.rules import DataRules
+from protocol.representation import represent
 from protocol.schema import Schema
 
 log = logging.getLogger("consilium.party")
@@ -29,6 +30,10 @@ class Rows:
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
+
+    def represented(self, schema: Schema) -> Rows:
+        """The same rows as teachers see them: `x` float (n, inputs)."""
+        return Rows(represent(schema.representation, self.x), self.y)
 
 
 def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Rows:

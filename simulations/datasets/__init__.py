@@ -1,14 +1,26 @@
-"""Data sets with a natural partition, behind one interface (`base.Dataset`)."""
+"""Data sets behind one interface (`base.Dataset`): one that is embedded, others read from a folder (`folder`)."""
 
 from __future__ import annotations
 
 from simulations.datasets.base import Dataset
+from simulations.datasets.folder import data_folder
+from simulations.datasets.images import load_fashion, load_mnist, load_mnist_writers
 from simulations.datasets.stroke import load_stroke
 
-LOADERS = {"stroke": load_stroke}
-"""Name in a scenario's `data.set` -> loader."""
+EMBEDDED = {"stroke": load_stroke}
+IN_FOLDER = {"fashion": load_fashion, "mnist": load_mnist, "mnist-writers": load_mnist_writers}
+"""Name in a scenario's `data.set` -> loader, without an argument or with the folder of the data sets."""
+
+NAMES = tuple(sorted([*EMBEDDED, *IN_FOLDER]))
 
 
-def load_dataset(name: str) -> Dataset:
-    """The data set of that name; KeyError for a name that `LOADERS` does not have."""
-    return LOADERS[name]()
+def load_dataset(name: str, path: str = "") -> Dataset:
+    """The data set of that name, from the folder `path` (or the usual ones, see `folder.data_folder`) if not embedded.
+
+    Raises
+    ------
+    KeyError : no such name. DataError : its files are not there, or damaged.
+    """
+    if name in EMBEDDED:
+        return EMBEDDED[name]()
+    return IN_FOLDER[name](data_folder(path))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.errors import ConfigError, NotEnoughParties
+from protocol.errors import ConfigError, DataError, NotEnoughParties
 from simulations.datasets import load_dataset
 from simulations.datasets.prepare_stroke import main as prepare_stroke
 from simulations.partition import natural_partition
@@ -18,7 +18,11 @@ from simulations.workspace import federation_config
 @pytest.mark.parametrize("name", shipped())
 def test_every_shipped_scenario_loads(name: str) -> None:
     scenario = load_scenario(name, [])
-    assert scenario.data.classes == load_dataset(scenario.data.set).classes
+    try:
+        data = load_dataset(scenario.data.set)
+    except DataError as error:
+        pytest.skip(str(error))
+    assert scenario.data.classes == data.classes
 
 
 @pytest.mark.parametrize(

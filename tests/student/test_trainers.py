@@ -15,6 +15,8 @@ SPECS = {
     "forest": StudentSpec(trainer="random_forest", trees=30),
     "boosting": StudentSpec(trainer="gradient_boosting", trees=20, depth=2),
     "mlp": StudentSpec(trainer="mlp", epochs=30),
+    "kernel ridge": StudentSpec(trainer="kernel_ridge", gamma=0.2),
+    "graph": StudentSpec(trainer="graph", gamma=0.2),
     "self-training": StudentSpec(C=1.0, self_training=True, self_training_confidence=0.8),
     "self-training mlp": StudentSpec(trainer="mlp", epochs=10, self_training=True, self_training_rounds=1),
 }

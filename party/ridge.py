@@ -1,0 +1,58 @@
+"""Ridge regression on one-hot classes: one linear solve, so a teacher of a few hundred rows takes milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import solve
+
+
+@dataclass
+class RidgeTeacher:
+    """Linear scores by least squares, minimising |1 b + x w - t|^2 + alpha |w|^2; the intercept b is not penalised.
+
+    Where there are fewer rows than inputs it is solved in the dual: (K + alpha 1) a = t, w = x' a, K the centred rows'
+    inner products (Saunders, Gammerman, Vovk 1998). Same numbers as scikit-learn's Ridge on one-hot targets.
+    `classes_` int64 (seen,); `weights` (inputs, seen) and `intercept` (seen,) in the floats of the rows.
+    """
+
+    alpha: float
+    balanced: bool = False
+    classes_: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    weights: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    intercept: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> RidgeTeacher:
+        """`x` float (n, inputs), `y` int64 (n,). `balanced` weighs the classes in the sum of squares equally."""
+        self.classes_, positions, counts = np.unique(y, return_inverse=True, return_counts=True)
+        targets = np.eye(len(self.classes_), dtype=x.dtype)[positions]
+        weights = np.ones(len(y), dtype=x.dtype)
+        if self.balanced:
+            weights = (len(y) / (len(counts) * counts[positions])).astype(x.dtype)
+        mean = np.average(x, axis=0, weights=weights)
+        target_mean = np.average(targets, axis=0, weights=weights)
+        root = np.sqrt(weights)[:, None]
+        rows, targets = (x - mean) * root, (targets - target_mean) * root
+        if len(x) <= x.shape[1]:
+            self.weights = rows.T @ self._solve(rows @ rows.T, targets)
+        else:
+            self.weights = self._solve(rows.T @ rows, rows.T @ targets)
+        self.intercept = target_mean - mean @ self.weights
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The class with the largest score of each row, int64 (n,)."""
+        return self.classes_[self._scores(x).argmax(axis=1)]
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """Scores without their negative part, scaled to sum 1, (n, seen); one is positive, as they sum to 1."""
+        scores = np.maximum(self._scores(x), 0)
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    def _scores(self, x: np.ndarray) -> np.ndarray:
+        return x @ self.weights + self.intercept
+
+    def _solve(self, gram: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        gram[np.diag_indices_from(gram)] += self.alpha
+        return solve(gram, targets, assume_a="pos", overwrite_a=True)

@@ -1,0 +1,29 @@
+"""What models are given instead of the bare features: a fixed transform that every node computes for itself.
+
+It is part of the schema, so parties and student agree on it by the federation's digest. Queries travel, and have their
+ids, as they are. Nothing here learns: no private row has any influence on it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+Representation = Literal["none", "scattering"]
+"""none: the standardised features. scattering: of 28x28 images with values from 0 (background) to 1, see `scattering`.
+"""
+
+IMAGE_FEATURES = 28 * 28
+
+
+def represent(representation: Representation, rows: np.ndarray) -> np.ndarray:
+    """Standardised rows (n, features) -> what teachers and students are trained on, (n, inputs).
+
+    Of "none" the very rows; of "scattering" float32 (n, 3969), each row of length 1.
+    """
+    if representation == "none":
+        return rows
+    from protocol.scattering import hellinger, scatter  # scipy: only for those who use it
+
+    return hellinger(scatter(rows))

@@ -1,0 +1,110 @@
+"""Scattering: stable under small shifts, blind to constants where it should be, the same for one image and for many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from protocol.representation import represent
+from protocol.scattering import ANGLES, CHANNELS, FEATURES, PIXELS, SIDE, hellinger, scatter
+from protocol.schema import Schema
+
+NAMES = tuple(f"p{index}" for index in range(PIXELS))
+
+
+def drawing() -> np.ndarray:
+    """A fixed image (28, 28) in [0, 1]: a bar and a blob, made of formulas."""
+    y, x = np.mgrid[:SIDE, :SIDE]
+    bar = np.exp(-((x - 12 - 0.2 * y) ** 2) / 6) * (np.abs(y - 13) < 8)
+    blob = np.exp(-((x - 18) ** 2 + (y - 9) ** 2) / 8)
+    return np.maximum(bar, blob)
+
+
+def channels(image: np.ndarray) -> np.ndarray:
+    return scatter(image.reshape(1, -1)).reshape(CHANNELS, 7, 7)
+
+
+def test_shape_and_sign() -> None:
+    rows = np.random.default_rng(0).random((130, PIXELS))  # more than a block, and not a whole number of them
+    out = scatter(rows)
+    assert out.shape == (130, FEATURES) == (130, 3969)
+    assert out.dtype == np.float32
+    assert (out >= -1e-6).all()
+    assert scatter(rows[:0]).shape == (0, FEATURES)
+
+
+def test_one_image_and_many_give_the_same() -> None:
+    rows = np.random.default_rng(1).random((70, PIXELS)).astype(np.float32)
+    together = scatter(rows)
+    for index in (0, 1, 63, 64, 69):
+        np.testing.assert_allclose(scatter(rows[index : index + 1])[0], together[index], rtol=1e-4, atol=1e-6)
+
+
+def test_golden_values() -> None:
+    """Sums of the first layers and of the second on the drawing; they would move with any change of the filters."""
+    found = channels(drawing())
+    sums = [found[0].sum(), found[1 : 1 + ANGLES].sum(), found[1 + ANGLES : 1 + 2 * ANGLES].sum(), found[17:].sum()]
+    np.testing.assert_allclose(sums, GOLDEN, rtol=1e-4)
+
+
+GOLDEN = [5.17088, 4.12971, 8.13075, 6.09832]
+
+
+def test_a_shift_moves_it_less_than_the_image() -> None:
+    image = drawing()
+    shifted = np.roll(image, 1, axis=1)
+
+    def moved(before: np.ndarray, after: np.ndarray) -> float:
+        return float(np.linalg.norm(after - before) / np.linalg.norm(before))
+
+    assert moved(channels(image), channels(shifted)) < 0.7 * moved(image, shifted)
+
+
+def test_it_moves_with_the_grid() -> None:
+    """A shift by the stride, 4 pixels, is a shift by one position."""
+    image = drawing()
+    found, shifted = channels(image), channels(np.roll(image, 4, axis=0))
+    np.testing.assert_allclose(shifted[:, 1:], found[:, :-1], atol=1e-5)
+
+
+def test_energy_falls_with_the_order_and_scales_with_the_image() -> None:
+    found = channels(drawing())
+    energies = [float((found[part] ** 2).sum()) for part in (slice(0, 1), slice(1, 17), slice(17, None))]
+    assert energies[0] > energies[1] > energies[2] > 0
+    np.testing.assert_allclose(channels(3 * drawing()), 3 * found, rtol=1e-4, atol=1e-5)
+
+
+def test_wavelets_see_no_constant() -> None:
+    """Away from the border of the zero padding, a flat image has a mean and nothing else."""
+    found = channels(np.ones((SIDE, SIDE)))
+    assert found[0, 3, 3] == pytest.approx(1, abs=1e-5)
+    assert np.abs(found[1 : 1 + ANGLES, 3, 3]).max() < 1e-3
+
+
+def test_turning_the_image_turns_the_angles() -> None:
+    """A quarter turn permutes the angles by half of them; the 7x7 centres are symmetric in the image."""
+    found, turned = channels(drawing())[1:9], channels(np.rot90(drawing()))[1:9]
+    energy, energy_turned = ((layer**2).sum(axis=(1, 2)) for layer in (found, turned))
+    np.testing.assert_allclose(np.roll(energy, ANGLES // 2), energy_turned, rtol=1e-3)
+
+
+def test_hellinger_has_length_one() -> None:
+    out = hellinger(np.array([[4.0, 9.0, 0.0], [0.0, 0.0, 0.0]], dtype=np.float32))
+    np.testing.assert_allclose(out, [[2 / 13**0.5, 3 / 13**0.5, 0], [0, 0, 0]], rtol=1e-6)
+
+
+def test_the_representation_is_in_the_digest() -> None:
+    plain = Schema.of_images(NAMES, ("a", "b"), "none")
+    scattered = Schema.of_images(NAMES, ("a", "b"), "scattering")
+    assert plain.digest() != scattered.digest()
+    assert "representation" not in plain.model_dump()
+    assert Schema.model_validate_json(scattered.model_dump_json()) == scattered
+    rows = drawing().reshape(1, -1)
+    assert (plain.inputs(rows) == rows).all()
+    assert (scattered.inputs(rows) == represent("scattering", rows)).all()
+
+
+def test_scattering_is_of_images_only() -> None:
+    with pytest.raises(ValidationError, match="784 features, not 2"):
+        Schema.of_images(("a", "b"), ("x", "y"), "scattering")

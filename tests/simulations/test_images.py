@@ -1,0 +1,123 @@
+"""Image sets that are not shipped: where they lie, what their files may be, and how they are divided."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from protocol.errors import ConfigError, DataError, NotEnoughParties
+from simulations.datasets import load_dataset
+from simulations.datasets.base import Dataset, Public
+from simulations.datasets.folder import data_folder
+from simulations.datasets.images import read_idx
+from simulations.partition import iid_partition, natural_partition
+from simulations.scenario import divided_data, load_scenario
+
+
+def made_up(rows: int = 130, public: bool = True) -> Dataset:
+    """Rows with four owners; the last 30 are public, half to ask and half to test."""
+    generator = np.random.default_rng(0)
+    part = Public(np.arange(rows - 30, rows - 15), np.arange(rows - 15, rows)) if public else None
+    return Dataset(
+        name="made-up", title="", attribution="", features=("a", "b"), classes=("x", "y"), owner_label="writer",
+        x=generator.normal(size=(rows, 2)).astype(np.float32), y=np.arange(rows) % 2,
+        owner=np.where(np.arange(rows) < rows - 30, np.arange(rows) // 2 % 4, 9), public=part,
+    )  # fmt: skip
+
+
+def test_iid_shards_are_seeded_equal_and_apart() -> None:
+    data = made_up()
+    first, again, other = (iid_partition(data, 7, None, seed) for seed in (1, 1, 2))
+    rows = np.concatenate(list(first.parties.values()))
+    assert sorted(rows.tolist()) == list(range(100))  # every private row in one shard, no public one in any
+    assert {len(shard) for shard in first.parties.values()} == {14, 15}
+    assert list(first.parties) == [f"party-{index}" for index in range(7)]
+    assert all((first.parties[name] == again.parties[name]).all() for name in first.parties)
+    assert any(len(first.parties[n]) != len(other.parties[n]) or (first.parties[n] != other.parties[n]).any()
+               for n in first.parties)  # fmt: skip
+    cut = iid_partition(data, 7, 5, 1)
+    assert {len(shard) for shard in cut.parties.values()} == {5}
+    assert set(np.concatenate(list(cut.parties.values()))) < set(rows)
+
+
+def test_owners_of_a_set_with_a_test_part_are_all_parties() -> None:
+    parts = natural_partition(made_up(), 0.2, 5, 2, 0)
+    assert list(parts.parties) == [f"writer-{index}" for index in range(4)]  # the public rows' writer 9 is none
+    assert sorted(np.concatenate(list(parts.parties.values())).tolist()) == list(range(100))
+    assert (parts.queries.tolist(), parts.test.tolist()) == (list(range(100, 115)), list(range(115, 130)))
+
+
+def test_what_cannot_be_divided_by_lot() -> None:
+    with pytest.raises(DataError, match="no test part of its own"):
+        iid_partition(made_up(public=False), 5, None, 0)
+    with pytest.raises(NotEnoughParties, match="100 rows for 101 parties"):
+        iid_partition(made_up(), 101, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["data.partition=iid"], "needs parties"),
+        (["data.parties=250"], "belong to partition"),
+        (["data.partition=iid", "data.parties=9", "data.most_rows=5"], "most_rows 5 is below least_rows 20"),
+        (["data.representation=wavelets"], "data.representation"),
+    ],
+)
+def test_what_a_division_may_not_say(overrides: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load_scenario("stroke", overrides)
+
+
+def test_absent_data_are_told_with_their_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match=r"mnist/train-images.* is not there\. Get it from https://.*CONSILIUM_DATA"):
+        load_dataset("mnist", str(tmp_path))
+    monkeypatch.setenv("CONSILIUM_DATA", str(tmp_path))
+    assert data_folder() == tmp_path
+    with pytest.raises(DataError, match=r"no folder of data sets: /absent is not there\. Set data.path"):
+        data_folder("/absent")  # a path comes before the variable
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no gzip",
+        gzip.compress(b""),
+        gzip.compress(b"\0\0\x0d\x01\0\0\0\x01\0"),
+        gzip.compress(b"\0\0\x08\x01\0\0\0\x05\0"),
+        gzip.compress(b"\0\0\x08\x02\0\0"),
+        gzip.compress(bytes(1000))[:20],
+    ],
+    ids=["no gzip", "empty", "floats", "cut off", "header cut off", "gzip cut off"],
+)
+def test_damaged_idx_files(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.gz").write_bytes(content)
+    with pytest.raises(DataError, match="cannot read"):
+        read_idx(tmp_path / "x.gz")
+
+
+def test_mnist_is_what_it_should_be(shared_data: Path) -> None:
+    data = load_dataset("mnist", str(shared_data))
+    assert data.x.shape == (70_000, 784)
+    assert (data.x.dtype, data.x.min(), data.x.max()) == (np.float32, 0, 1)
+    assert np.bincount(data.y[:60_000]).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    assert data.public is not None
+    assert (data.public.queries[0], len(data.public.queries), len(data.public.test)) == (60_000, 9_000, 1_000)
+    assert len(data.private_rows()) == 60_000
+
+
+def test_writers_are_on_one_side_only(shared_data: Path) -> None:
+    data = load_dataset("mnist-writers", str(shared_data))
+    assert (len(np.unique(data.owner[:60_000])), len(np.unique(data.owner[60_000:]))) == (539, 297)
+    assert not set(data.owner[:60_000]) & set(data.owner[60_000:])
+    parts = natural_partition(data, 0.2, 50, 400, 0)
+    assert all(len(np.unique(data.owner[rows])) == 1 for rows in parts.parties.values())
+
+
+def test_the_scenario_divides_mnist(shared_data: Path) -> None:
+    dataset, parts = divided_data(load_scenario("mnist-250", [f"data.path={shared_data}"]), 0)
+    assert len(parts.parties) == 250
+    assert {len(rows) for rows in parts.parties.values()} == {240}
+    assert (dataset.y[np.concatenate(list(parts.parties.values()))].shape) == (60_000,)
