@@ -20,6 +20,7 @@ from threadpoolctl import ThreadpoolController
 from party.home import open_home
 from party.node import PartyNode
 from party.secure_votes import refusal_of
+from party.storage import storage_failed
 from protocol.errors import ConfigError, MalformedMessage
 from protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from protocol.records import from_record, refusal_to_record, to_record
@@ -29,6 +30,8 @@ from protocol.secagg.messages import AdvertiseRequest, ConsistencyRequest, Maske
 
 log = logging.getLogger("consilium.party")
 app = ClientApp()
+
+DOCTOR = "Run `consilium doctor` in the kit"
 
 Request = TypeVar("Request", bound=WireModel)
 
@@ -58,26 +61,36 @@ def _answer(
     """Run one action; whatever goes wrong becomes a typed refusal, and its text stays in this party's log."""
     try:
         request = from_record(message.content, model)
-        node = PartyNode(open_home(home_folder(context)), context.run_id)
+        node = PartyNode(open_home(home_folder(context)))
         with thread_pools().limit(limits=1):  # many parties may share one machine: a pool each would only thrash
             reply = to_record(action(node, request))
-    except Refused as error:
-        log.warning("%s refused: %s", model.kind, error)
-        reply = refusal_to_record(error.refusal)
-    except MalformedMessage as error:
-        log.warning("%s refused: %s", model.kind, error)
-        reply = refusal_to_record(Refusal(rule=Rule.MALFORMED))
-    except SecAggError as error:
-        log.warning("%s refused: %s", model.kind, error)
-        reply = refusal_to_record(refusal_of(error))
-    except ConfigError as error:
-        log.error("%s: %s", model.kind, error)
-        reply = refusal_to_record(Refusal(rule=Rule.POLICY))
     except Exception as error:  # Flower would send the text of any exception to the coordinator
-        where = traceback.extract_tb(error.__traceback__)[-1]  # no message: it may quote a private value
-        log.error("%s failed: %s at %s:%s", model.kind, type(error).__name__, where.filename, where.lineno)
-        reply = refusal_to_record(Refusal(rule=Rule.INTERNAL))
+        reply = refusal_to_record(_refusal(model.kind, error))
     return Message(reply, reply_to=message)
+
+
+def _refusal(kind: str, error: Exception) -> Refusal:
+    """What travels instead of an answer. The rest stays in the party's own log."""
+    if storage_failed(error):
+        log.error("%s failed: the disk of this party's state cannot be written: is it full? %s", kind, DOCTOR)
+        return Refusal(rule=Rule.STORAGE)
+    match error:
+        case Refused():
+            log.warning("%s refused: %s", kind, error)
+            return error.refusal
+        case MalformedMessage():
+            log.warning("%s refused: %s", kind, error)
+            return Refusal(rule=Rule.MALFORMED)
+        case SecAggError():
+            log.warning("%s refused: %s", kind, error)
+            return refusal_of(error)
+        case ConfigError():
+            log.error("%s: %s", kind, error)
+            return Refusal(rule=Rule.POLICY)
+        case _:
+            where = traceback.extract_tb(error.__traceback__)[-1]  # no message: it may quote a private value
+            log.error("%s failed: %s at %s:%s", kind, type(error).__name__, where.filename, where.lineno)
+            return Refusal(rule=Rule.INTERNAL)
 
 
 @app.query("hello")

@@ -100,9 +100,9 @@ def dry_run(rows: Rows, name: str, home: Path, federation: FederationFile, queri
             train(represented, federation.teacher, part, int(own.generate_state(1)[0]))
             for part, own in zip(parts, seeds[1:], strict=True)
         ]
-        store.save(Path(folder), NOWHERE, schema, teachers)
+        store.save(Path(folder), NOWHERE, NOWHERE, schema, teachers)
         trained = time.perf_counter()
-        schema, teachers = store.load(Path(folder), NOWHERE)
+        teachers = store.load(Path(folder), NOWHERE).teachers
         votes = vote(teachers, schema.inputs(queries), len(schema.classes)).astype(VOTE_DTYPE)
         voted = time.perf_counter()
     reply = VoteReply(party=name, query_set=query_set_hash(queries), votes=votes)

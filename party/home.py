@@ -41,11 +41,9 @@ class Home:
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 
-    def run_state(self, run_id: int) -> Path:
-        """Folder of one run."""
-        path = self.state / f"run-{run_id}"
-        path.mkdir(mode=0o700, exist_ok=True)
-        return path
+    def teachers(self, federation: str) -> Path:
+        """Folder of the teachers for a federation with this digest; it need not be there yet."""
+        return self.state / f"teachers-{federation[:12]}"
 
 
 def open_home(folder: Path) -> Home:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +35,9 @@ from protocol.schema import Schema, canonical_digest
 
 @dataclass(frozen=True)
 class PartyNode:
-    """One party in one run. Everything it remembers is on its own disk, so a new process can go on at any message."""
+    """One party. Everything it remembers is on its own disk, so a new process can go on at any message."""
 
     home: Home
-    run_id: int
 
     def hello(self, request: HelloRequest) -> HelloReply:
         """Name and number of teachers, if the policy lets the party serve; Refused otherwise."""
@@ -54,6 +54,8 @@ class PartyNode:
     def train(self, request: TrainRequest) -> TrainReply:
         """Train the teachers and keep them; a repeated request finds them there and trains nothing.
 
+        Where the party's file, its mapping or the request have changed since, all are trained anew.
+
         Raises
         ------
         Refused : policy, data or schema do not allow it, or the request is malformed.
@@ -62,8 +64,9 @@ class PartyNode:
         check_teachers(self.home.policy, request.teachers)
         if set(schema.classes) != set(self.home.policy.allowed_classes):
             raise Refused(Rule.CLASSES, limit=len(self.home.policy.allowed_classes), requested=len(schema.classes))
-        folder = self.home.run_state(self.run_id)
-        if not self._trained(request.federation):
+        folder = self.home.teachers(request.federation)
+        made_from = self._made_from(schema, spec, request)
+        if not self._trained(request.federation, made_from):
             rows = load_rows(self.home.data_file, schema, self.home.rules).represented(schema)
             check_shards(self.home.policy, len(rows.y) // request.teachers)
             seeds = self._seeds(request.seed)
@@ -72,7 +75,8 @@ class PartyNode:
                 train(rows, spec, part, int(seed.generate_state(1)[0]))
                 for part, seed in zip(parts, seeds[1].spawn(request.teachers), strict=True)
             ]
-            store.save(folder, request.federation, schema, teachers)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            store.save(folder, request.federation, made_from, schema, teachers)
         return TrainReply(party=self.home.name, teachers=request.teachers)
 
     def vote(self, request: VoteRequest) -> VoteReply:
@@ -100,7 +104,8 @@ class PartyNode:
         ------
         Refused : nothing trained, a limit would be passed, or the queries are not those of the hash `query_set`.
         """
-        schema, teachers = store.load(self.home.run_state(self.run_id), federation)
+        trained = store.load(self.home.teachers(federation), federation)
+        schema = trained.schema
         try:
             queries = canonical_queries(queries, len(schema.features))
         except DataError:
@@ -108,9 +113,9 @@ class PartyNode:
         if query_set_hash(queries) != query_set:
             raise Refused(Rule.MALFORMED)
         spend.charge(
-            self.spend_file, str(self.run_id), federation, promise, query_set, len(queries), self.home.policy, phase
+            self.spend_file, trained.digest, federation, promise, query_set, len(queries), self.home.policy, phase
         )
-        return vote(teachers, query_inputs(schema, queries, query_set), len(schema.classes)).astype(VOTE_DTYPE)
+        return vote(trained.teachers, query_inputs(schema, queries, query_set), len(schema.classes)).astype(VOTE_DTYPE)
 
     @property
     def secure(self) -> SecureVotes:
@@ -122,12 +127,29 @@ class PartyNode:
         """Where the party keeps what it has given."""
         return self.home.state / "spend.db"
 
-    def _trained(self, federation: str) -> bool:
+    def _trained(self, federation: str, made_from: str) -> bool:
         try:
-            store.load(self.home.run_state(self.run_id), federation)
+            return store.load(self.home.teachers(federation), federation).made_from == made_from
         except Refused:
             return False
-        return True
+
+    def _made_from(self, schema: Schema, spec: TeacherSpec, request: TrainRequest) -> str:
+        """Digest of all that decides what teachers come out, but the party's own random choices. Stays at the party."""
+        try:
+            with open(self.home.data_file, "rb") as file:
+                data = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            data = ""  # loading it says what is wrong
+        return canonical_digest(
+            {
+                "data": data,
+                "rules": self.home.rules.model_dump(mode="json"),
+                "schema": schema.model_dump(mode="json"),
+                "spec": spec.model_dump(mode="json"),
+                "teachers": request.teachers,
+                "seed": request.seed,
+            }
+        )
 
     def _parse(self, request: TrainRequest) -> tuple[Schema, TeacherSpec]:
         try:

@@ -25,8 +25,8 @@ from protocol.messages import VotesMode
 from protocol.refusals import Refused, Rule
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS answered (run TEXT, federation TEXT, query_set TEXT, phase INTEGER,"
-    " queries INTEGER NOT NULL, PRIMARY KEY (run, query_set, phase))",
+    "CREATE TABLE IF NOT EXISTS answered (teachers TEXT, federation TEXT, query_set TEXT, phase INTEGER,"
+    " queries INTEGER NOT NULL, PRIMARY KEY (teachers, query_set, phase))",
     "CREATE TABLE IF NOT EXISTS promises (federation TEXT PRIMARY KEY, event TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
 )
@@ -114,7 +114,7 @@ def check_promise(database: Path, federation: str, promise: str, policy: Policy)
 
 def charge(
     database: Path,
-    run: str,
+    teachers: str,
     federation: str,
     promise: str,
     query_set: str,
@@ -124,9 +124,9 @@ def charge(
 ) -> None:
     """Count `queries` more, or refuse the whole request.
 
-    The count is on disk when this returns. The same query set of the same run is counted once: its teachers are
-    fixed, so that a repeated request gets the same votes. In phase 2 the queries are some of those of phase 1: they
-    count against the federation's cap on answers and not as further queries.
+    The count is on disk when this returns. The same query set to the same `teachers` (digest of the set) is counted
+    once, in whatever run: a repeated request gets the same votes. In phase 2 the queries are some of those of phase 1:
+    they count against the federation's cap on answers and not as further queries.
 
     Raises
     ------
@@ -141,7 +141,8 @@ def charge(
             for statement in TABLES:
                 connection.execute(statement)
             if connection.execute(
-                "SELECT 1 FROM answered WHERE run = ? AND query_set = ? AND phase = ?", (run, query_set, phase)
+                "SELECT 1 FROM answered WHERE teachers = ? AND query_set = ? AND phase = ?",
+                (teachers, query_set, phase),
             ).fetchone():
                 return
             spent = connection.execute("SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1").fetchone()[0]
@@ -151,7 +152,7 @@ def charge(
             _check_epsilon([*_others(connection, federation), *events], policy)
             connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (federation, promise))
             connection.execute(
-                "INSERT INTO answered VALUES (?, ?, ?, ?, ?)", (run, federation, query_set, phase, queries)
+                "INSERT INTO answered VALUES (?, ?, ?, ?, ?)", (teachers, federation, query_set, phase, queries)
             )
             connection.execute("COMMIT")
     except sqlite3.Error as error:
@@ -178,7 +179,7 @@ def _check_federation(
     queries: int,
     phase: int,
 ) -> None:
-    """Hold the coordinator to its promise. A set that an interrupted run asked before does not count again."""
+    """Hold the coordinator to its promise. A set that was asked of earlier teachers already does not count again."""
     before = connection.execute("SELECT event FROM promises WHERE federation = ?", (federation,)).fetchone()
     if before is not None and before[0] != promise:
         raise Refused(Rule.PROMISE)

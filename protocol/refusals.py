@@ -27,6 +27,7 @@ class Rule(StrEnum):
     MALFORMED = "malformed-request"
     DATA = "data"
     POLICY = "policy"
+    STORAGE = "storage"  # the party's disk is full or cannot be written
     INTERNAL = "internal-error"
     # secure aggregation: what the party found wrong with the coordinator's or another party's part in it
     ROSTER_MISMATCH = "roster-mismatch"

@@ -76,8 +76,8 @@ def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch])
         inputs, classes = config.rows.inputs(queries), len(config.rows.classes)
         votes = np.zeros((len(queries), classes))
         for home in sorted(space.party_root.iterdir()):
-            for state in sorted((home / "state").glob("run-*"))[-1:]:
-                votes += vote(store.load(state, config.digest())[1], inputs, classes)
+            for state in (home / "state").glob("teachers-*"):
+                votes += vote(store.load(state, config.digest()).teachers, inputs, classes)
         share = dict(zip(query_ids(queries), votes.max(axis=1) / votes.sum(axis=1), strict=True))
         return np.array([share[query_id] for batch in batches for query_id in batch.query_ids])
     shares: dict[str, float] = {}
@@ -98,10 +98,10 @@ def _baselines(
     total = np.zeros((len(test_y), len(names)))
     quality = []
     for index, (party, rows) in enumerate(partition.parties.items()):
-        states = sorted((space.home(index) / "state").glob("run-*"))
+        states = list((space.home(index) / "state").glob("teachers-*"))
         if not states:
             continue
-        _, teachers = store.load(states[-1], config.digest())
+        teachers = store.load(states[0], config.digest()).teachers
         metrics = []
         for teacher in teachers:
             probabilities = np.zeros((len(test_y), len(names)))

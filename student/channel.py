@@ -65,11 +65,6 @@ class LabelChannel:
                     case "answers":
                         return answers_from_wire(reply.answers, len(canonical), len(schema.classes))
         except grpc.RpcError as error:
-            if isinstance(error, grpc.Call) and error.code() == grpc.StatusCode.UNAVAILABLE:
-                raise ServiceError(
-                    f"the connection to {self._address} was lost before it answered",
-                    "Ask again when the coordinator serves: what was charged is recorded, and is free",
-                ) from None
             raise self._failed(error) from None
         raise MalformedMessage(
             "the coordinator ended the stream without an answer", "Ask again: it costs nothing twice"
@@ -84,6 +79,11 @@ class LabelChannel:
 
     def _failed(self, error: grpc.RpcError) -> ServiceError:
         code = error.code() if isinstance(error, grpc.Call) else None
+        if code == grpc.StatusCode.UNAVAILABLE and self._terms is not None:  # it was there before
+            return ServiceError(
+                f"the connection to {self._address} was lost before it answered",
+                "Ask again when the coordinator serves: what was charged is recorded, and is free",
+            )
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
             why = why_no_connection(self._address, self._tls) if self._tls else ""
             return ServiceError(

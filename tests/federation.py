@@ -112,7 +112,7 @@ class FakeTransport:
     """Real parties behind the real wire format; `faults[(party index, kind)]` changes or drops a reply."""
 
     def __init__(self, homes: list[Path], faults: Mapping[tuple[int, str], Fault] | None = None) -> None:
-        self.parties = {index: PartyNode(open_home(home), run_id=1) for index, home in enumerate(homes)}
+        self.parties = {index: PartyNode(open_home(home)) for index, home in enumerate(homes)}
         self.faults = dict(faults or {})
         self.requests: list[tuple[int, str]] = []
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 from coordinator.deploy.flower import Nodes
 from coordinator.deploy.start import configuration, run_folder
 from coordinator.ledger import Ledger
@@ -11,12 +9,11 @@ from coordinator.privacy import promised
 from protocol.config_files import load
 from protocol.deploy.checks import (
     Check,
-    check_authority,
     check_certificate,
     check_coordinator,
-    check_identity,
+    check_disk,
+    check_kit,
     check_port,
-    check_private,
     check_roster,
 )
 from protocol.deploy.kit import Kit
@@ -29,14 +26,12 @@ def checks(kit: Kit, running: bool) -> list[Check]:
     """In the order in which to mend. running: the coordinator is started, so that its ports are taken by itself."""
     place = kit.coordinator
     found: list[Check] = [
-        ("keys", lambda: check_private(kit.folder, ["server.key", "identity.pem"])),
-        ("identity", lambda: check_identity(kit)),
-        ("authority", lambda: check_authority(kit.authority)),
+        *check_kit(kit, ["server.key", "identity.pem"]),
         ("certificate", lambda: check_certificate(kit.server_tls, place.hosts)),
         ("federation", lambda: _federation(kit)),
         ("nodes", lambda: _nodes(kit)),
         ("ledger", lambda: _ledger(kit)),
-        ("disk", lambda: _disk(kit)),
+        ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
     ]
     if (kit / "roster.json").exists():
         found.append(("roster", lambda: check_roster(kit, configuration(kit).roster, None)))
@@ -77,10 +72,3 @@ def _ledger(kit: Kit) -> str:
     finally:
         ledger.close()
     return f"{asked} of {config.caps.queries} queries asked, {answered} of {config.caps.answers} answers given"
-
-
-def _disk(kit: Kit) -> str:
-    free = shutil.disk_usage(kit.state).free
-    if free < LEAST_FREE_BYTES:
-        raise ConfigError(f"{free // 1_000_000} MB free, {LEAST_FREE_BYTES // 1_000_000} MB are needed", "Make room")
-    return f"{free / 1e9:.0f} GB free"

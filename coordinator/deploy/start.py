@@ -13,6 +13,7 @@ from typing import Any
 from coordinator.config import FederationConfig
 from coordinator.deploy.flower import follow_run, prepare, super_link, sync_nodes, write_app
 from protocol.config_files import load
+from protocol.deploy.checks import Advice, check_certificate
 from protocol.deploy.files import held, private_folder
 from protocol.deploy.flower import flower_environment, python_module
 from protocol.deploy.kit import Kit
@@ -82,6 +83,10 @@ def start(kit: Kit, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
         if (run_folder(kit) / "coordinator.json").exists():
             tell("coordinator", "this federation is closed already")
             return _summary(kit)
+        try:
+            check_certificate(kit.server_tls, kit.coordinator.hosts)
+        except Advice as advice:
+            tell("certificate", str(advice))
         prepare(kit)
         app = write_app(kit, run_config(kit, config))
         tell("coordinator", f"{kit.federation!r}: parties connect to {kit.coordinator.superlink}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -18,11 +16,10 @@ from protocol.config_files import load
 from protocol.deploy.checks import (
     Advice,
     Check,
-    check_authority,
     check_coordinator,
-    check_identity,
+    check_disk,
+    check_kit,
     check_port,
-    check_private,
     check_roster,
 )
 from protocol.deploy.kit import Kit
@@ -36,12 +33,10 @@ LEAST_FREE_BYTES = 500_000_000
 def checks(kit: Kit, running: bool) -> list[Check]:
     """In the order in which to mend. running: the party is started, so that its own port is taken by itself."""
     found: list[Check] = [
-        ("keys", lambda: check_private(kit.folder, ["node.key", "identity.pem"])),
-        ("identity", lambda: check_identity(kit)),
-        ("authority", lambda: check_authority(kit.authority)),
+        *check_kit(kit, ["node.key", "identity.pem"]),
         ("policy", lambda: _policy(kit)),
         ("data", lambda: _data(kit)),
-        ("disk", lambda: _disk(kit.state)),
+        ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
     ]
     if (kit / "roster.json").exists() or _asked(kit).roster:
         found.append(("roster", lambda: _roster(kit)))
@@ -103,15 +98,6 @@ def _roster(kit: Kit) -> str:
         "Lower policy.least_parties if you agree to sums over so few",
     )
     return said
-
-
-def _disk(folder: Path) -> str:
-    free = shutil.disk_usage(folder).free
-    if free < LEAST_FREE_BYTES:
-        raise ConfigError(
-            f"{free // 1_000_000} MB free at {folder}, {LEAST_FREE_BYTES // 1_000_000} MB are needed", "Make room"
-        )
-    return f"{free / 1e9:.0f} GB free"
 
 
 def _refused_is_wrong(allows: Callable[[], object], what: str, action: str) -> None:

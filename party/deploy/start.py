@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from party.deploy.installed_app import write_programs
 from party.home import open_home
+from protocol.deploy.checks import check_coordinator, check_disk
 from protocol.deploy.files import held
 from protocol.deploy.flower import flower_environment, program
 from protocol.deploy.kit import Kit
 from protocol.deploy.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
-from protocol.errors import ConfigError
+from protocol.errors import ConfigError, ConsiliumError
 
+LEAST_BYTES = 10_000_000
+"""Below this much room, writing the next answer may fail."""
+CONNECTED = "connected to the coordinator"
 NEWS = {
-    "SuperNode ID:": "connected to the coordinator",
+    "SuperNode ID:": CONNECTED,
     "Failed to activate SuperNode": "the coordinator refused this node: its key is not registered (yet, or any more),"
     " it was killed less than a minute ago, or another process uses its key",
     "CERTIFICATE_VERIFY_FAILED": "the coordinator's certificate is not accepted: run consilium doctor",
@@ -40,6 +46,50 @@ def supernode(kit: Kit) -> Program:
     )  # fmt: skip
 
 
+class Watch:
+    """What `party start` finds out by itself: no room on the disk, or no way to the coordinator while not connected.
+
+    The processes' own logs are on that disk, and Flower does not say why a connection fails. Each is told when it
+    begins, changes or ends.
+    """
+
+    def __init__(self, kit: Kit, tell: Tell) -> None:
+        self._kit = kit
+        self._tell = tell
+        self._connected = False
+        self._last: dict[str, str] = {}
+
+    def tell(self, name: str, what: str) -> None:
+        """A `Tell` that passes on what it is told, and notices whether there is a connection."""
+        if what == CONNECTED:
+            self._connected = True
+        elif what.startswith("ended"):
+            self._connected = False
+        self._tell(name, what)
+
+    def follow(self, stop: threading.Event, seconds: float = 10) -> None:
+        """Look every so many seconds until `stop` is set."""
+        while not stop.wait(seconds):
+            self.look()
+
+    def look(self) -> None:
+        """Look once."""
+        self._say("disk", lambda: check_disk(self._kit.state, LEAST_BYTES), "there is room again")
+        if not self._connected:
+            self._say("coordinator", lambda: check_coordinator(self._kit), "nothing is in the way any more")
+
+    def _say(self, name: str, check: Callable[[], str], well: str) -> None:
+        what = ""
+        try:
+            check()
+        except ConsiliumError as error:
+            what = str(error)
+        kind = re.sub(r"\d+", "", what)  # a clock's seconds, or the last free bytes, are no news
+        if kind != self._last.get(name, ""):
+            self._tell(name, what or well)
+        self._last[name] = kind
+
+
 def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> None:
     """Serve until `stop` is set.
 
@@ -57,6 +107,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
     with held(kit.state / "lock", f"party {kit.name}"):
         end_leftovers(kit.logs, tell)
         tell("party", f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
-        with Supervisor([supernode(kit)], tell, backoff):
-            stop.wait()
+        watch = Watch(kit, tell)
+        with Supervisor([supernode(kit)], watch.tell, backoff):
+            watch.follow(stop)
         tell("party", "stopped")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import http.client
+import shutil
 import socket
 import ssl
 import time
@@ -163,6 +164,23 @@ def check_reachable(address: str) -> None:
         raise ServiceError(
             f"{address}: {error.strerror}", "Start the coordinator, or open the port in the firewalls between"
         ) from None
+
+
+def check_disk(folder: Path, least: int) -> str:
+    """Room for what a node keeps: `least` bytes on the folder's disk."""
+    free = shutil.disk_usage(folder).free
+    if free < least:
+        raise ConfigError(f"{free // 1_000_000} MB free at {folder}, {least // 1_000_000} MB are needed", "Make room")
+    return f"{free / 1e9:.0f} GB free"
+
+
+def check_kit(kit: Kit, keys: Sequence[str]) -> list[Check]:
+    """What every node's kit must have: its keys, its identity and the authority."""
+    return [
+        ("keys", lambda: check_private(kit.folder, keys)),
+        ("identity", lambda: check_identity(kit)),
+        ("authority", lambda: check_authority(kit.authority)),
+    ]
 
 
 def check_port(port: int, host: str, key: str) -> str:

@@ -153,3 +153,16 @@ def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, lo
     assert result.asked == 40
     assert (tmp_path / "coordinator.json").exists()
     assert (out / "labels.parquet").exists()
+
+
+def test_a_connection_that_breaks_is_told_from_one_that_never_was(service) -> None:
+    with LabelChannel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
+        channel.ask(make_rows(3, 1)[0])
+    with serving(service, "127.0.0.1:0", 10) as address:
+        channel = LabelChannel(address, wait=5)
+        channel.describe()
+    with channel:
+        for request in (lambda: channel.ask(make_rows(3, 1)[0]), channel.finish):
+            with pytest.raises(ServiceError, match="was lost before it answered") as caught:
+                request()
+            assert "Ask again" in caught.value.action

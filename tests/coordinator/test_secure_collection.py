@@ -69,7 +69,8 @@ def seven_in_clear(made: Cluster, x: np.ndarray, keep: list[int]) -> np.ndarray:
 
     total = np.zeros((len(x), 2), dtype=np.int64)
     for index in keep:
-        _, teachers = store.load(made.transport.parties[index].home.run_state(1), made.config.digest())
+        digest = made.config.digest()
+        teachers = store.load(made.transport.parties[index].home.teachers(digest), digest).teachers
         total += vote(teachers, made.config.rows.standardise(x), 2)
     return total
 

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from coordinator.deploy.status import status
 from coordinator.events import EventLog
 from coordinator.ledger import Ledger
 from coordinator.provision import kits
+from coordinator.provision.authority import Authority
 from protocol.deploy.kit import Kit, open_kit
 from protocol.errors import ConfigError, ConsiliumError, EngineError, LedgerError, NotEnoughParties, ServiceError
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
@@ -206,3 +208,23 @@ def test_the_example_of_the_guide_can_be_provisioned(tmp_path: Path) -> None:
         *(f"party-{name}" for name in ("cleveland", "budapest", "zurich", "long-beach")),
         f"student-{STUDENT}",
     ]
+
+
+def test_an_expired_certificate_ends_the_start_and_an_old_one_is_told(
+    sound: Path, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority.load(sound / "operator")
+    told: list[str] = []
+
+    def begin(days: int) -> None:
+        kit.server_tls.key.unlink()
+        now = datetime.now(UTC) - timedelta(days=100)
+        authority.server(kit.coordinator.hosts, days=days, now=now).save(kit.folder, "server")
+        node.start(kit, lambda _, what: told.append(what), threading.Event())
+
+    monkeypatch.setattr(node, "prepare", lambda _: (_ for _ in ()).throw(EngineError("reached", "")))
+    with pytest.raises(ConfigError, match="expired on"):
+        begin(days=99)
+    with pytest.raises(EngineError, match="reached"):
+        begin(days=110)
+    assert any("expires on" in line for line in told)

@@ -1,4 +1,4 @@
-"""A whole federation from kits, as processes on loopback: TLS, node keys, secure votes, students over mTLS."""
+"""A whole federation from kits, as processes on loopback: TLS, node keys, votes in every mode, students over mTLS."""
 
 from __future__ import annotations
 
@@ -75,8 +75,13 @@ def with_text(text: str) -> list[int]:
     return found
 
 
-def test_a_federation_from_its_kits(tmp_path: Path) -> None:
-    out = make_kits(tmp_path, votes="secure")
+@pytest.mark.parametrize(
+    "votes",
+    ["secure", *(pytest.param(votes, marks=pytest.mark.proofs) for votes in ("clear", "distributed"))],
+)
+def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
+    noisy = {"mechanism": {"name": "distributed", "threshold": 6, "sigma": 2.0, "noise_shares": 2}}
+    out = make_kits(tmp_path, votes=votes, **(noisy if votes == "distributed" else {}))
     logs = tmp_path / "logs"
     logs.mkdir()
     student = str(out / f"student-{STUDENT}")
@@ -137,11 +142,11 @@ def test_a_federation_from_its_kits(tmp_path: Path) -> None:
     assert with_text(str(out)) == []
     config = load(out / "coordinator" / "federation.json", FederationConfig)
     run = out / "coordinator" / "state" / f"run-{config.digest()[:12]}"
-    assert json.loads((run / "coordinator.json").read_text())["votes"] == "secure"
+    assert json.loads((run / "coordinator.json").read_text())["votes"] == votes
     assert not list(run.glob("private/*"))
     for name in PARTIES:
         kit = out / f"party-{name}"
-        assert len(list(kit.glob("state/run-*/teacher-*.pickle"))) == 4
+        assert len(list(kit.glob("state/teachers-*/teacher-*.pickle"))) == 4
         assert not list((kit / "state" / "flower").rglob("*.py"))  # no code came with the run
     keys = [
         (out / f"party-{name}" / key).read_bytes().split(b"\n")[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -9,10 +11,10 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from party import client_app
 from party.client_app import app, home_folder
-from protocol.errors import ConfigError
+from protocol.errors import ConfigError, LedgerError
 from protocol.messages import HelloReply
 from protocol.records import from_record, refusal_from_record, to_record
-from protocol.refusals import Refusal, Rule
+from protocol.refusals import Refusal, Refused, Rule
 from simulations.engines.flower_internals import assign_message_id, assume_identity
 from tests.federation import make_home
 from tests.party.test_node import hello
@@ -72,3 +74,46 @@ def test_the_coordinator_cannot_say_where_a_deployed_home_is() -> None:
     assert home_folder(context({"partition-id": 3}, run_config)) == Path("/somewhere/else/00003")
     with pytest.raises(ConfigError, match="no home"):
         home_folder(context({}, run_config))
+
+
+def full_disk(message: str = "database or disk is full") -> sqlite3.Error:
+    error = sqlite3.OperationalError(message)
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    return error
+
+
+def as_refusal_of_the_count(*_) -> None:
+    try:
+        raise full_disk()
+    except sqlite3.Error:
+        raise Refused(Rule.POLICY, detail="spend.db") from None
+
+
+def as_no_space(*_) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device", "/home/patient-4711.pickle")
+
+
+def as_journal(*_) -> None:
+    error = full_disk("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    raise LedgerError("sessions.db: OperationalError") from error
+
+
+@pytest.mark.parametrize("fail", [as_refusal_of_the_count, as_no_space, as_journal])
+def test_a_full_disk_is_told_by_its_name(tmp_path: Path, monkeypatch, caplog, fail) -> None:
+    home = make_home(tmp_path / "home", "p")
+    monkeypatch.setattr(client_app, "open_home", fail)
+    refusal = refusal_from_record(call(to_record(hello()), context({"home": str(home)})).content)
+    assert refusal == Refusal(rule=Rule.STORAGE)
+    assert "cannot be written" in caplog.text
+    assert "4711" not in caplog.text
+
+
+def test_other_errors_of_files_are_not_called_a_full_disk(tmp_path: Path, monkeypatch) -> None:
+    def fail(*_):
+        raise FileNotFoundError(errno.ENOENT, "gone")
+
+    home = make_home(tmp_path / "home", "p")
+    monkeypatch.setattr(client_app, "open_home", fail)
+    refusal = refusal_from_record(call(to_record(hello()), context({"home": str(home)})).content)
+    assert refusal == Refusal(rule=Rule.INTERNAL)

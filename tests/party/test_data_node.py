@@ -30,7 +30,7 @@ def write(tmp_path, **tables) -> PartyNode:
         **tables,
     }
     (home / "party.toml").write_text(tomli_w.dumps(table))
-    return PartyNode(open_home(home), 1)
+    return PartyNode(open_home(home))
 
 
 def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from coordinator.config import Caps
 from coordinator.mechanisms import GNMax, Immutable
+from party import store
+from party.data.rules import DataRules, MissingRule
 from party.home import open_home
 from party.node import PartyNode
 from party.spend import epsilon, parse_promise
@@ -55,11 +58,11 @@ def vote(rows: np.ndarray, **changes) -> VoteRequest:
     return VoteRequest(**{**values, **changes})
 
 
-def node(tmp_path: Path, run_id: int = 1, **policy) -> PartyNode:
+def node(tmp_path: Path, **policy) -> PartyNode:
     folder = tmp_path / "home"
     if not folder.exists():
         make_home(folder, "p", **policy)
-    return PartyNode(open_home(folder), run_id)
+    return PartyNode(open_home(folder))
 
 
 def refused(action, request) -> Rule:
@@ -137,18 +140,42 @@ def test_same_seed_same_votes_and_a_new_process_goes_on(tmp_path: Path) -> None:
     x, _ = make_rows(50, 5)
     spec = TeacherSpec(model="random_forest", trees=5).model_dump_json()
     votes = []
-    for run_id in (1, 2):
-        node(tmp_path, run_id, most_teachers=2).train(train(spec_json=spec, teachers=2))
-        votes.append(node(tmp_path, run_id).vote(vote(x)).votes)  # a new object: only the disk remembers
+    for place in ("one", "other"):
+        node(tmp_path / place, most_teachers=2).train(train(spec_json=spec, teachers=2))
+        votes.append(node(tmp_path / place).vote(vote(x)).votes)  # a new object: only the disk remembers
     assert (votes[0] == votes[1]).all()
 
 
 def test_training_again_changes_nothing(tmp_path: Path) -> None:
+    def written() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in party.home.teachers(HASH).iterdir()}
+
     party = node(tmp_path)
     party.train(train(seed=-1))
-    before = {path: path.stat().st_mtime_ns for path in party.home.run_state(1).iterdir()}
-    party.train(train(seed=-1))
-    assert {path: path.stat().st_mtime_ns for path in party.home.run_state(1).iterdir()} == before
+    before = written()
+    node(tmp_path).train(train(seed=-1))  # another process, another run of the coordinator's
+    assert written() == before
+
+
+@pytest.mark.parametrize("change", ["data", "mapping", "request", "seed"])
+def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_path: Path, change: str) -> None:
+    party, request = node(tmp_path), {}
+    party.train(train())
+    before = store.load(party.home.teachers(HASH), HASH)
+    match change:
+        case "data":
+            make_home(tmp_path / "other", "p", seed=9)
+            (tmp_path / "other" / "data.npz").replace(party.home.data_file)
+        case "mapping":
+            party = PartyNode(dataclasses.replace(party.home, rules=DataRules(missing=MissingRule(codes=("-",)))))
+        case "request":
+            request = {"spec_json": TeacherSpec(C=2.0).model_dump_json()}
+        case "seed":
+            request = {"seed": 8}
+    party.train(train(**request))
+    after = store.load(party.home.teachers(HASH), HASH)
+    assert after.made_from != before.made_from
+    assert after.digest != before.digest  # so the same queries count again
 
 
 def test_voting_before_training_or_for_another_federation_is_refused(tmp_path: Path) -> None:
@@ -162,7 +189,7 @@ def test_voting_before_training_or_for_another_federation_is_refused(tmp_path: P
 def test_teachers_that_were_changed_on_disk_are_not_loaded(tmp_path: Path) -> None:
     party = node(tmp_path)
     party.train(train())
-    file = next(party.home.run_state(1).glob("*.pickle"))
+    file = next(party.home.teachers(HASH).glob("*.pickle"))
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(bytes(content))
@@ -181,12 +208,12 @@ def test_queries_that_are_not_what_was_hashed_are_refused(tmp_path: Path) -> Non
 
 def test_most_queries_holds_over_runs_and_repeats_are_free(tmp_path: Path) -> None:
     x, _ = make_rows(30, 1)
-    first = node(tmp_path, 1, most_queries=50)
-    first.train(train())
     for _ in range(3):
-        first.vote(vote(x))
-    second = node(tmp_path, 2)
-    second.train(train())
+        party = node(tmp_path, most_queries=50)  # a run of the coordinator's, in a new process
+        party.train(train())
+        party.vote(vote(x))
+    second = node(tmp_path)
+    second.train(train(seed=8))  # other teachers: other votes, that count again
     with pytest.raises(Refused) as caught:
         second.vote(vote(x))
     assert caught.value.refusal == Refusal(rule=Rule.MOST_QUERIES, limit=50, requested=60)
@@ -232,7 +259,7 @@ def test_epsilon_composes_over_federations_and_survives_new_processes(tmp_path: 
     x, _ = make_rows(10, 1)
     served = 0
     for index in range(20):
-        party = node(tmp_path, run_id=index, most_epsilon=2.0)
+        party = node(tmp_path, most_epsilon=2.0)
         try:
             party.hello(hello(**federation(index)))
         except Refused as error:
@@ -245,7 +272,7 @@ def test_epsilon_composes_over_federations_and_survives_new_processes(tmp_path: 
     assert epsilon(events[:-1], 1e-5) <= 2.0 < epsilon(events, 1e-5)
     assert served >= 2
     # a federation that was served before may go on: its caps are counted already
-    node(tmp_path, run_id=0).vote(vote(x[:5], **federation(0)))
+    node(tmp_path).vote(vote(x[:5], **federation(0)))
 
 
 def test_the_coordinator_is_held_to_its_caps_and_terms(tmp_path: Path) -> None:
@@ -259,7 +286,7 @@ def test_the_coordinator_is_held_to_its_caps_and_terms(tmp_path: Path) -> None:
         party.vote(vote(x[20:30], **terms))
     assert caught.value.refusal == Refusal(rule=Rule.PROMISE, limit=25, requested=30)
     assert refused(party.vote, vote(x[20:25], **{**terms, "promise": CONFIG.promise()})) is Rule.PROMISE
-    again = node(tmp_path, run_id=2)  # the coordinator resumes in a new run and asks the same set: not counted twice
+    again = node(tmp_path)  # the coordinator resumes in a new run and asks the same set: not counted twice
     again.train(train(federation=small.digest()))
     again.vote(vote(x[:20], **terms))
     again.vote(vote(x[20:25], **terms))
