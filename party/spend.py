@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from accounting.accountant import Accountant
 from accounting.conversion import rdp_to_epsilon
 from accounting.errors import AccountingError
 from accounting.events import ReleaseEvent, event_from_json
@@ -84,14 +85,25 @@ def parse_promise(text: str) -> list[ReleaseEvent]:
 
 
 def epsilon(events: list[ReleaseEvent], delta: float) -> float:
-    """Worst-case epsilon of all events together at `delta`; inf where there is none."""
+    """Worst-case epsilon of all events together at `delta`; inf where there is none.
+
+    The least of the Renyi bound and, where all noise is Gaussian, the exact value: as the coordinator states it.
+    """
     left = delta - sum(event.added_delta() for event in events)
     if left <= 0:
         return float("inf")
     total = np.zeros(len(DEFAULT_ORDERS))
     for event in events:
         total += event.worst_case_rdp(DEFAULT_ORDERS)
-    return rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
+    bound = rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
+    try:
+        accountant = Accountant(DEFAULT_ORDERS)
+        for event in events:
+            accountant.commit(event)
+        exact = accountant.exact_worst_case_epsilon(delta)
+    except AccountingError:
+        return bound  # federations with different units or audiences have no common exact form
+    return bound if exact is None else min(bound, exact)
 
 
 def check_promise(database: Path, federation: str, promise: str, policy: Policy) -> None:

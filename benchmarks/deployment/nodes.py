@@ -86,7 +86,7 @@ def clock_fault(these: Federation) -> None:
     checked = host.run("env", *(f"{key}={value}" for key, value in false.items()), sys.executable, "-m", "cli",
                        "doctor", str(these.kit(party)))  # fmt: skip
     row("party's clock 60 s ahead", f"connected: {'connected to' in said};"
-        f" party: {told([line for line in said.splitlines() if 'refused' in line][-1:])};"
+        f" party: {told([line for line in said.splitlines() if 'clock' in line][-1:])};"
         f" doctor: {wrong(checked.stdout)}", begun)  # fmt: skip
     these.kill(party, signal.SIGTERM)
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from benchmarks.deployment.federation import BATCH, COORDINATOR, PARTIES, federation, row, timed_batch
 from tests.deploy import netns
 
+MODES = ("clear", "secure", "distributed")
 ROUNDS = 3
 
 
 def timing() -> None:
     """Seconds from the kits to "connected", for a round in each mode, and memory of every process."""
-    for votes in ("clear", "secure", "distributed"):
+    for votes in MODES:
         caps = {"caps": {"queries": 200, "answers": 200}}
         begun = time.monotonic()
         with federation(votes, **caps) as these:

@@ -80,7 +80,10 @@ def with_text(text: str) -> list[int]:
     ["secure", *(pytest.param(votes, marks=pytest.mark.proofs) for votes in ("clear", "distributed"))],
 )
 def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
-    noisy = {"mechanism": {"name": "distributed", "threshold": 6, "sigma": 2.0, "noise_shares": 2}}
+    noisy = {
+        "mechanism": {"name": "distributed", "threshold": 6, "sigma": 2.0, "noise_shares": 2},
+        "caps": {"queries": 40, "answers": 40},
+    }
     out = make_kits(tmp_path, votes=votes, **(noisy if votes == "distributed" else {}))
     logs = tmp_path / "logs"
     logs.mkdir()

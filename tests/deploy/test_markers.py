@@ -285,9 +285,9 @@ def exact_votes(out: Path, name: str, pool: Path) -> np.ndarray:
         queries = canonical_queries(file["queries"], len(FEATURES))
     where = {query_id: index for index, query_id in enumerate(query_ids(queries))}
     [folder] = (out / f"party-{name}" / "state").glob("teachers-*")
-    schema, teachers = store.load(folder, config.digest())
+    trained = store.load(folder, config.digest())
     asked = queries[[where[query_id] for query_id in batch.query_ids]]
-    return vote(teachers, schema.standardise(asked), len(CLASSES))
+    return vote(trained.teachers, trained.schema.standardise(asked), len(CLASSES))
 
 
 def outside(out: Path, folder: Path, name: str) -> dict[str, bytes]:

@@ -20,10 +20,12 @@ from coordinator.config import FederationConfig
 from coordinator.provision import kits
 from coordinator.provision.registry import load_registry
 from party.home import open_home
+from party.node import PartyNode
 from protocol.config_files import load
 from protocol.deploy.checks import alternative_names, check_certificate
 from protocol.deploy.kit import open_kit
 from protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists
+from protocol.messages import HelloRequest
 from protocol.secagg.identity import Identity
 from protocol.secagg.roster import Roster
 from protocol.tls import load_certificate
@@ -267,3 +269,23 @@ def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[Consili
     with pytest.raises(kind, match=said):
         kits.make(plan, tmp_path / "kits")
     assert not (tmp_path / "kits").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"votes": "secure"},
+        {"mechanism": {"name": "gnmax", "sigma": 9.0}, "caps": {"queries": 30, "answers": 30}},
+        {"mechanism": {"name": "lnmax", "gamma": 0.1}, "caps": {"queries": 30, "answers": 30}},
+        {
+            "votes": "distributed",
+            "mechanism": {"name": "distributed", "threshold": 0, "sigma": 6.0, "noise_shares": 2},
+            "caps": {"queries": 200, "answers": 200},
+        },
+    ],
+)
+def test_the_policy_of_a_kit_lets_its_party_serve_what_will_be_asked(tmp_path: Path, changes: dict) -> None:
+    kit = make_kits(tmp_path, **changes) / f"party-{PARTIES[0]}"
+    asked = HelloRequest.model_validate_json((kit / "terms.json").read_bytes())
+    assert PartyNode(open_home(kit)).hello(asked).teachers == asked.teachers
