@@ -53,6 +53,7 @@ def dry_run_command(
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
     from party.data.federation import load_federation
     from party.dry_run import check, dry_run, stop
+    from party.own_teacher import name_of
 
     settings = _settings(home)
     terms = load_federation(federation)
@@ -63,11 +64,12 @@ def dry_run_command(
     _show(found, settings)
     stop(found)
     assert rows is not None
-    result = dry_run(rows, settings.name, home, terms, asked)
+    result = dry_run(rows, settings.name, home, terms, asked, settings.teacher)
     votes = result.reply.votes
     count, classes = votes.shape
     print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
-    print(f"teachers   {terms.teachers_per_party} x {terms.teacher.model}")
+    whose = " (your own [teacher])" if settings.teacher else ""
+    print(f"teachers   {terms.teachers_per_party} x {name_of(settings.teacher or terms.teacher)}{whose}")
     print(f"seconds    read {read_seconds:.2f}, train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}")
     print("would send to the coordinator")
     print("  hello    name and number of teachers")

@@ -18,10 +18,11 @@ import numpy as np
 from party import store
 from party.data import Problem, Report, Rows, read_rows
 from party.data.federation import FederationFile
+from party.own_teacher import SklearnSpec
 from party.policy import PartyFile, check_hello, check_shards
-from party.teachers import shards, train, vote
+from party.teachers import check_rows, shards, train_all, vote
 from protocol.errors import ConfigError, ConsiliumError, DataError
-from protocol.messages import PROTOCOL_VERSION, VOTE_DTYPE, HelloRequest, VoteReply
+from protocol.messages import PROTOCOL_VERSION, VOTE_DTYPE, HelloRequest, TeacherSpec, VoteReply
 from protocol.queries import canonical_queries, query_set_hash
 from protocol.refusals import Refused
 from protocol.schema import Schema
@@ -64,6 +65,10 @@ def check(settings: PartyFile, data_file: Path, federation: FederationFile) -> t
         check_hello(settings.policy, _hello(federation))
     except Refused as error:
         refusals.append(f"the policy would refuse this federation: {error}")
+    try:
+        check_rows(settings.teacher or federation.teacher, federation.rows)
+    except Refused as error:
+        refusals.append(f"the teacher would be refused: {error}")
     with contained("reading"):
         rows, report = read_rows(data_file, federation.rows, settings.rules)
     if rows is not None:
@@ -78,9 +83,17 @@ def check(settings: PartyFile, data_file: Path, federation: FederationFile) -> t
     return rows, Check(report, tuple(refusals), unused)
 
 
-def dry_run(rows: Rows, name: str, home: Path, federation: FederationFile, queries: np.ndarray | None = None) -> DryRun:
+def dry_run(
+    rows: Rows,
+    name: str,
+    home: Path,
+    federation: FederationFile,
+    queries: np.ndarray | None = None,
+    teacher: TeacherSpec | SklearnSpec | None = None,
+) -> DryRun:
     """Train the teachers and vote, in a folder inside the home that is gone afterwards.
 
+    teacher: the party's own kind; the federation's where None.
     queries: (n, features) in the schema's order; made up from the schema's public statistics where None.
 
     Raises
@@ -96,10 +109,8 @@ def dry_run(rows: Rows, name: str, home: Path, federation: FederationFile, queri
         seeds = np.random.SeedSequence().spawn(count + 1)
         parts = shards(rows.y, count, np.random.default_rng(seeds[0]))
         represented = rows.represented(schema)
-        teachers = [
-            train(represented, federation.teacher, part, int(own.generate_state(1)[0]))
-            for part, own in zip(parts, seeds[1:], strict=True)
-        ]
+        own = [int(seed.generate_state(1)[0]) for seed in seeds[1:]]
+        teachers = train_all(represented, teacher or federation.teacher, parts, own)
         store.save(Path(folder), NOWHERE, NOWHERE, schema, teachers)
         trained = time.perf_counter()
         teachers = store.load(Path(folder), NOWHERE).teachers
@@ -136,6 +147,8 @@ def contained(stage: str) -> Iterator[None]:
         yield
     except ConsiliumError:
         raise
+    except Refused as error:
+        raise ConfigError(f"{stage} would be refused: {error}", "Change [teacher] in party.toml") from None
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from party.data import DataRules
+from party.own_teacher import SklearnSpec
 from party.policy import PartyFile, Policy
 from protocol.config_files import load
+from protocol.messages import TeacherSpec
 
 SETTINGS = "party.toml"
 
@@ -33,6 +35,7 @@ class Home:
     roster_file: Path
     simulated_noise_seed: int | None = None
     rules: DataRules = field(default_factory=DataRules)
+    teacher: TeacherSpec | SklearnSpec | None = None
 
     @property
     def state(self) -> Path:
@@ -63,4 +66,5 @@ def open_home(folder: Path) -> Home:
         folder / settings.roster,
         settings.simulated_noise_seed,
         settings.rules,
+        settings.teacher,
     )

@@ -14,9 +14,10 @@ from party import spend, store
 from party.data import load_rows
 from party.home import Home
 from party.inputs import query_inputs
+from party.own_teacher import SklearnSpec
 from party.policy import check_hello, check_shards, check_teachers, check_votes_mode
 from party.secure_votes import SecureVotes, check_roster
-from party.teachers import shards, train, vote
+from party.teachers import check_rows, shards, train_all, vote
 from protocol.errors import DataError
 from protocol.messages import (
     VOTE_DTYPE,
@@ -60,10 +61,12 @@ class PartyNode:
         ------
         Refused : policy, data or schema do not allow it, or the request is malformed.
         """
-        schema, spec = self._parse(request)
+        schema, asked = self._parse(request)
+        spec = self.home.teacher or asked
         check_teachers(self.home.policy, request.teachers)
         if set(schema.classes) != set(self.home.policy.allowed_classes):
             raise Refused(Rule.CLASSES, limit=len(self.home.policy.allowed_classes), requested=len(schema.classes))
+        check_rows(spec, schema)
         folder = self.home.teachers(request.federation)
         made_from = self._made_from(schema, spec, request)
         if not self._trained(request.federation, made_from):
@@ -71,10 +74,8 @@ class PartyNode:
             check_shards(self.home.policy, len(rows.y) // request.teachers)
             seeds = self._seeds(request.seed)
             parts = shards(rows.y, request.teachers, np.random.default_rng(seeds[0]))
-            teachers = [
-                train(rows, spec, part, int(seed.generate_state(1)[0]))
-                for part, seed in zip(parts, seeds[1].spawn(request.teachers), strict=True)
-            ]
+            own = [int(seed.generate_state(1)[0]) for seed in seeds[1].spawn(request.teachers)]
+            teachers = train_all(rows, spec, parts, own)
             folder.mkdir(mode=0o700, exist_ok=True)
             store.save(folder, request.federation, made_from, schema, teachers)
         return TrainReply(party=self.home.name, teachers=request.teachers)
@@ -133,7 +134,7 @@ class PartyNode:
         except Refused:
             return False
 
-    def _made_from(self, schema: Schema, spec: TeacherSpec, request: TrainRequest) -> str:
+    def _made_from(self, schema: Schema, spec: TeacherSpec | SklearnSpec, request: TrainRequest) -> str:
         """Digest of all that decides what teachers come out, but the party's own random choices. Stays at the party."""
         try:
             with open(self.home.data_file, "rb") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from party.data.rules import Columns, CsvRule, DataRules, LabelRule, MissingRule
+from party.own_teacher import OwnTeacher
 from protocol.config_files import Frozen
 from protocol.messages import PROTOCOL_VERSION, VOTES_MODES, HelloRequest, PartyName, VotesMode
 from protocol.refusals import Refused, Rule
@@ -41,6 +42,7 @@ class PartyFile(Frozen):
 
     identity, roster: files that secure and distributed votes need. simulated_noise_seed: of the party's share of the
     noise in simulations, which must be allowed; elsewhere the operating system's entropy is used whatever stands here.
+    teacher: what is trained here, instead of the kind that the coordinator asks for.
     """
 
     name: PartyName
@@ -53,6 +55,7 @@ class PartyFile(Frozen):
     label: LabelRule = LabelRule()
     missing: MissingRule = MissingRule()
     csv: CsvRule = CsvRule()
+    teacher: OwnTeacher | None = None
 
     @model_validator(mode="after")
     def _seed_only_in_simulations(self) -> PartyFile:

@@ -30,14 +30,15 @@ _MARGIN = (_PADDED - SIDE) // 2
 _HALF = _PADDED // 2
 _STRIDE = SIDE // POSITIONS
 _SIGMA_LOW = 1.6
-_BLOCK = 64
+_BLOCK = 32
 """Images at a time: the intermediate arrays of a block fit into a core's cache, and memory does not grow."""
 
 
 @dataclass(frozen=True)
 class _Filters:
-    """fine, coarse: float32 (angles, 32, 32), Fourier transforms of the wavelets of scale 1 and 2, which are real.
+    """fine: float32 (angles, 32, 32), Fourier transforms of the wavelets of scale 1, which are real.
 
+    coarse: float32 (4, angles, 16, 16), those of scale 2 in four corners (`_corners`), a quarter of each.
     low, low_half: float32 (7, 32) and (7, 16), Gaussian means along one axis of the full and the halved grid.
     """
 
@@ -89,9 +90,17 @@ def _scatter_block(padded: np.ndarray, filters: _Filters, out: np.ndarray) -> No
 
 def _coarse(spectrum: np.ndarray, filters: _Filters) -> np.ndarray:
     """Modulus of the coarse wavelets on every other pixel: spectra (n, 32, 32) -> float32 (n, angles, 16, 16)."""
-    product = spectrum[:, None] * filters.coarse
-    folded = product.reshape(len(spectrum), ANGLES, 2, _HALF, 2, _HALF).mean(axis=(2, 4))  # halves the grid
+    corners = _corners(spectrum)
+    folded = corners[0][:, None] * filters.coarse[0]
+    for corner, wavelets in zip(corners[1:], filters.coarse[1:], strict=True):
+        folded += corner[:, None] * wavelets
     return np.abs(_inverse(folded))
+
+
+def _corners(spectra: np.ndarray) -> list[np.ndarray]:
+    """The four quarters (n, 16, 16) of spectra (n, 32, 32); their mean is the spectrum on every other pixel."""
+    halves = slice(None, _HALF), slice(_HALF, None)
+    return [spectra[:, rows, columns] for rows in halves for columns in halves]
 
 
 def _forward(images: np.ndarray) -> np.ndarray:
@@ -104,7 +113,8 @@ def _inverse(spectra: np.ndarray) -> np.ndarray:
 
 @cache
 def _filters() -> _Filters:
-    return _Filters(_wavelets(0), _wavelets(1), _gaussian_means(_PADDED, 1), _gaussian_means(_HALF, 2))
+    coarse = np.stack(_corners(_wavelets(1))) / np.float32(4)
+    return _Filters(_wavelets(0), coarse, _gaussian_means(_PADDED, 1), _gaussian_means(_HALF, 2))
 
 
 def _wavelets(scale: int) -> np.ndarray:

@@ -21,6 +21,12 @@ class EngineName(StrEnum):
     ray = "ray"
 
 
+class DeviceName(StrEnum):
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
 class Format(StrEnum):
     text = "text"
     json = "json"
@@ -39,6 +45,9 @@ def run(
         EngineName, typer.Option(help="local: this machine, no server. ray: `flwr run`.")
     ] = EngineName.local,
     seed: SeedOption = 0,
+    device: Annotated[
+        DeviceName, typer.Option(help="Where networks are trained. auto: an NVIDIA GPU if there is one.")
+    ] = DeviceName.auto,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Go on with an interrupted run; takes all else from it.")
     ] = None,
@@ -60,8 +69,8 @@ def run(
         return following(events, console)
 
     if resume is not None:
-        if out is not None or overrides:
-            raise ConfigError("--resume takes everything from the run", "Leave --out and --set away")
+        if out is not None or overrides or device is not DeviceName.auto:
+            raise ConfigError("--resume takes everything from the run", "Leave --out, --set and --device away")
         summary = resume_run(resume, watch, keep_work)
     else:
         loaded = load_scenario(scenario, overrides or [])
@@ -69,7 +78,7 @@ def run(
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
         if output is Format.text:
             console.print(f"[bold]{loaded.title}[/bold], engine {engine.value}, seed {seed}")
-        summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work)
+        summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
     if output is Format.json:
         json.dump(summary, sys.stdout)
         print()

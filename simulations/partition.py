@@ -1,7 +1,8 @@
 """Who is a party, and what is public.
 
 By owner: each with enough rows is a party. Public are the data set's own test part if it has one, else hospitals held
-out whole, half of their rows to ask, half to test. By lot ("iid"): equal shards of the private rows, as in the papers.
+out whole, half of their rows to ask, half to test. By lot ("iid"): equal shards of the private rows, as in the papers;
+or ("groups") equal numbers of owners, where these are patients: all rows of one are at the same party.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from protocol.errors import DataError, NotEnoughParties
 from simulations.datasets.base import Dataset
 
-Division = Literal["owners", "iid"]
+Division = Literal["owners", "iid", "groups"]
 
 
 @dataclass(frozen=True)
@@ -81,27 +82,31 @@ def natural_partition(
     return Partition(parties=parties, queries=rows[: len(rows) // 2], test=rows[len(rows) // 2 :])
 
 
-def iid_partition(dataset: Dataset, parties: int, most_rows: int | None, seed: int) -> Partition:
+def iid_partition(
+    dataset: Dataset, parties: int, most_rows: int | None, seed: int, whole_owners: bool = False
+) -> Partition:
     """So many parties with equal shards of the private rows, drawn by lot; the public rows are the data set's own.
 
     Sizes differ by at most one; `most_rows` (None: no limit) cuts each shard, and what is cut off is not used.
+    `whole_owners` draws owners instead of rows, so that the parties' numbers of owners differ by at most one.
 
     Raises
     ------
-    DataError : the data set has no test part of its own. NotEnoughParties : fewer rows than parties.
+    DataError : the data set has no test part of its own. NotEnoughParties : fewer rows or owners than parties.
     """
     if dataset.public is None:
         raise DataError(f"{dataset.name} has no test part of its own", 'Use data.partition = "owners"')
     rows = dataset.private_rows()
-    if len(rows) < parties:
-        raise NotEnoughParties(f"{dataset.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
-    order = np.random.default_rng([seed, 0x696964]).permutation(rows)
+    units = np.unique(dataset.owner[rows]) if whole_owners else rows
+    if len(units) < parties:
+        what = f"{dataset.owner_label}s" if whole_owners else "rows"
+        raise NotEnoughParties(f"{dataset.name}: {len(units)} {what} for {parties} parties", "Lower data.parties")
+    shards = np.array_split(np.random.default_rng([seed, 0x696964]).permutation(units), parties)
+    if whole_owners:
+        shards = [rows[np.isin(dataset.owner[rows], owners)] for owners in shards]
     width = len(str(parties - 1))
     return Partition(
-        parties={
-            f"party-{index:0{width}d}": np.sort(shard[:most_rows])
-            for index, shard in enumerate(np.array_split(order, parties))
-        },
+        parties={f"party-{index:0{width}d}": np.sort(shard[:most_rows]) for index, shard in enumerate(shards)},
         queries=dataset.public.queries,
         test=dataset.public.test,
     )

@@ -19,6 +19,7 @@ from coordinator.mechanisms import Immutable
 from coordinator.privacy import promised
 from coordinator.secure_collection import SecureKeys
 from protocol.config_files import validate
+from protocol.device import Device, resolve_device, using_device
 from protocol.errors import ConfigError, ConsiliumError
 from simulations.analysis import Analysis, analyse, left_out, write_metrics
 from simulations.datasets.base import Dataset
@@ -40,12 +41,19 @@ Watch = Callable[[Path], AbstractContextManager[None]]
 
 
 def run_scenario(
-    name: str, scenario: Scenario, engine: Engine, seed: int, out: Path, watch: Watch, keep_work: bool = False
+    name: str,
+    scenario: Scenario,
+    engine: Engine,
+    seed: int,
+    out: Path,
+    watch: Watch,
+    keep_work: bool = False,
+    device: Device = "auto",
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
     Everything that can be wrong with the input is found before the folder is made. `keep_work` keeps the copies of
-    the parties' rows and their teachers under `private/work`.
+    the parties' rows and their teachers under `private/work`. `device` is where networks are trained.
 
     Returns
     -------
@@ -56,7 +64,8 @@ def run_scenario(
     ConsiliumError
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    return _carry_out(Order(name, scenario, engine, seed, created), lambda: make_run_dir(out), watch, keep_work)
+    order = Order(name, scenario, engine, seed, created, device)
+    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work)
 
 
 def resume_run(run_dir: Path, watch: Watch, keep_work: bool = False) -> dict[str, Any]:
@@ -75,6 +84,7 @@ def resume_run(run_dir: Path, watch: Watch, keep_work: bool = False) -> dict[str
         manifest["engine"],
         manifest["seed"],
         manifest["created"],
+        manifest.get("device", {}).get("asked", "auto"),
     )
 
     def reopen() -> Workspace:
@@ -95,6 +105,15 @@ class Order:
     engine: Engine
     seed: int
     created: str
+    device: Device
+
+    def resolved_device(self) -> Literal["cpu", "cuda"]:
+        """Where networks are trained. Raises ConfigError if that is a GPU which cannot be used."""
+        if self.engine != "ray":
+            return resolve_device(self.device)
+        if self.device == "cuda":
+            raise ConfigError("engine ray gives its parties no GPU", "Use --engine local, or --device cpu")
+        return "cpu"
 
 
 def _carry_out(
@@ -106,7 +125,9 @@ def _carry_out(
 ) -> dict[str, Any]:
     start = time.monotonic()
     name, scenario, engine, seed = order.name, order.scenario, order.engine, order.seed
+    device = order.resolved_device()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(using_device(device))  # before the workers, which inherit it
         # the workers need seconds to import what they use; meanwhile the data are laid out
         workers = stack.enter_context(running_workers()) if engine == "local" else []
         dataset, partition = divided_data(scenario, seed)
@@ -116,7 +137,7 @@ def _carry_out(
             identities = simulated_identities(list(partition.parties), scenario.parties, seed)
             SecureKeys(identities.roster, identities.coordinator).check(config)
         check_threshold(scenario.mechanism, len(partition.parties) * scenario.parties.teachers_per_party)
-        manifest = _manifest(order, dataset, partition, config)
+        manifest = _manifest(order, device, dataset, partition, config)
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
             raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
         space = open_space()
@@ -133,7 +154,8 @@ def _carry_out(
             space.remove_work()
             raise
     finished = time.monotonic()
-    analysis = analyse(space, dataset, partition, config)
+    with using_device(device):
+        analysis = analyse(space, dataset, partition, config)
     if not keep_work:
         space.remove_work()
     seconds = {"prepare": prepared - start, "engine": finished - prepared, "analysis": time.monotonic() - finished}
@@ -185,12 +207,15 @@ def data_fingerprint(dataset: Dataset) -> str:
     return fingerprint.hexdigest()
 
 
-def _manifest(order: Order, dataset: Dataset, partition: Partition, config: FederationConfig) -> dict[str, Any]:
+def _manifest(
+    order: Order, device: str, dataset: Dataset, partition: Partition, config: FederationConfig
+) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "scenario": order.name,
         "engine": order.engine,
         "seed": order.seed,
+        "device": {"asked": order.device, "used": device},
         "noise": order.scenario.noise,
         "created": order.created,
         "versions": versions(),
@@ -258,7 +283,7 @@ def _report_data(
         versions=manifest["versions"],
         parties=summary["parties"],
         teachers=summary["teachers"],
-        party_label=dataset.owner_label,
+        party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
         left_out=left_out(space),
         mechanism=scenario.mechanism.describe(),
         votes=scenario.votes,

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from coordinator.config import Caps, Privacy, Timeouts, check_caps, check_votes
 from coordinator.mechanisms import AnyMechanism
+from party.own_teacher import OwnTeacher
 from protocol.config_files import Frozen, read_table, validate
 from protocol.errors import ConfigError, NotEnoughParties
 from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
@@ -27,11 +28,12 @@ class DataSpec(Frozen):
 
     classes: what the parties are asked to vote on; must be the data set's classes, in its order.
     path: folder of the sets that are not embedded, see `datasets.folder`.
-    partition: "owners" or "iid", see `simulations.partition`. parties, most_rows: for "iid", how many, and the most
-        rows of one; null for no limit.
+    partition: "owners", "iid" or "groups", see `simulations.partition`. parties, most_rows: for the latter two, how
+        many, and the most rows of one; null for no limit.
     public_share: share of the owners that are held out whole, of a set without a test part of its own. least_rows: rows
         that a party must have.
-    representation: what models are given, see `protocol.representation`.
+    representation: what models are given, see `protocol.representation`. standardise: false leaves the features as they
+        are, for images that networks see as such.
     """
 
     set: str
@@ -40,6 +42,7 @@ class DataSpec(Frozen):
     parties: int | None = Field(default=None, ge=2, le=100_000)
     most_rows: int | None = Field(default=None, ge=2)
     representation: Representation = "none"
+    standardise: bool = True
     classes: tuple[str, ...]
     public_share: float = Field(default=0.2, gt=0, lt=1)
     least_rows: int = Field(default=20, ge=2)
@@ -52,11 +55,11 @@ class DataSpec(Frozen):
         return value
 
     @model_validator(mode="after")
-    def _parties_of_an_iid_partition(self) -> DataSpec:
-        if self.partition == "iid" and self.parties is None:
-            raise ValueError('partition "iid" needs parties')
+    def _parties_of_a_partition_by_lot(self) -> DataSpec:
+        if self.partition != "owners" and self.parties is None:
+            raise ValueError(f'partition "{self.partition}" needs parties')
         if self.partition == "owners" and (self.parties is not None or self.most_rows is not None):
-            raise ValueError('parties and most_rows belong to partition "iid"')
+            raise ValueError('parties and most_rows belong to partition "iid" or "groups"')
         return self
 
     @model_validator(mode="after")
@@ -80,9 +83,17 @@ class PartiesSpec(Frozen):
     least_survivors: int | None = Field(default=None, ge=2)
 
 
+class TeacherShare(Frozen):
+    """A share of the parties, drawn by lot, that has a teacher of its own choice in its `party.toml`."""
+
+    share: float = Field(gt=0, le=1)
+    teacher: OwnTeacher
+
+
 class Scenario(Frozen):
     """A simulated federation. `noise` "seeded" makes a run reproducible and protects nobody; "system" is real noise.
 
+    teacher: what the coordinator asks for. teachers: what some parties train instead.
     votes: clear, secure or distributed, see `protocol.messages.VotesMode`.
     """
 
@@ -91,6 +102,7 @@ class Scenario(Frozen):
     data: DataSpec
     parties: PartiesSpec
     teacher: TeacherSpec = TeacherSpec()
+    teachers: tuple[TeacherShare, ...] = ()
     votes: VotesMode = "clear"
     mechanism: AnyMechanism
     privacy: Privacy
@@ -103,6 +115,13 @@ class Scenario(Frozen):
     def _mechanism_fits_votes_and_caps(self) -> Scenario:
         check_votes(self.mechanism, self.votes, simulation=True)
         check_caps(self.mechanism, self.caps, self.votes)
+        return self
+
+    @model_validator(mode="after")
+    def _shares_are_of_one_whole(self) -> Scenario:
+        total = sum(item.share for item in self.teachers)
+        if total > 1 + 1e-9:
+            raise ValueError(f"the shares of teachers sum to {total:g}, more than 1")
         return self
 
     @model_validator(mode="after")
@@ -171,7 +190,7 @@ def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
     if data.partition == "owners":
         return dataset, natural_partition(dataset, data.public_share, data.least_rows, scenario.parties.minimum, seed)
     assert data.parties is not None
-    partition = iid_partition(dataset, data.parties, data.most_rows, seed)
+    partition = iid_partition(dataset, data.parties, data.most_rows, seed, data.partition == "groups")
     smallest = min(len(rows) for rows in partition.parties.values())
     if len(partition.parties) < scenario.parties.minimum or smallest < data.least_rows:
         raise NotEnoughParties(

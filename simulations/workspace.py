@@ -26,10 +26,12 @@ from pydantic import ValidationError
 from coordinator.config import FederationConfig
 from party.home import SETTINGS
 from protocol.errors import ConfigError, OutputExists
+from protocol.images import why_no_images
 from protocol.queries import canonical_queries
 from protocol.schema import Schema
 from simulations.datasets.base import Dataset
 from simulations.identities import simulated_identities
+from simulations.kinds import own_teachers
 from simulations.partition import Partition
 from simulations.scenario import Scenario
 from student.config import StudentSpec
@@ -124,7 +126,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
 
     Raises
     ------
-    ConfigError : the scenario's classes are not the data set's.
+    ConfigError : the scenario's classes are not the data set's, or a teacher for images gets none.
     """
     if scenario.data.classes != dataset.classes:
         raise ConfigError(
@@ -132,11 +134,18 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
             f" which has {list(dataset.classes)}",
             "Use the same names in the same order",
         )
+    schema = _schema(scenario, dataset, np.concatenate([partition.queries, partition.test]))
+    wanted = [scenario.teacher, *(item.teacher for item in scenario.teachers)]
+    if any(spec.model == "cnn" for spec in wanted) and (reason := why_no_images(schema)):
+        raise ConfigError(
+            f"teacher cnn does not fit {dataset.name!r}: {reason}",
+            'Images need data.standardise=false and data.representation="none"; choose another teacher for other rows',
+        )
     secure = scenario.votes != "clear"
     roster = simulated_identities(list(partition.parties), scenario.parties, seed).roster if secure else None
     return FederationConfig(
         name=scenario.title,
-        rows=_schema(scenario, dataset, np.concatenate([partition.queries, partition.test])),
+        rows=schema,
         teachers_per_party=scenario.parties.teachers_per_party,
         teacher=scenario.teacher,
         minimum_parties=scenario.parties.minimum,
@@ -161,6 +170,8 @@ def _schema(scenario: Scenario, dataset: Dataset, public: np.ndarray) -> Schema:
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise ConfigError(f"data.representation {representation!r} does not fit {dataset.name!r}: {reason}") from None
+    if not scenario.data.standardise:
+        return Schema.of_images(dataset.features, dataset.classes, "none")
     return Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[public].astype(np.float64))
 
 
@@ -204,10 +215,12 @@ def lay_out(
         identities.roster.save(space.roster_file)
         identities.coordinator.save(space.identity_file)
         settings["roster"] = str(space.roster_file)
+    own = own_teachers(scenario.teachers, len(partition.parties), seed)
     for index, (name, rows) in enumerate(partition.parties.items()):
         home = space.home(index)
         home.mkdir(mode=0o700)
         np.savez(home / "data.npz", x=dataset.x[rows], y=dataset.y[rows], features=features, classes=classes)
         if identities is not None:
             identities.parties[name].save(home / "identity.pem")
-        (home / SETTINGS).write_text(tomli_w.dumps({"name": name, **settings}))
+        teacher = {"teacher": own[index].model_dump(mode="json")} if index in own else {}
+        (home / SETTINGS).write_text(tomli_w.dumps({"name": name, **settings, **teacher}))

@@ -12,19 +12,37 @@ import joblib
 import numpy as np
 import polars as pl
 
+from protocol.device import asked_device, resolve_device
 from protocol.errors import BudgetExceeded
 from protocol.labels import NO_LABEL, LabelSource, Outcome, Progress, Terms, no_progress
 from protocol.queries import canonical_queries, query_ids
+from protocol.schema import Schema
 from student.config import StudentSpec
 from student.evaluation import evaluate
 from student.plan import Plan
 from student.pool import Pool, check_fits
 from student.selection import choose
 from student.trainers.base import Model, Trainer, constant
+from student.trainers.both import BothTrainer, Represent
+from student.trainers.cnn import Supervised
+from student.trainers.fixmatch import FixMatch
+from student.trainers.gan import Gan
+from student.trainers.images import square_side
 from student.trainers.kernel import GraphTrainer, KernelTrainer
+from student.trainers.loop import SILENT, ImageTrainer, Job, MakeMethod
+from student.trainers.mixmatch import MixMatch
 from student.trainers.mlp import MlpTrainer
 from student.trainers.self_training import SelfTraining
 from student.trainers.tabular import TabularTrainer
+from student.trainers.vat import Vat
+
+METHODS: dict[str, MakeMethod] = {
+    "cnn": Supervised,
+    "vat": Vat,
+    "fixmatch": FixMatch,
+    "mixmatch": MixMatch,
+    "gan": Gan,
+}
 
 
 @dataclass(frozen=True)
@@ -52,8 +70,20 @@ class Asked:
         return rows[labels != NO_LABEL], labels[labels != NO_LABEL]
 
 
-def train(x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray, classes: int, spec: StudentSpec, seed: int) -> Model:
-    """Train by `spec` on the schema's inputs; labels of fewer than two classes give a constant model."""
+def train(
+    x: np.ndarray,
+    y: np.ndarray,
+    unlabelled: np.ndarray,
+    classes: int,
+    spec: StudentSpec,
+    seed: int,
+    job: Job = SILENT,
+    represent: Represent = np.asarray,
+) -> Model:
+    """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
+
+    `represent` is the schema's, for a student that takes bare features and what it makes of them.
+    """
     if len(np.unique(y)) < 2:
         return constant(y, classes)
     trainer: Trainer
@@ -64,11 +94,20 @@ def train(x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray, classes: int, sp
             trainer = KernelTrainer(spec)
         case "graph":
             trainer = GraphTrainer(spec, unlabelled)
+        case "cnn" | "vat" | "fixmatch" | "mixmatch" | "gan":
+            trainer = ImageTrainer(METHODS[spec.trainer], spec, unlabelled, job)
+        case "graph_fixmatch":
+            trainer = BothTrainer(spec, unlabelled, represent, job)
         case _:
             trainer = TabularTrainer(spec)
     if spec.self_training:
         trainer = SelfTraining(trainer, spec.self_training_confidence, spec.self_training_rounds, unlabelled)
     return trainer.fit(x, y, classes, seed)
+
+
+def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
+    """Canonical rows (n, features) -> what the student's model takes, see `StudentSpec.inputs`."""
+    return rows if spec.inputs == "features" else schema.inputs(rows)
 
 
 def run_student(
@@ -80,23 +119,28 @@ def run_student(
     probabilities go with them. Run again on the same `out` after a crash, it asks the same queries: those that were
     charged are answered from the ledger.
 
-    Writes into `out`: labels.parquet (every query that was asked), student/plan.json, model.joblib, student.json.
+    Writes into `out`: labels.parquet (every query that was asked), student/plan.json, model.joblib, student.json; and,
+    while a student of images learns, student/checkpoint-*.pt, with which it goes on after a crash.
 
     Raises
     ------
-    ConsiliumError : what the label service raises, or DataError if pool and federation do not fit.
+    ConsiliumError : what the label service raises, DataError if pool and federation do not fit, or ConfigError if the
+        specification does not fit the rows or the machine. Nothing is asked then.
     """
     start = time.monotonic()
     terms = source.describe()
     check_fits(pool, terms.schema)
+    if spec.inputs == "features":
+        square_side(len(terms.schema.features))
+        resolve_device(asked_device())
     queries = canonical_queries(pool.queries, len(terms.schema.features))
-    rows = terms.schema.inputs(queries)
+    rows = inputs(spec, terms.schema, queries)
     classes = len(terms.schema.classes)
     wanted = min(len(queries), spec.queries or len(queries))
     plan = Plan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
     if plan.total == 0:
         raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
-    asked, model = Asked(), None
+    asked, model, job = Asked(), None, Job(out / "student", progress)
     for number, count in enumerate(_split(plan.total, spec.rounds)):
         chosen = plan.rows(number)
         if chosen is None:
@@ -110,14 +154,14 @@ def run_student(
         progress(f"train student, round {number + 1}", number, spec.rounds)
         labelled, labels = asked.labelled()
         rest = np.setdiff1d(np.arange(len(rows)), labelled)
-        model = train(rows[labelled], labels, rows[rest], classes, spec, seed)
+        model = train(rows[labelled], labels, rows[rest], classes, spec, seed, job, terms.schema.inputs)
         if not more:
             break
     source.finish()
     assert model is not None
     metrics = None
     if pool.test_x is not None and pool.test_y is not None:
-        test = terms.schema.inputs(canonical_queries(pool.test_x, len(terms.schema.features)))
+        test = inputs(spec, terms.schema, canonical_queries(pool.test_x, len(terms.schema.features)))
         metrics = evaluate(model.predict_proba(test), pool.test_y, terms.schema.classes)
     outcomes = np.array(asked.outcomes)
     result = StudentResult(
@@ -128,6 +172,7 @@ def run_student(
         seconds=time.monotonic() - start,
     )
     _save(out, terms, spec, model, query_ids(queries[asked.rows]), asked, result)
+    job.clear()
     progress("train student", spec.rounds, spec.rounds)
     return result
 
@@ -195,6 +240,7 @@ def _save(
         "center": list(terms.schema.center),
         "scale": list(terms.schema.scale),
         "representation": terms.schema.representation,
+        "inputs": spec.inputs,
         "spec": spec.model_dump(mode="json"),
         "mechanism": terms.mechanism,
         "privacy": {

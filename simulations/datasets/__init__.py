@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from simulations.datasets.adult import load_adult
 from simulations.datasets.base import Dataset
+from simulations.datasets.diabetes import load_diabetes, load_diabetes_early
 from simulations.datasets.folder import data_folder
 from simulations.datasets.images import load_fashion, load_mnist, load_mnist_writers
+from simulations.datasets.pneumonia import load_pneumonia
 from simulations.datasets.stroke import load_stroke
 
 EMBEDDED = {"stroke": load_stroke}
-IN_FOLDER = {"fashion": load_fashion, "mnist": load_mnist, "mnist-writers": load_mnist_writers}
+IN_FOLDER = {
+    "adult": load_adult,
+    "diabetes": load_diabetes,
+    "diabetes-early": load_diabetes_early,
+    "fashion": load_fashion,
+    "mnist": load_mnist,
+    "mnist-writers": load_mnist_writers,
+    "pneumonia": load_pneumonia,
+}
 """Name in a scenario's `data.set` -> loader, without an argument or with the folder of the data sets."""
 
 NAMES = tuple(sorted([*EMBEDDED, *IN_FOLDER]))

@@ -61,6 +61,7 @@ def test_what_cannot_be_divided_by_lot() -> None:
     ("overrides", "told"),
     [
         (["data.partition=iid"], "needs parties"),
+        (["data.partition=groups"], '"groups" needs parties'),
         (["data.parties=250"], "belong to partition"),
         (["data.partition=iid", "data.parties=9", "data.most_rows=5"], "most_rows 5 is below least_rows 20"),
         (["data.representation=wavelets"], "data.representation"),

@@ -1,0 +1,251 @@
+"""The papers' rows on MNIST, 250 teachers, delta 1e-5: epsilon, labels, and students by trainer, over several seeds.
+
+    python -m benchmarks.papers [--seeds 0 1 2] [--scenario mnist-250] [--rows ROW ...] [--trainers NAME ...] [--out F]
+
+Teachers are those of the scenario, trained and asked once for each seed as its parties would; then every row's
+mechanism draws its labels from those votes with seeded noise, and students learn from them. Needs the MNIST files.
+Sanitised releases are planned on the votes published with Papernot et al. 2018 alone. What was measured stands in F,
+one JSON line each, so that the script goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from accounting.conversion import rdp_to_epsilon
+from accounting.errors import CalibrationError, ConditionError
+from accounting.events import ConfidentEvent, GNMaxEvent
+from accounting.orders import DEFAULT_ORDERS
+from accounting.planning import forecast_sanitised
+from accounting.sanitised import Answered, sanitise
+from accounting.units import Unit
+from coordinator.mechanisms import AnyMechanism, Confident, GNMax, Immutable, LNMax
+from party.data.rows import Rows
+from party.teachers import train as train_teacher
+from party.teachers import vote
+from protocol.labels import NO_LABEL
+from protocol.noise import SeededNoise
+from protocol.queries import canonical_queries
+from simulations.datasets.folder import data_folder
+from simulations.scenario import divided_data, load_scenario
+from simulations.workspace import federation_config
+from student.config import StudentSpec
+from student.run import inputs
+from student.run import train as train_student
+
+DELTA = 1e-5
+SUPERVISED, OURS = "cnn", "fixmatch"
+TRAINERS = ("cnn", "gan", "vat", "mixmatch", "fixmatch", "graph")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A mechanism, how many queries it is asked, what the paper reports, and which students learn from its labels."""
+
+    mechanism: AnyMechanism
+    queries: int
+    paper: str
+    trainers: tuple[str, ...]
+
+
+ROWS = {
+    "lnmax-100": Row(LNMax(gamma=0.05), 100, "2.04, 98.00 %", (SUPERVISED, "gan", OURS)),
+    "lnmax-1000": Row(LNMax(gamma=0.05), 1000, "8.03, 98.10 %", (SUPERVISED, "gan", OURS)),
+    "confident-640": Row(Confident(threshold=200, sigma1=150.0, sigma2=40.0), 640, "1.97, 98.5 %", TRAINERS),
+    "confident-400": Row(Confident(threshold=240, sigma1=250.0, sigma2=30.0), 400, "", TRAINERS),
+    "gnmax-100": Row(GNMax(sigma=60.0), 100, "", TRAINERS),
+    "immutable-9000": Row(
+        Immutable(gamma=0.05, constant=100.0, unsafe_not_private=True), 9000, "", (SUPERVISED, "graph")
+    ),
+}
+"""LNMax: Papernot 2017, noise scale 20. Confident with 640 queries: Papernot 2018, its parameters. Those with 400 were
+chosen on the published 2018 votes (docs/results.md)."""
+
+
+class Place:
+    """A scenario's data for one seed: who has what, and the public rows."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.name, self.seed = name, seed
+        self.scenario = load_scenario(name, [])
+        self.dataset, self.partition = divided_data(self.scenario, seed)
+        self.schema = federation_config(self.scenario, self.dataset, self.partition, seed).rows
+        width = len(self.schema.features)
+        self.pool = canonical_queries(self.dataset.x[self.partition.queries], width)
+        self.pool_truth = self.dataset.y[self.partition.queries]
+        self.test = canonical_queries(self.dataset.x[self.partition.test], width)
+        self.truth = self.dataset.y[self.partition.test]
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Of all teachers on the pool, int64 (queries, classes), and what students are given of it."""
+
+    votes: np.ndarray
+    plurality_right: float
+    teacher_right: float
+
+
+def teachers_votes(place: Place, cache: Path) -> Votes:
+    """Train a scenario's teachers as its parties do, and ask them for every row of the pool. Kept in `cache`."""
+    path = cache.with_name(f"{cache.stem}-votes-{place.name}-{place.seed}.npz")
+    if path.exists():
+        with np.load(path) as kept:
+            return Votes(kept["votes"], float(kept["plurality"]), float(kept["teacher"]))
+    schema, classes = place.schema, len(place.schema.classes)
+    pool, test = schema.inputs(place.pool), schema.inputs(place.test)
+    votes, tested = (np.zeros((len(rows), classes), dtype=np.int64) for rows in (pool, test))
+    right = []
+    for rows in place.partition.parties.values():
+        own = Rows(schema.inputs(place.dataset.x[rows]), place.dataset.y[rows])
+        teacher = [train_teacher(own, place.scenario.teacher, np.arange(len(rows)), place.seed)]
+        votes += vote(teacher, pool, classes)
+        told = vote(teacher, test, classes)
+        tested += told
+        right.append(float((told.argmax(axis=1) == place.truth).mean()))
+    found = Votes(votes, float((tested.argmax(axis=1) == place.truth).mean()), float(np.mean(right)))
+    np.savez(path, votes=votes, plurality=found.plurality_right, teacher=found.teacher_right)
+    return found
+
+
+def epsilons(row: Row, votes: np.ndarray, labels: np.ndarray, teachers: int, seed: int) -> dict[str, float | None]:
+    """Data-dependent, worst case of what was answered, worst case if all had been, and sanitised."""
+    answered = labels != NO_LABEL
+    event = row.mechanism.event(asked=len(votes), answered=int(answered.sum()), unit=Unit.PARTY, teachers_per_party=1)
+    full = event.with_counts(len(votes), len(votes))
+    found: dict[str, float | None] = {
+        "worst": rdp_to_epsilon(event.worst_case_rdp(DEFAULT_ORDERS), DEFAULT_ORDERS, DELTA).epsilon,
+        "promised": rdp_to_epsilon(full.worst_case_rdp(DEFAULT_ORDERS), DEFAULT_ORDERS, DELTA).epsilon,
+        "data-dependent": None,
+        "sanitised": None,
+    }
+    evidence = row.mechanism.evidence(event, votes)
+    if evidence.log_q_label is not None:
+        curve = event.data_dependent_rdp(evidence, answered, DEFAULT_ORDERS)
+        found["data-dependent"] = rdp_to_epsilon(curve, DEFAULT_ORDERS, DELTA).epsilon
+    if isinstance(event, GNMaxEvent | ConfidentEvent):
+        with np.load(data_folder("") / "pate2018_votes_mnist.npz") as published:
+            public = published["votes"].astype(np.int64)[: len(votes)]
+        try:
+            plan = forecast_sanitised(event, public, teachers, DELTA).plan
+            noise = np.random.default_rng([seed, len(votes)])
+            release = sanitise([Answered(event, votes, answered)], plan, DELTA, teachers, lambda: float(noise.normal()))
+            found["sanitised"] = release.guarantee.epsilon
+        except (CalibrationError, ConditionError) as error:
+            print(f"no sanitised epsilon: {error}")
+    return found
+
+
+class Kept:
+    """Results in a file of JSON lines, one for each measurement; printed as they come."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        self.found = [json.loads(line) for line in lines]
+
+    def has(self, **keys: object) -> bool:
+        """Whether something was measured with these keys."""
+        return any(all(item.get(key) == value for key, value in keys.items()) for item in self.found)
+
+    def add(self, **values: object) -> None:
+        """Keep one measurement."""
+        self.found.append(values)
+        line = json.dumps(values)
+        print(line, flush=True)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) -> None:
+    """All rows for one seed."""
+    begun = time.monotonic()
+    asked = teachers_votes(place, kept.path)
+    keys: dict[str, object] = {"scenario": place.name, "seed": place.seed}
+    if not kept.has(**keys, row="teachers"):
+        kept.add(**keys, row="teachers", seconds=round(time.monotonic() - begun, 1), teacher=asked.teacher_right,
+                 plurality=asked.plurality_right)  # fmt: skip
+    order = np.random.default_rng([place.seed, 0x617368, 0]).permutation(len(place.pool))
+    for name in wanted:
+        row, keys = ROWS[name], {"scenario": place.name, "seed": place.seed, "row": name}
+        chosen = order[: row.queries]
+        labels = row.mechanism.draw(asked.votes[chosen], SeededNoise(10_000 * place.seed + row.queries)).labels
+        known = labels != NO_LABEL
+        if not kept.has(**keys, trainer=""):
+            right = float((labels[known] == place.pool_truth[chosen][known]).mean())
+            spent = epsilons(row, asked.votes[chosen], labels, len(place.partition.parties), place.seed)
+            kept.add(**keys, trainer="", asked=len(chosen), answered=int(known.sum()), right=right, **spent)
+        for trainer in [item for item in row.trainers if not trainers or item in trainers]:
+            if not kept.has(**keys, trainer=trainer):
+                kept.add(**keys, trainer=trainer, **student(place, trainer, chosen[known], labels[known]))
+
+
+def student(place: Place, trainer: str, rows: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Accuracy on the held-out rows of a student with the scenario's other parameters, and seconds."""
+    spec = StudentSpec.model_validate({**place.scenario.student.model_dump(), "trainer": trainer})
+    begun = time.monotonic()
+    given = inputs(spec, place.schema, place.pool)
+    rest = np.setdiff1d(np.arange(len(given)), rows)
+    model = train_student(given[rows], labels, given[rest], len(place.schema.classes), spec, place.seed)
+    seconds = round(time.monotonic() - begun, 1)
+    told = model.predict_proba(inputs(spec, place.schema, place.test)).argmax(axis=1)
+    return {"accuracy": float((told == place.truth).mean()), "seconds": seconds}
+
+
+def table(kept: Kept) -> None:
+    """Mean and standard deviation over the seeds."""
+    for scenario in dict.fromkeys(item["scenario"] for item in kept.found):
+        mine = [item for item in kept.found if item["scenario"] == scenario]
+        teachers = [item for item in mine if item["row"] == "teachers"]
+        print(f"\n{scenario}: one teacher {spread(teachers, 'teacher', 100)} %,"
+              f" plurality {spread(teachers, 'plurality', 100)} %")  # fmt: skip
+        columns = ("asked", "answered", "right %", "data-dep.", "worst", "promised", "sanitised", "paper")
+        print("| row | " + " | ".join((*columns, *TRAINERS)) + " |")
+        print("|---" * (1 + len(columns) + len(TRAINERS)) + "|")
+        for name, row in ROWS.items():
+            of_row = [item for item in mine if item["row"] == name]
+            labels = [item for item in of_row if not item["trainer"]]
+            if not labels:
+                continue
+            cells = [spread(labels, "asked"), spread(labels, "answered"), spread(labels, "right", 100)]
+            cells += [spread(labels, key) for key in ("data-dependent", "worst", "promised", "sanitised")]
+            cells += [row.paper]
+            for trainer in TRAINERS:
+                cells.append(spread([item for item in of_row if item["trainer"] == trainer], "accuracy", 100))
+            print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def spread(items: list[dict], key: str, scale: float = 1) -> str:
+    """Mean and sample standard deviation."""
+    values = [item[key] * scale for item in items if item.get(key) is not None]
+    if not values or not np.all(np.isfinite(values)):
+        return "inf" if values else ""
+    digits = 0 if all(float(value).is_integer() and scale == 1 for value in values) else 3 if scale == 1 else 2
+    deviation = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 and np.ptp(values) else ""
+    return f"{np.mean(values):.{digits}f}{deviation}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(description="The papers' rows on MNIST.")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--scenario", default="mnist-250")
+    parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--trainers", nargs="*", default=[])
+    parser.add_argument("--out", type=Path, default=Path("papers.jsonl"))
+    chosen = parser.parse_args(arguments or [])
+    kept = Kept(chosen.out)
+    for seed in chosen.seeds:
+        measure(Place(chosen.scenario, seed), chosen.rows, chosen.trainers, kept)
+    table(kept)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,239 @@
+"""A party's own `[teacher]`: it overrides what the coordinator asks, and only the party may name a class."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+from pydantic import ValidationError
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.svm import SVC
+from typer.testing import CliRunner
+
+import cli
+from party import store
+from party.home import open_home
+from party.network import NetworkTeacher
+from party.node import PartyNode
+from party.one_hot import OneHotTeacher
+from party.own_teacher import SklearnSpec
+from party.policy import PartyFile
+from protocol.config_files import load
+from protocol.errors import ConfigError
+from protocol.messages import TeacherSpec, TrainRequest
+from protocol.refusals import Refused, Rule
+from protocol.schema import Schema
+from tests.federation import make_config, make_home
+from tests.party.test_node import CONFIG, HASH, make_rows, vote
+from tests.party.test_node import train as train_request
+
+SVC_TABLE = {"model": "sklearn", "estimator": "sklearn.svm.SVC", "parameters": {"C": 2.0, "kernel": "rbf"}}
+
+
+def home_with(tmp_path: Path, teacher: dict[str, Any], **policy: Any) -> Path:
+    folder = make_home(tmp_path / "home", "p", **policy)
+    settings = load(folder / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
+    (folder / "party.toml").write_text(tomli_w.dumps({**settings, "teacher": teacher}))
+    return folder
+
+
+def trained(tmp_path: Path, teacher: dict[str, Any], request: TrainRequest | None = None) -> Any:
+    party = PartyNode(open_home(home_with(tmp_path, teacher)), run_id=1)
+    party.train(request or train_request())
+    return store.load(party.home.run_state(1), HASH)[1][0]
+
+
+def test_the_own_teacher_is_trained_and_votes(tmp_path: Path) -> None:
+    forest = trained(tmp_path, {"model": "random_forest", "trees": 7})
+    assert isinstance(forest, RandomForestClassifier)
+    assert len(forest.estimators_) == 7
+    x, y = make_rows(300, 6)
+    votes = PartyNode(open_home(tmp_path / "home"), run_id=1).vote(vote(x)).votes
+    assert (votes.argmax(axis=1) == y).mean() > 0.75
+
+
+def test_several_own_networks_are_trained_in_one_go(tmp_path: Path) -> None:
+    home = home_with(tmp_path, {"model": "mlp", "epochs": 2}, most_teachers=3)
+    party = PartyNode(open_home(home), run_id=1)
+    party.train(train_request(teachers=3))
+    _, teachers = store.load(party.home.run_state(1), HASH)
+    assert [type(teacher) for teacher in teachers] == [NetworkTeacher] * 3
+    assert len({float(teacher.weights["out.weight"][0, 0]) for teacher in teachers}) == 3  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [
+        (SVC_TABLE, OneHotTeacher),
+        ({**SVC_TABLE, "parameters": {"probability": True}}, SVC),
+        ({"model": "sklearn", "estimator": "sklearn.neighbors.KNeighborsClassifier"}, object),
+        ({"model": "sklearn", "estimator": "sklearn.naive_bayes.GaussianNB"}, object),
+        ({"model": "sklearn", "estimator": "sklearn.linear_model.RidgeClassifier"}, OneHotTeacher),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The `probability` parameter was deprecated")
+def test_any_classifier_of_scikit_learn(tmp_path: Path, table: dict[str, Any], kind: type) -> None:
+    teacher = trained(tmp_path, table)
+    assert isinstance(teacher, kind)
+    rows = np.zeros((4, 3))
+    assert teacher.classes_.tolist() == [0, 1]
+    assert teacher.predict_proba(rows).sum(axis=1) == pytest.approx([1] * 4)
+    assert (teacher.classes_[teacher.predict_proba(rows).argmax(axis=1)] == teacher.predict(rows)).all()
+
+
+def test_the_seed_of_the_run_reaches_the_own_estimator() -> None:
+    table = {"model": "sklearn", "estimator": "sklearn.tree.DecisionTreeClassifier"}
+    assert SklearnSpec.model_validate(table).build(2**40 + 5).get_params()["random_state"] == 5
+    fixed = SklearnSpec.model_validate({**table, "parameters": {"random_state": 9}})
+    assert fixed.build(5).get_params()["random_state"] == 9
+
+
+MALICIOUS = {
+    "not scikit-learn": ("os.system", "pattern"),
+    "a module beside it": ("sklearnevil.svm.SVC", "pattern"),
+    "another module's class": ("subprocess.Popen", "pattern"),
+    "a path": ("sklearn/../evil.SVC", "pattern"),
+    "a private module": ("sklearn._evil.SVC", "pattern"),
+    "dunder": ("sklearn.svm.__class__", "pattern"),
+    "a function": ("sklearn.datasets.load_iris", "pattern"),
+    "line break": ("sklearn.svm.SVC\nimport os", "pattern"),
+    "no such module": ("sklearn.evil.Classifier", "cannot be built"),
+    "no such class": ("sklearn.svm.Absent", "cannot be built"),
+    "no classifier": ("sklearn.svm.SVR", "is no classifier"),
+    "a transformer": ("sklearn.preprocessing.StandardScaler", "is no classifier"),
+    "a class that scikit-learn only imports": ("sklearn.pipeline.Bunch", "is no classifier"),
+    "needs an estimator": ("sklearn.multiclass.OneVsRestClassifier", "cannot be built"),
+}
+
+
+@pytest.mark.parametrize("case", MALICIOUS)
+def test_what_the_own_table_may_not_name(tmp_path: Path, case: str) -> None:
+    name, told = MALICIOUS[case]
+    home = home_with(tmp_path, {"model": "sklearn", "estimator": name})
+    with pytest.raises(ConfigError, match=told):
+        open_home(home)
+
+
+def test_a_classifier_that_is_not_of_scikit_learn_is_refused(monkeypatch) -> None:
+    import sklearn.svm
+
+    class Planted(SVC):
+        pass
+
+    monkeypatch.setattr(sklearn.svm, "Planted", Planted, raising=False)
+    with pytest.raises(ValidationError, match=r"is a class of .*, not of scikit-learn"):
+        SklearnSpec.model_validate({"model": "sklearn", "estimator": "sklearn.svm.Planted"})
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({**SVC_TABLE, "parameters": {"evil": 1}}, "cannot be built.*evil"),
+        ({**SVC_TABLE, "parameters": {"C": [1, 2]}}, "parameters"),
+        ({"model": "sklearn"}, "estimator: is required"),
+        ({"estimator": "sklearn.svm.SVC"}, "model"),
+        ({"model": "random_forest", "estimator": "sklearn.svm.SVC"}, "unknown key"),
+        ({"model": "pickle"}, "model"),
+        ({"model": "mlp", "epochs": 0}, "epochs"),
+    ],
+)
+def test_faults_of_the_own_table_are_told_when_it_is_read(tmp_path: Path, table: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        open_home(home_with(tmp_path, table))
+
+
+def test_parameters_that_the_estimator_refuses_are_a_refusal_by_the_policy(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        trained(tmp_path, {**SVC_TABLE, "parameters": {"C": -1.0}})
+    assert caught.value.refusal.rule is Rule.POLICY
+    assert "sklearn.svm.SVC: InvalidParameterError" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        SVC_TABLE,
+        {"model": "sklearn", "estimator": "planted_by_coordinator.Evil"},
+        {"model": "logistic_regression", "estimator": "planted_by_coordinator.Evil"},
+        {"model": "planted_by_coordinator.Evil"},
+    ],
+)
+def test_a_coordinator_cannot_name_a_class(tmp_path: Path, monkeypatch, table: dict[str, Any]) -> None:
+    (tmp_path / "planted_by_coordinator.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    party = PartyNode(open_home(make_home(tmp_path / "home", "p")), run_id=1)
+    with pytest.raises(Refused) as caught:
+        party.train(train_request(spec_json=json.dumps(table)))
+    assert caught.value.refusal.rule is Rule.MALFORMED
+    assert "planted_by_coordinator" not in sys.modules
+    with pytest.raises(ValidationError):
+        make_config(teacher=table)
+
+
+def test_an_own_teacher_does_not_excuse_a_malformed_request(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        trained(tmp_path, SVC_TABLE, train_request(spec_json='{"model": "pickle"}'))
+    assert caught.value.refusal.rule is Rule.MALFORMED
+
+
+IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("well", "ill"), "none")
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        (CONFIG.rows, "3 features are no square image"),
+        (Schema.of_images(IMAGES.features[:144], IMAGES.classes, "none"), "no square image of 16x16 or more"),
+        (IMAGES.model_copy(update={"scale": (2.0, *IMAGES.scale[1:])}), "standardised one by one"),
+        (
+            Schema.of_images(tuple(map(str, range(784))), IMAGES.classes, "scattering"),
+            "representation 'scattering' gives no images",  # though it gives 63^2 numbers
+        ),
+    ],
+)
+def test_a_network_for_images_refuses_other_rows(tmp_path: Path, schema: Schema, told: str) -> None:
+    party = PartyNode(open_home(make_home(tmp_path / "home", "p")), run_id=1)
+    spec = TeacherSpec(model="cnn").model_dump_json()
+    with pytest.raises(Refused) as caught:
+        party.train(train_request(spec_json=spec, rows_json=schema.model_dump_json()))
+    assert caught.value.refusal.rule is Rule.SCHEMA
+    assert told in caught.value.detail
+
+
+def dry_run(tmp_path: Path, teacher: dict[str, Any]) -> tuple[str, BaseException | None]:
+    home = home_with(tmp_path, teacher)
+    federation = tmp_path / "federation.json"
+    federation.write_text(make_config().model_dump_json())
+    result = CliRunner().invoke(cli.app, ["party", "dry-run", str(home), str(federation)])
+    return result.output, result.exception
+
+
+@pytest.mark.parametrize(
+    ("teacher", "told"),
+    [
+        (SVC_TABLE, "1 x sklearn.svm.SVC (your own [teacher])"),
+        ({"model": "mlp", "epochs": 2}, "1 x mlp (your own [teacher])"),
+    ],
+)
+def test_a_dry_run_trains_the_own_teacher(tmp_path: Path, teacher: dict[str, Any], told: str) -> None:
+    output, error = dry_run(tmp_path, teacher)
+    assert error is None
+    assert told in output
+
+
+@pytest.mark.parametrize(
+    ("teacher", "told"),
+    [
+        ({"model": "cnn"}, "the teacher would be refused: schema: teacher cnn: 3 features"),
+        ({**SVC_TABLE, "parameters": {"C": -1.0}}, "training would be refused: policy: [teacher] sklearn.svm.SVC"),
+    ],
+)
+def test_a_dry_run_tells_what_is_wrong_with_the_own_teacher(tmp_path: Path, teacher: dict[str, Any], told: str) -> None:
+    output, error = dry_run(tmp_path, teacher)
+    assert isinstance(error, ConfigError)
+    assert told in f"{output}{error}"

@@ -1,0 +1,73 @@
+"""Every shipped scenario of a data set in a folder, with few parties and few queries, from the files to the report."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from simulations.audit import audit_run
+from simulations.run import run_scenario
+from simulations.scenario import load_scenario
+from tests.simulations.test_cli import consilium
+from tests.simulations.test_engines_agree import quiet
+
+FEW = ["caps.queries=30", "caps.answers=30", "parties.minimum=5"]
+GNMAX = [*FEW, "mechanism.sigma=2"]
+CONFIDENT = [*FEW, "mechanism.threshold=3", "mechanism.sigma1=2", "mechanism.sigma2=1"]
+SHARDS = ["data.parties=8", "data.most_rows=100"]
+PIXELS = ["data.representation=none", "student.trainer=logistic_regression", "teacher.alpha=50"]
+"""Without scattering, which takes seconds for the 9,000 public images."""
+
+# scenario -> overrides, number of parties, least accuracy of the student, which is far above chance
+CASES: dict[str, tuple[list[str], int, float]] = {
+    "adult-250": ([*GNMAX, *SHARDS, "teacher.trees=10"], 8, 0.7),
+    "diabetes-rf": ([*GNMAX, "data.parties=8", "data.most_rows=200", "teacher.trees=10", "student.trees=20"], 8, 0.5),
+    "fashion-250": ([*CONFIDENT, *SHARDS, *PIXELS], 8, 0.3),
+    "mnist-writers": ([*CONFIDENT, *PIXELS, "data.least_rows=129"], 33, 0.3),
+    "pneumonia": ([*GNMAX, "data.parties=8", "data.most_rows=94"], 8, 0.6),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_small_one_from_files_to_report(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # one worker process: starting one takes longer than its work
+    overrides, parties, least = CASES[name]
+    scenario = load_scenario(name, [*overrides, f"data.path={shared_data}"])
+    summary = run_scenario(name, scenario, "local", 1, tmp_path / "run", quiet)
+    assert summary["parties"] == parties
+    assert 0 < summary["queries"]["answered"] <= summary["queries"]["asked"] <= 30
+    privacy = summary["privacy"]
+    assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_worst_case"] <= privacy["epsilon_promised"]
+    assert set(summary["student"]["recall_per_class"]) == set(scenario.data.classes)
+    assert set(summary["baselines"]) == {"majority", "pooled", "plurality", "mean_teacher"}
+    assert summary["student"]["accuracy"] > least
+    assert summary["baselines"]["pooled"]["auc"] > 0.55
+    assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert scenario.title in page
+    assert all(label in page for label in scenario.data.classes)
+    word = "writers" if name == "mnist-writers" else "parties"  # by lot they are parties, whoever owns the rows
+    assert f"All {parties} {word}, largest first" in page
+
+
+def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
+    """Run, audit, report; with scattering, the transform of the whole scenario."""
+    changes = [*CONFIDENT, *SHARDS, "student.trainer=kernel_ridge", f"data.path={shared_data}"]
+    done = consilium(
+        "run", "mnist-250", "--out", "result", "--format", "json",
+        *[part for change in changes for part in ("--set", change)], cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["parties"] == 8
+    assert summary["student"]["accuracy"] > 0.5
+    audit = consilium("audit", "result", "--format", "json", cwd=tmp_path)
+    assert (audit.returncode, json.loads(audit.stdout)["holds"]) == (0, True)
+    drawn = consilium("report", "result", "--public", cwd=tmp_path)
+    assert drawn.returncode == 0, drawn.stderr
+    assert "party-" not in (tmp_path / "result" / "report-public.html").read_text()
