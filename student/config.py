@@ -10,7 +10,7 @@ from protocol.config_files import Frozen
 from student.selection import Strategy
 
 OfRows = Literal["logistic_regression", "random_forest", "gradient_boosting", "mlp", "kernel_ridge", "graph"]
-OfImages = Literal["cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_fixmatch"]
+OfImages = Literal["cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn"]
 
 
 class StudentSpec(Frozen):
@@ -23,7 +23,7 @@ class StudentSpec(Frozen):
     trainer: scikit-learn estimator, torch MLP, kernel ridge regression, or that on labels which were first spread to
         all rows of the pool over a graph of like rows (`student.trainers.kernel`); of rows that are square images also
         a convolutional network, on labels alone (cnn) or on unlabelled rows too (vat, fixmatch, mixmatch, gan), or
-        the mean of graph and fixmatch (graph_fixmatch).
+        graph and cnn that label the pool for each other in turn (graph_cnn, `student.trainers.both`).
     C: of logistic regression (inverse regularisation). trees, depth: of the forest. hidden, epochs: of the MLP.
     gamma, alpha: of the Gaussian kernel, and penalty, of both with a kernel.
     neighbours, spread: of the graph; `spread` is the share that a row takes from its neighbours.
@@ -32,6 +32,7 @@ class StudentSpec(Frozen):
         fixmatch takes its own prediction as label. radius: of vat, root mean square of its change of pixels from 0 to
         1. settled: stop once at most this share of the pool's predictions has changed in each of the last checks, 0 for
         never.
+    networks: of graph_cnn, how many are trained, one after the other.
     self_training: pseudo-label the rows that got no label where the student's own probability reaches
         `self_training_confidence`, and train again, `self_training_rounds` times. Costs no privacy.
     """
@@ -56,6 +57,7 @@ class StudentSpec(Frozen):
     sure: float = Field(default=0.95, gt=0, lt=1)
     radius: float = Field(default=0.07, gt=0)
     settled: float = Field(default=0.001, ge=0, lt=1)
+    networks: int = Field(default=4, ge=1, le=100)
     self_training: bool = False
     self_training_confidence: float = Field(default=0.9, gt=0.5, lt=1)
     self_training_rounds: int = Field(default=3, ge=1, le=50)

@@ -96,7 +96,7 @@ def train(
             trainer = GraphTrainer(spec, unlabelled)
         case "cnn" | "vat" | "fixmatch" | "mixmatch" | "gan":
             trainer = ImageTrainer(METHODS[spec.trainer], spec, unlabelled, job)
-        case "graph_fixmatch":
+        case "graph_cnn":
             trainer = BothTrainer(spec, unlabelled, represent, job)
         case _:
             trainer = TabularTrainer(spec)

@@ -10,7 +10,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -148,7 +148,7 @@ def _sentence(data: ReportData, asked: int, answered: int, public: bool) -> str:
         return f"{voted}, but no label was released: the student learnt nothing from them."
     happened = f"{voted}, and {many(answered, 'label')} {'was' if answered == 1 else 'were'} released"
     student = data.student or {}
-    metric = "auc" if student.get("auc") is not None else "accuracy"
+    metric = _lead(data, student)
     if student.get(metric) is None:
         return f"{happened}. The student was not evaluated."
     name = "AUC" if metric == "auc" else metric
@@ -160,10 +160,15 @@ def _sentence(data: ReportData, asked: int, answered: int, public: bool) -> str:
     return f"{reached} on held-out public cases; {against} {share_text(pooled)}."
 
 
+def _lead(data: ReportData, metrics: dict[str, Any]) -> Literal["auc", "accuracy"]:
+    """The number that is shown first: AUC says most about two classes, and next to nothing where there are many."""
+    return "auc" if metrics.get("auc") is not None and len(data.classes) == 2 else "accuracy"
+
+
 def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, GuaranteeRow]) -> list[Tile]:
     promised, spent = guarantees[PROMISED], guarantees.get(WORST_CASE)
     student = data.student or {}
-    auc, accuracy = student.get("auc"), student.get("accuracy")
+    auc, accuracy, lead = student.get("auc"), student.get("accuracy"), _lead(data, student)
     right = data.released_label_accuracy
     used = f"{spent.epsilon_text} spent" if spent else "nothing spent"
     return [
@@ -179,13 +184,15 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
             f"at delta {promised.delta_text} for each {promised.unit}; promised before the run, {used}",
         ),
         Tile(
-            "student AUC" if auc is not None or accuracy is None else "student accuracy",
-            share_text(auc if auc is not None else accuracy),
+            "student AUC" if lead == "auc" or accuracy is None else "student accuracy",
+            share_text(student.get(lead)),
             "not evaluated"
             if data.student is None
+            else "no AUC: one class only among the test cases"
+            if auc is None
             else f"accuracy {share_text(accuracy)}"
-            if auc is not None
-            else "no AUC: one class only among the test cases",
+            if lead == "auc"
+            else f"AUC {share_text(auc)}",
             accent=True,
         ),
         Tile(
@@ -286,8 +293,8 @@ def _consensus_figure(data: ReportData) -> Figure:
         "consensus",
         f"How far the {plural(data.party_label)} agreed",
         "Each query stands at the share of the votes that its most voted class got: on the left the votes are split,"
-        f" on the right they are unanimous. Half of the queries lie above {middle}. A mechanism that answers where"
-        " there is agreement shows a rising share in the lower panel; large noise flattens it.",
+        f" on the right they are unanimous. Half of the queries lie at {middle} or above. A mechanism that answers"
+        " where there is agreement shows a rising share in the lower panel; large noise flattens it.",
         f"Histogram of consensus over {len(data.consensus)} queries, median {middle}, and the share answered.",
         Markup(charts.consensus_chart(data.consensus, data.answered)),
         secret=True,
@@ -295,10 +302,10 @@ def _consensus_figure(data: ReportData) -> Figure:
 
 
 def _parties_figure(data: ReportData) -> Figure:
-    with_auc = [item for item in data.quality if item.auc is not None]
+    with_auc = [item for item in data.quality if item.auc is not None] if len(data.classes) == 2 else []
     shown: list[PartyQuality] = with_auc or data.quality
     metric = "AUC" if with_auc else "accuracy"
-    values = [item.accuracy if item.auc is None else item.auc for item in shown]
+    values = [item.auc if with_auc and item.auc is not None else item.accuracy for item in shown]
     student = (data.student or {}).get(metric.lower())
     word = data.party_label
     better = "" if student is None else f" The line is the student: it beats {sum(v < student for v in values)}"

@@ -29,7 +29,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("student.trainers.network.THREADS", 1)
 
 
-TRAINERS = ["cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_fixmatch"]
+TRAINERS = ["cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn"]
 
 
 @cache
@@ -87,7 +87,7 @@ class TestContract:
         joblib.dump(model, tmp_path / "model.joblib")
         loaded = joblib.load(tmp_path / "model.joblib")
         assert (loaded.predict_proba(x[:50]) == model.predict_proba(x[:50])).all()
-        network = loaded.network if trainer == "graph_fixmatch" else loaded
+        network = loaded.networks[-1] if trainer == "graph_cnn" else loaded
         assert all(type(value) is np.ndarray for value in network.weights.values())  # no tensor that needs a GPU
 
     def test_neither_threads_nor_random_state_of_others_change(self, trainer: str) -> None:
@@ -274,7 +274,7 @@ def test_self_training_around_a_network(tmp_path: Path) -> None:
 
 def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     source = Digits()
-    settings = spec("graph_fixmatch", queries=60, steps=100)
+    settings = spec("graph_cnn", queries=60, steps=100)
     result = run_student(source, pool(source), settings, tmp_path, seed=0)
     model = joblib.load(tmp_path / "student" / "model.joblib")
     x = digits()[0][:50].astype(np.float32)

@@ -83,6 +83,7 @@ def test_tiles_equal_the_data() -> None:
         ("nothing asked", "student AUC", ("–", "not evaluated")),
         ("nothing asked", "released labels right", ("–", "no label to compare")),
         ("no AUC", "student accuracy", ("0.687", "no AUC: one class only among the test cases")),
+        ("ten classes", "student accuracy", ("0.687", "AUC 0.766")),
         ("all answered", "labels released", ("40", "of 40 asked; at most 40 of 40 allowed")),
     ],
 )
@@ -99,6 +100,7 @@ def test_tiles_of_odd_runs(name: str, tile: str, expected: tuple[str, str]) -> N
             "no AUC",
             "reaches accuracy 0.687 on held-out public cases; a model without privacy, trained on all hospitals’",
         ),
+        ("ten classes", "reaches accuracy 0.687 on held-out public cases"),
         ("no student", "labels were released. The student was not evaluated."),
         ("three parties", "3 hospitals voted on 40 public cases"),
         ("no baselines", "reaches AUC 0.766 on held-out public cases."),
