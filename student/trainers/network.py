@@ -60,7 +60,8 @@ class ImageModel:
         """Rows float (n, side * side) -> probabilities float64 (n, classes)."""
         import torch
 
-        net = network(self.pixels.side, self.classes, self.channels)
+        with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and thrown away
+            net = network(self.pixels.side, self.classes, self.channels)
         net.load_state_dict({name: torch.from_numpy(value) for name, value in self.weights.items()})
         images = self.pixels.images(x)
         with torch.no_grad(), few_threads():

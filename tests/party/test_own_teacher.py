@@ -43,9 +43,9 @@ def home_with(tmp_path: Path, teacher: dict[str, Any], **policy: Any) -> Path:
 
 
 def trained(tmp_path: Path, teacher: dict[str, Any], request: TrainRequest | None = None) -> Any:
-    party = PartyNode(open_home(home_with(tmp_path, teacher)), run_id=1)
+    party = PartyNode(open_home(home_with(tmp_path, teacher)))
     party.train(request or train_request())
-    return store.load(party.home.run_state(1), HASH)[1][0]
+    return store.load(party.home.teachers(HASH), HASH).teachers[0]
 
 
 def test_the_own_teacher_is_trained_and_votes(tmp_path: Path) -> None:
@@ -53,15 +53,15 @@ def test_the_own_teacher_is_trained_and_votes(tmp_path: Path) -> None:
     assert isinstance(forest, RandomForestClassifier)
     assert len(forest.estimators_) == 7
     x, y = make_rows(300, 6)
-    votes = PartyNode(open_home(tmp_path / "home"), run_id=1).vote(vote(x)).votes
+    votes = PartyNode(open_home(tmp_path / "home")).vote(vote(x)).votes
     assert (votes.argmax(axis=1) == y).mean() > 0.75
 
 
 def test_several_own_networks_are_trained_in_one_go(tmp_path: Path) -> None:
     home = home_with(tmp_path, {"model": "mlp", "epochs": 2}, most_teachers=3)
-    party = PartyNode(open_home(home), run_id=1)
+    party = PartyNode(open_home(home))
     party.train(train_request(teachers=3))
-    _, teachers = store.load(party.home.run_state(1), HASH)
+    teachers = store.load(party.home.teachers(HASH), HASH).teachers
     assert [type(teacher) for teacher in teachers] == [NetworkTeacher] * 3
     assert len({float(teacher.weights["out.weight"][0, 0]) for teacher in teachers}) == 3  # pyright: ignore
 
@@ -166,7 +166,7 @@ def test_parameters_that_the_estimator_refuses_are_a_refusal_by_the_policy(tmp_p
 def test_a_coordinator_cannot_name_a_class(tmp_path: Path, monkeypatch, table: dict[str, Any]) -> None:
     (tmp_path / "planted_by_coordinator.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    party = PartyNode(open_home(make_home(tmp_path / "home", "p")), run_id=1)
+    party = PartyNode(open_home(make_home(tmp_path / "home", "p")))
     with pytest.raises(Refused) as caught:
         party.train(train_request(spec_json=json.dumps(table)))
     assert caught.value.refusal.rule is Rule.MALFORMED
@@ -197,7 +197,7 @@ IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("well", "
     ],
 )
 def test_a_network_for_images_refuses_other_rows(tmp_path: Path, schema: Schema, told: str) -> None:
-    party = PartyNode(open_home(make_home(tmp_path / "home", "p")), run_id=1)
+    party = PartyNode(open_home(make_home(tmp_path / "home", "p")))
     spec = TeacherSpec(model="cnn").model_dump_json()
     with pytest.raises(Refused) as caught:
         party.train(train_request(spec_json=spec, rows_json=schema.model_dump_json()))

@@ -48,7 +48,7 @@ def kinds(run: Path, federation: str) -> list[str]:
     names = []
     for home in sorted((run / "private/work/parties").iterdir()):
         (manifest,) = (home / "state").rglob(store.MANIFEST)
-        _, teachers = store.load(manifest.parent, federation)
+        teachers = store.load(manifest.parent, federation).teachers
         assert len({type(teacher) for teacher in teachers}) == 1
         names.append(type(teachers[0]).__name__)
     return names
