@@ -6,7 +6,7 @@ identity.pem        signing key, and
 roster.json         the parties and their keys, for secure and distributed votes
 state/spend.db      queries answered so far
 state/sessions.db   secure sums this party took part in
-state/<run>/        teachers of one run
+state/teachers-<id>/ teachers of one federation
 """
 
 from __future__ import annotations
