@@ -10,14 +10,14 @@ LEAST_SIDE = 16
 """Two 5x5 convolutions without a margin, each followed by a 2x2 max-pool, leave one pixel of 16."""
 
 
-def image_side(inputs: int) -> int | None:
-    """Side in pixels of the square image that a row of `inputs` numbers is; None if it is none, or too small.
+def image_side(inputs: int, least: int = LEAST_SIDE) -> int | None:
+    """Side in pixels of the square image that a row of `inputs` numbers is; None if it is none, or below `least`.
 
     >>> image_side(784), image_side(785), image_side(100)
     (28, None, None)
     """
     side = math.isqrt(inputs)
-    return side if side * side == inputs and side >= LEAST_SIDE else None
+    return side if side * side == inputs and side >= least else None
 
 
 def why_no_images(schema: Schema) -> str:

@@ -7,12 +7,13 @@ distortions); DeVries, Taylor, arXiv:1708.04552 (cutout). Images are never mirro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isqrt, pi
+from math import pi
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from protocol.errors import ConfigError
+from protocol.images import image_side
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -50,8 +51,8 @@ def square_side(features: int) -> int:
     ------
     ConfigError : it is no square, or one too small for a convolutional network.
     """
-    side = isqrt(features)
-    if side * side != features or side < _LEAST_SIDE:
+    side = image_side(features, _LEAST_SIDE)
+    if side is None:
         raise ConfigError(
             f"this student needs square images of at least {_LEAST_SIDE}x{_LEAST_SIDE} pixels, not {features} features",
             "Choose another student.trainer",
