@@ -55,11 +55,12 @@ class PartyNode:
     def train(self, request: TrainRequest) -> TrainReply:
         """Train the teachers and keep them; a repeated request finds them there and trains nothing.
 
-        Where the party's file, its mapping or the request have changed since, all are trained anew.
+        Where the party's file, its mapping or its own kind of teacher have changed since, all are trained anew.
 
         Raises
         ------
-        Refused : policy, data or schema do not allow it, or the request is malformed.
+        Refused : policy, data or schema do not allow it, the request is malformed, or the federation asked for other
+            teachers before.
         """
         schema, asked = self._parse(request)
         spec = self.home.teacher or asked
@@ -67,6 +68,7 @@ class PartyNode:
         if set(schema.classes) != set(self.home.policy.allowed_classes):
             raise Refused(Rule.CLASSES, limit=len(self.home.policy.allowed_classes), requested=len(schema.classes))
         check_rows(spec, schema)
+        spend.remember_request(self.spend_file, request.federation, canonical_digest(request.model_dump()))
         folder = self.home.teachers(request.federation)
         made_from = self._made_from(schema, spec, request)
         if not self._trained(request.federation, made_from):

@@ -30,6 +30,7 @@ TABLES = (
     " queries INTEGER NOT NULL, PRIMARY KEY (teachers, query_set, phase))",
     "CREATE TABLE IF NOT EXISTS promises (federation TEXT PRIMARY KEY, event TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS requests (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
 )
 
 
@@ -46,17 +47,31 @@ class FederationTerms(BaseModel):
 
 def remember_terms(database: Path, federation: str, terms: FederationTerms) -> None:
     """Keep the terms of a federation; Refused (PROMISE) if others were told before."""
-    text = terms.model_dump_json()
+    _keep_first(database, "terms", federation, terms.model_dump_json())
+
+
+def remember_request(database: Path, federation: str, digest: str) -> None:
+    """Keep what teachers a federation asks for; Refused (PROMISE) if it asked for others before.
+
+    A federation's digest fixes them. Were they changed, the same rows would answer the same queries once more, with
+    other votes, and count against no cap of the federation's.
+    """
+    _keep_first(database, "requests", federation, digest)
+
+
+def _keep_first(database: Path, table: str, federation: str, text: str) -> None:
+    """The first text of a federation stays; Refused (PROMISE) for another."""
     try:
         with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
             for statement in TABLES:
                 connection.execute(statement)
-            connection.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", (federation, text))
-            kept = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()[0]
+            connection.execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", (federation, text))
+            query = f"SELECT content FROM {table} WHERE federation = ?"
+            kept = connection.execute(query, (federation,)).fetchone()[0]
     except sqlite3.Error as error:
         raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
     if kept != text:
-        raise Refused(Rule.PROMISE)
+        raise Refused(Rule.PROMISE, detail=f"this federation's {table} are not those it came with first")
 
 
 def told_terms(database: Path, federation: str) -> FederationTerms | None:

@@ -47,6 +47,9 @@ def train(**changes) -> TrainRequest:
     return TrainRequest(**{**values, **changes})
 
 
+OTHER_ROWS = CONFIG.rows.model_copy(update={"classes": tuple(reversed(CLASSES))}).model_dump_json()
+
+
 def vote(rows: np.ndarray, **changes) -> VoteRequest:
     queries = canonical_queries(rows, rows.shape[1])
     values = {
@@ -157,9 +160,9 @@ def test_training_again_changes_nothing(tmp_path: Path) -> None:
     assert written() == before
 
 
-@pytest.mark.parametrize("change", ["data", "mapping", "request", "seed"])
+@pytest.mark.parametrize("change", ["data", "mapping", "own teacher"])
 def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_path: Path, change: str) -> None:
-    party, request = node(tmp_path), {}
+    party = node(tmp_path)
     party.train(train())
     before = store.load(party.home.teachers(HASH), HASH)
     match change:
@@ -168,14 +171,32 @@ def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_pat
             (tmp_path / "other" / "data.npz").replace(party.home.data_file)
         case "mapping":
             party = PartyNode(dataclasses.replace(party.home, rules=DataRules(missing=MissingRule(codes=("-",)))))
-        case "request":
-            request = {"spec_json": TeacherSpec(C=2.0).model_dump_json()}
-        case "seed":
-            request = {"seed": 8}
-    party.train(train(**request))
+        case "own teacher":
+            party = PartyNode(dataclasses.replace(party.home, teacher=TeacherSpec(C=2.0)))
+    party.train(train())
     after = store.load(party.home.teachers(HASH), HASH)
     assert after.made_from != before.made_from
     assert after.digest != before.digest  # so the same queries count again
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"spec_json": TeacherSpec(C=2.0).model_dump_json()}, {"seed": 8}, {"teachers": 2}, {"rows_json": OTHER_ROWS}],
+)
+def test_a_federation_that_asks_for_other_teachers_later_is_refused(tmp_path: Path, change: dict) -> None:
+    party = node(tmp_path, most_teachers=4)
+    party.train(train())
+    before = store.load(party.home.teachers(HASH), HASH)
+    again = node(tmp_path, most_teachers=4)  # a new process
+    assert refused(again.train, train(**change)) is Rule.PROMISE
+    assert store.load(party.home.teachers(HASH), HASH).digest == before.digest
+    again.train(train())
+    again.train(train(**change, federation="b" * 64))  # another federation may ask for them, and pays for itself
+
+
+def test_a_request_that_was_refused_binds_no_one(tmp_path: Path) -> None:
+    assert refused(node(tmp_path, most_teachers=1).train, train(teachers=2)) is Rule.MOST_TEACHERS
+    node(tmp_path).train(train())
 
 
 def test_voting_before_training_or_for_another_federation_is_refused(tmp_path: Path) -> None:
@@ -213,7 +234,9 @@ def test_most_queries_holds_over_runs_and_repeats_are_free(tmp_path: Path) -> No
         party.train(train())
         party.vote(vote(x))
     second = node(tmp_path)
-    second.train(train(seed=8))  # other teachers: other votes, that count again
+    make_home(tmp_path / "other", "p", seed=9)
+    (tmp_path / "other" / "data.npz").replace(second.home.data_file)
+    second.train(train())  # other teachers: other votes, that count again
     with pytest.raises(Refused) as caught:
         second.vote(vote(x))
     assert caught.value.refusal == Refusal(rule=Rule.MOST_QUERIES, limit=50, requested=60)
@@ -223,6 +246,7 @@ def test_most_queries_holds_over_runs_and_repeats_are_free(tmp_path: Path) -> No
 def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> None:
     party = node(tmp_path)
     party.train(train())
+    (party.home.state / "spend.db").unlink()
     (party.home.state / "spend.db").mkdir()
     x, _ = make_rows(3, 1)
     assert refused(party.vote, vote(x)) is Rule.POLICY
