@@ -19,7 +19,7 @@ class StudentSpec(Frozen):
     queries: how many rows of the pool to ask, 0 for as many as the federation's cap allows. batch: how many in one
         request, 0 for all of a round.
     rounds: in each but the first, queries are chosen by `selection` with the model so far (`student.selection`), and
-        its probabilities go with them.
+        its probabilities go with them. Strategies that need no model choose the first queries too.
     trainer: scikit-learn estimator, torch MLP, kernel ridge regression, or that on labels which were first spread to
         all rows of the pool over a graph of like rows (`student.trainers.kernel`); of rows that are square images also
         a convolutional network, on labels alone (cnn) or on unlabelled rows too (vat, fixmatch, mixmatch, gan), or

@@ -21,7 +21,7 @@ from student.config import StudentSpec
 from student.evaluation import evaluate
 from student.plan import Plan
 from student.pool import Pool, check_fits
-from student.selection import choose
+from student.selection import BY_ROWS, choose
 from student.trainers.base import Model, Trainer, constant
 from student.trainers.both import BothTrainer, Represent
 from student.trainers.cnn import Supervised
@@ -115,9 +115,9 @@ def run_student(
 ) -> StudentResult:
     """Ask for labels, train on them, evaluate on the pool's test rows if there are any, and save.
 
-    In the first round queries are drawn by lot; in later ones by `spec.selection`, and the present model's
-    probabilities go with them. Run again on the same `out` after a crash, it asks the same queries: those that were
-    charged are answered from the ledger.
+    In the first round queries are drawn by lot, unless `spec.selection` needs no model; in later ones by it, and the
+    present model's probabilities go with them. Run again on the same `out` after a crash, it asks the same queries:
+    those that were charged are answered from the ledger.
 
     Writes into `out`: labels.parquet (every query that was asked), student/plan.json, model.joblib, student.json; and,
     while a student of images learns, student/checkpoint-*.pt, with which it goes on after a crash.
@@ -146,9 +146,11 @@ def run_student(
         if chosen is None:
             candidates = np.setdiff1d(np.arange(len(rows)), asked.rows)
             generator = np.random.default_rng([seed, 0x617368, number])
-            strategy = "random" if number == 0 and spec.selection != "k_centre" else spec.selection
+            strategy = "random" if number == 0 and spec.selection not in BY_ROWS else spec.selection
+            seen = terms.schema.inputs(queries) if strategy in BY_ROWS else rows
             probabilities = None if model is None else model.predict_proba(rows)
-            chosen = choose(strategy, candidates, count, rows, np.array(asked.rows), probabilities, generator)
+            before = np.array(asked.rows, dtype=np.int64)
+            chosen = choose(strategy, candidates, count, seen, before, probabilities, generator)
             plan.add(chosen)
         more = _ask(source, queries, chosen, rows, model, asked, spec.batch, progress)
         progress(f"train student, round {number + 1}", number, spec.rounds)

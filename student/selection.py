@@ -10,7 +10,12 @@ from typing import Literal
 
 import numpy as np
 
-Strategy = Literal["random", "least_confident", "margin", "entropy", "k_centre"]
+from student.typical import typical_rows
+
+Strategy = Literal["random", "least_confident", "margin", "entropy", "k_centre", "typical"]
+
+BY_ROWS: tuple[Strategy, ...] = ("k_centre", "typical")
+"""Strategies that look at the rows and need no model, so that they can choose the first queries too."""
 
 
 def choose(
@@ -26,16 +31,20 @@ def choose(
 
     Parameters
     ----------
-    rows : float64 (rows, features), standardised. asked : indices of rows asked before.
+    rows : float (rows, inputs), what the schema makes of the pool (`Schema.inputs`); looked at by `BY_ROWS` alone.
+    asked : indices of rows asked before.
     probabilities : float64 (rows, classes) of the present model; None before there is one, when the choice is random.
 
     least_confident: smallest largest probability. margin: smallest lead over the second. entropy: largest entropy.
-    k_centre: greedily the row farthest from all rows asked so far (Sener and Savarese 2018); needs no model.
+    k_centre: greedily the row farthest from all rows asked so far (Sener and Savarese 2018). typical: the densest of
+    each cluster (`student.typical`), for few queries.
     """
     shuffled = generator.permutation(candidates)
     count = min(count, len(shuffled))
     if strategy == "k_centre":
         return _k_centre(shuffled, count, rows, asked)
+    if strategy == "typical":
+        return typical_rows(rows, shuffled, asked, count, generator)
     if strategy == "random" or probabilities is None:
         return shuffled[:count]
     p = probabilities[shuffled]

@@ -1,8 +1,6 @@
 """Kernel ridge regression, and with a graph over the unlabelled rows: what few labels say about rows that are alike.
 
-Both are linear solves in numpy, without a random part. Saunders, Gammerman, Vovk 1998 (kernel ridge); Zhou, Bousquet,
-Lal, Weston, Schoelkopf, Learning with local and global consistency, NIPS 2003 (the graph); Zelnik-Manor, Perona,
-Self-tuning spectral clustering, NIPS 2004 (a width for each row); Zhu, Ghahramani, Lafferty, ICML 2003 (class mass).
+Both are linear solves in numpy, without a random part. Saunders, Gammerman, Vovk 1998 (kernel ridge).
 """
 
 from __future__ import annotations
@@ -10,15 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.sparse as sparse
 from scipy.linalg import solve
 
 from student.config import StudentSpec
+from student.graph import nearest_rows, neighbour_graph, spread, squared_distances
 from student.trainers.base import Model
 
 _BLOCK = 1000
-_WIDTH_NEIGHBOUR = 7
-_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,8 @@ class GraphTrainer:
         rows = np.concatenate([x, self.unlabelled]).astype(np.float32)
         given = np.zeros((len(rows), classes), dtype=np.float32)
         given[np.arange(len(y)), y] = 1
-        spread_out = spread(neighbour_graph(rows, self.spec.neighbours), given, self.spec.spread)
+        graph = neighbour_graph(*nearest_rows(rows, self.spec.neighbours))
+        spread_out = spread(graph, given, self.spec.spread)
         reached = spread_out.sum(axis=1) > 0
         hard = np.eye(classes, dtype=np.float32)[spread_out[reached].argmax(axis=1)]
         return kernel_ridge(rows[reached], hard, self.spec.gamma, self.spec.alpha)
@@ -77,7 +74,7 @@ class GraphTrainer:
 
 def kernel(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:
     """exp(-gamma |a - b|^2) of float32 (n, inputs) and (m, inputs) -> float32 (n, m)."""
-    squares = _squared_distances(left, right)
+    squares = squared_distances(left, right)
     squares *= -gamma
     return np.exp(squares, out=squares)
 
@@ -88,44 +85,3 @@ def kernel_ridge(rows: np.ndarray, targets: np.ndarray, gamma: float, alpha: flo
     gram[np.diag_indices_from(gram)] += np.float32(alpha)
     centred = targets - np.float32(1 / targets.shape[1])
     return KernelModel(rows, solve(gram, centred, assume_a="pos", overwrite_a=True), gamma)
-
-
-def neighbour_graph(rows: np.ndarray, neighbours: int) -> sparse.csr_array:
-    """Symmetric graph of nearest neighbours of float32 rows (m, inputs), normalised: D^-1/2 W D^-1/2, (m, m).
-
-    The weights are exp(-d^2 / (s_i s_j)), s_i the distance of row i's seventh nearest.
-    """
-    count = len(rows)
-    neighbours = min(neighbours, count - 1)
-    nearest = np.empty((count, neighbours), dtype=np.int64)
-    squares = np.empty((count, neighbours), dtype=np.float32)
-    for start in range(0, count, _BLOCK):
-        block = _squared_distances(rows[start : start + _BLOCK], rows)
-        block[np.arange(len(block)), start + np.arange(len(block))] = np.inf
-        found = np.argpartition(block, neighbours - 1, axis=1)[:, :neighbours]
-        order = np.argsort(np.take_along_axis(block, found, axis=1), axis=1, kind="stable")
-        nearest[start : start + _BLOCK] = np.take_along_axis(found, order, axis=1)
-        squares[start : start + _BLOCK] = np.take_along_axis(block, nearest[start : start + _BLOCK], axis=1)
-    width = np.sqrt(squares[:, min(_WIDTH_NEIGHBOUR, neighbours) - 1]) + np.float32(1e-12)
-    weights = np.exp(-squares / (width[:, None] * width[nearest]))
-    starts = np.arange(0, count * neighbours + 1, neighbours)
-    graph = sparse.csr_array((weights.ravel(), nearest.ravel(), starts), shape=(count, count))
-    graph = graph.maximum(graph.T).tocsr()
-    degree = 1 / np.sqrt(np.maximum(graph.sum(axis=1), 1e-12)).astype(np.float32)
-    return sparse.csr_array(graph.multiply(degree[:, None]).multiply(degree[None, :]))
-
-
-def spread(graph: sparse.csr_array, given: np.ndarray, share: float) -> np.ndarray:
-    """F <- share graph F + (1 - share) given, from `given` (m, classes); then each class by its number of labels."""
-    scores = given
-    for _ in range(_STEPS):
-        scores = np.float32(share) * (graph @ scores) + np.float32(1 - share) * given
-    return scores / np.maximum(given.sum(axis=0), 1)
-
-
-def _squared_distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    squares = left @ right.T
-    squares *= -2
-    squares += (left**2).sum(axis=1)[:, None]
-    squares += (right**2).sum(axis=1)
-    return np.maximum(squares, 0, out=squares)

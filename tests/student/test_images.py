@@ -249,7 +249,7 @@ def pool(source: Digits) -> Pool:
     return Pool(source.schema.features, x[:200], x[1000:1300], y[1000:1300])
 
 
-@pytest.mark.parametrize("selection", ["random", "entropy", "margin", "k_centre"])
+@pytest.mark.parametrize("selection", ["random", "entropy", "margin", "k_centre", "typical"])
 def test_a_student_asks_and_learns_and_leaves_no_checkpoint(tmp_path: Path, selection: str) -> None:
     source = Digits()
     settings = spec("cnn", augment=False, steps=100, queries=100, rounds=2, selection=selection)
@@ -265,6 +265,23 @@ def test_a_student_asks_and_learns_and_leaves_no_checkpoint(tmp_path: Path, sele
     x, y = digits()
     right = (model.predict_proba(x[1000:1300]).argmax(axis=1) == y[1000:1300]).mean()
     assert right == pytest.approx(result.metrics["accuracy"])
+
+
+@pytest.mark.parametrize("selection", ["k_centre", "typical"])
+def test_queries_are_chosen_by_what_the_schema_makes_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, selection: str
+) -> None:
+    source, seen = Digits(), []
+
+    def first_ones(strategy, candidates, count, rows, *rest) -> np.ndarray:
+        seen.append((strategy, rows))
+        return candidates[:count]
+
+    monkeypatch.setattr("student.run.choose", first_ones)
+    run_student(source, pool(source), spec("cnn", queries=20, steps=2, selection=selection), tmp_path, seed=0)
+    [(strategy, rows)] = seen  # in the first round already
+    assert strategy == selection
+    assert rows.max() > 100  # standardised by this schema, (16 - 5) / 0.1
 
 
 def test_self_training_around_a_network(tmp_path: Path) -> None:

@@ -124,3 +124,56 @@ def test_k_centre_covers_the_clusters() -> None:
     asked = np.arange(25)  # one cluster is asked already: the other three come first
     chosen = choose("k_centre", np.arange(25, 100), 3, rows, asked, None, generator)
     assert {index // 25 for index in chosen} == {1, 2, 3}
+
+
+SIZES = (80, 60, 50, 30)
+BOUNDS = np.array([0, 80, 140, 190, 220])
+
+
+def crowds(seed: int = 0) -> np.ndarray:
+    """Four crowds of 80, 60, 50 and 30 rows, and ten rows far from all and from each other."""
+    generator = np.random.default_rng(seed)
+    places = np.eye(4, 6) * 10
+    inside = [place + generator.normal(size=(size, 6)) for place, size in zip(places, SIZES, strict=True)]
+    return np.concatenate([*inside, generator.normal(size=(10, 6)) * 60])
+
+
+def choose_typical(rows: np.ndarray, candidates: np.ndarray, count: int, asked: list[int], seed: int = 0) -> np.ndarray:
+    before = np.array(asked, dtype=np.int64)
+    return choose("typical", candidates, count, rows, before, None, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_typical_rows_stand_for_the_crowds(seed: int) -> None:
+    rows = crowds(seed)
+    chosen = choose_typical(rows, np.arange(len(rows)), 8, [], seed)
+    assert len(set(chosen.tolist())) == 8
+    crowd = np.searchsorted(BOUNDS, chosen, side="right") - 1
+    assert set(range(4)) <= set(crowd.tolist())  # every crowd has one
+    for index in np.unique(crowd[crowd < 4]):  # and one of its middle, not of its edge
+        members = rows[BOUNDS[index] : BOUNDS[index + 1]]
+        distance = np.linalg.norm(members - members.mean(axis=0), axis=1)
+        first = chosen[crowd == index] - BOUNDS[index]
+        assert distance[first].min() < np.quantile(distance, 0.6)
+
+
+def test_typical_rows_leave_out_crowds_that_were_asked() -> None:
+    rows, asked = crowds()[: sum(SIZES)], [0, 100]  # one in each of the two largest
+    chosen = choose_typical(rows, np.setdiff1d(np.arange(len(rows)), asked), 2, asked)
+    assert (np.searchsorted(BOUNDS, chosen, side="right") - 1).tolist() == [2, 3]  # the larger one first
+
+
+@pytest.mark.parametrize("rows", [np.zeros((50, 3)), np.zeros((2, 3)), np.repeat(np.eye(3), 20, axis=0)[:55]])
+@pytest.mark.parametrize("count", [1, 7, 50])
+def test_typical_rows_are_enough_whatever_the_rows_are(rows: np.ndarray, count: int) -> None:
+    candidates = np.arange(len(rows))[::-1]
+    chosen = choose_typical(rows, candidates, min(count, len(rows)), [])
+    assert len(chosen) == len(set(chosen.tolist())) == min(count, len(rows))
+    assert (choose_typical(rows, candidates, min(count, len(rows)), []) == chosen).all()
+
+
+def test_typical_rows_of_a_large_pool() -> None:
+    generator = np.random.default_rng(0)
+    rows = np.concatenate([generator.normal(size=(200, 5)) + 12 * np.eye(5)[index] for index in range(5)])
+    chosen = choose_typical(rows, np.arange(1000), 5, [])
+    assert sorted((chosen // 200).tolist()) == [0, 1, 2, 3, 4]
