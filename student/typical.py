@@ -55,7 +55,7 @@ def typical_rows(
 
 def _embedding(graph: sparse.csr_array, clusters: int) -> np.ndarray:
     """Each row of the graph (m, m) as a unit vector (m, dimensions) of its coordinates in the first eigenvectors."""
-    total = graph.shape[0]
+    total = len(graph.indptr) - 1
     wanted = min(max(clusters, 2), _MOST_DIMENSIONS, total - 1)
     if total <= _DENSE:
         vectors = np.linalg.eigh(graph.toarray().astype(np.float64))[1][:, -wanted:]
@@ -74,7 +74,7 @@ def _clusters(places: np.ndarray, count: int, generator: np.random.Generator) ->
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    means = KMeans(count, n_init=1, max_iter=50, random_state=int(generator.integers(2**31)))
+    means = KMeans(count, n_init=1, max_iter=50, random_state=int(generator.integers(2**31)))  # pyright: ignore[reportArgumentType]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # rows that are all alike: fewer clusters do as well
         return means.fit_predict(places).astype(np.int64)

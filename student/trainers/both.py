@@ -1,10 +1,10 @@
-"""Two students of different kinds that teach each other: the graph of `kernel`, and a convolutional network.
+"""Two students of different kinds that teach each other: a graph of like rows, and a convolutional network.
 
-The graph spreads the few labels to every row of the pool; a network learns all of those from distorted images and
-outvotes many that are wrong; both together label the pool anew, for the next network (Yarowsky 1995; Blum, Mitchell,
-Combining labeled and unlabeled data with co-training, COLT 1998; Xie, Luong, Hovy, Le, Self-training with noisy
-student, CVPR 2020). They err on different rows: one sees a fixed representation and its neighbours, the other pixels.
-A released label counts as much as any other row's here, so a wrong one is outvoted too.
+The graph spreads the few labels to every row of the pool. A network learns all of those from distorted images and
+outvotes many that are wrong; what it sees in the rows then helps to tell which are alike, and the labels are spread
+anew, from the released ones alone (Yarowsky 1995; Blum, Mitchell, Combining labeled and unlabeled data with
+co-training, COLT 1998; Iscen, Tolias, Avrithis, Chum, Label propagation for deep semi-supervised learning, CVPR 2019,
+who have no fixed representation beside the network's). Last comes a kernel ridge regression on both.
 """
 
 from __future__ import annotations
@@ -17,27 +17,44 @@ import numpy as np
 from student.config import StudentSpec
 from student.trainers.base import Model
 from student.trainers.cnn import Supervised
-from student.trainers.kernel import GraphTrainer
+from student.trainers.kernel import KernelModel, kernel_ridge, spread_labels
 from student.trainers.loop import SILENT, ImageTrainer, Job
+from student.trainers.network import ImageModel
 
 Represent = Callable[[np.ndarray], np.ndarray]
 """Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""
 
 _LAST = 2
-"""Networks in the model: the first ones saw worse labels."""
+"""Networks that are looked at: earlier ones learned from worse labels."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What `represent` makes of rows, beside what `networks` see in them, each times its scale."""
+
+    represent: Represent
+    networks: tuple[ImageModel, ...]
+    scales: tuple[float, ...]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Features as they travel (n, features) -> float32 (n, inputs and what all networks see)."""
+        parts = [self.represent(x), *[network.features(x) for network in self.networks]]
+        return np.concatenate(
+            [part.astype(np.float32) * np.float32(scale) for part, scale in zip(parts, self.scales, strict=True)],
+            axis=1,
+        )
 
 
 @dataclass(frozen=True)
 class Both:
-    """`graph` takes what `represent` gives, the `networks` features as they travel; so does this model."""
+    """Takes features as they travel."""
 
-    represent: Represent
-    graph: Model
-    networks: tuple[Model, ...]
+    sight: Sight
+    kernel: KernelModel
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """See `Model.predict_proba`: the mean of the graph's and the networks' mean."""
-        return (self.graph.predict_proba(self.represent(x)) + _mean(self.networks, x)) / 2
+        """See `Model.predict_proba`."""
+        return self.kernel.predict_proba(self.sight(x))
 
 
 @dataclass(frozen=True)
@@ -51,17 +68,34 @@ class BothTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit` and `ImageTrainer.fit`. Trains `spec.networks` networks, one after the other."""
-        pool = np.concatenate([x, self.unlabelled])
+        spec, pool = self.spec, np.concatenate([x, self.unlabelled])
         inputs = self.represent(pool)
-        graph = GraphTrainer(self.spec, inputs[len(x) :]).fit(inputs[: len(x)], y, classes, seed)
-        of_graph = graph.predict_proba(inputs)
-        told, networks = of_graph, ()
-        for own in np.random.SeedSequence(seed).generate_state(self.spec.networks):
-            trainer = ImageTrainer(Supervised, self.spec, pool[:0], self.job)
-            networks = (*networks, trainer.fit(pool, told.argmax(axis=1), classes, int(own)))[-_LAST:]
-            told = of_graph + _mean(networks, pool)
-        return Both(self.represent, graph, networks)
+        told, reached = spread_labels(inputs.astype(np.float32), y, classes, spec)
+        networks, sight, rows = (), None, np.empty(0)
+        for own in np.random.SeedSequence(seed).generate_state(spec.networks):
+            trainer = ImageTrainer(Supervised, spec, pool[:0], self.job)
+            network = trainer.fit(pool[reached], told[reached], classes, int(own))
+            networks = (*networks, network)[-_LAST:]
+            sight = self._sight(inputs, networks, pool)
+            rows = sight(pool)
+            told, reached = spread_labels(rows, y, classes, spec)
+        assert sight is not None
+        known = np.eye(classes, dtype=np.float32)[told[reached]]
+        return Both(sight, kernel_ridge(rows[reached], known, spec.gamma, spec.alpha))
+
+    def _sight(self, inputs: np.ndarray, networks: tuple[ImageModel, ...], pool: np.ndarray) -> Sight:
+        """Half of the mean squared distance between two rows is of `inputs`, half of the networks' in equal parts.
+
+        It is as large as that of `inputs` alone, so that `gamma` suits both.
+        """
+        whole = _spread(inputs)
+        scales = [np.sqrt(1 / 2)]
+        for network in networks:
+            own = _spread(network.features(pool))
+            scales.append(np.sqrt(whole / (2 * len(networks) * own)) if own > 0 else 0.0)
+        return Sight(self.represent, networks, tuple(float(scale) for scale in scales))
 
 
-def _mean(models: tuple[Model, ...], x: np.ndarray) -> np.ndarray:
-    return np.mean([model.predict_proba(x) for model in models], axis=0)
+def _spread(rows: np.ndarray) -> float:
+    """Half the mean squared distance between two rows (n, columns)."""
+    return float(rows.var(axis=0, dtype=np.float64).sum())

@@ -63,13 +63,21 @@ class GraphTrainer:
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`; no random part, so the seed is not used."""
         rows = np.concatenate([x, self.unlabelled]).astype(np.float32)
-        given = np.zeros((len(rows), classes), dtype=np.float32)
-        given[np.arange(len(y)), y] = 1
-        graph = neighbour_graph(*nearest_rows(rows, self.spec.neighbours))
-        spread_out = spread(graph, given, self.spec.spread)
-        reached = spread_out.sum(axis=1) > 0
-        hard = np.eye(classes, dtype=np.float32)[spread_out[reached].argmax(axis=1)]
-        return kernel_ridge(rows[reached], hard, self.spec.gamma, self.spec.alpha)
+        told, reached = spread_labels(rows, y, classes, self.spec)
+        known = np.eye(classes, dtype=np.float32)[told[reached]]
+        return kernel_ridge(rows[reached], known, self.spec.gamma, self.spec.alpha)
+
+
+def spread_labels(rows: np.ndarray, y: np.ndarray, classes: int, spec: StudentSpec) -> tuple[np.ndarray, np.ndarray]:
+    """Labels `y` of the first of float32 rows (m, inputs), spread over their graph.
+
+    Returns each row's class int64 (m,), and bool (m,): whether a label reached it; the class means nothing if not.
+    """
+    given = np.zeros((len(rows), classes), dtype=np.float32)
+    given[np.arange(len(y)), y] = 1
+    graph = neighbour_graph(*nearest_rows(rows, spec.neighbours))
+    scores = spread(graph, given, spec.spread)
+    return scores.argmax(axis=1), scores.sum(axis=1) > 0
 
 
 def kernel(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:

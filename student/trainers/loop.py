@@ -21,7 +21,6 @@ from protocol.device import asked_device, resolve_device
 from protocol.errors import DataError
 from protocol.labels import Progress, no_progress
 from student.config import StudentSpec
-from student.trainers.base import Model
 from student.trainers.images import Pixels
 from student.trainers.network import ImageModel, few_threads, network
 
@@ -107,7 +106,7 @@ class ImageTrainer:
     unlabelled: np.ndarray = field(repr=False)
     job: Job = SILENT
 
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
+    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImageModel:
         """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the weights' moving average.
 
         Raises

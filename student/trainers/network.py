@@ -12,7 +12,7 @@ import numpy as np
 from student.trainers.images import Pixels
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 HIDDEN = 128
 THREADS = 2
@@ -60,13 +60,23 @@ class ImageModel:
         """Rows float (n, side * side) -> probabilities float64 (n, classes)."""
         import torch
 
+        return torch.softmax(self._through(x, whole=True).double(), dim=1).numpy()
+
+    def features(self, x: np.ndarray) -> np.ndarray:
+        """Rows float (n, side * side) -> what the last layer is given, scaled to length 1, float32 (n, `HIDDEN`)."""
+        from torch.nn import functional
+
+        return functional.normalize(self._through(x, whole=False), dim=1).numpy()
+
+    def _through(self, x: np.ndarray, whole: bool) -> Tensor:
+        import torch
+
         with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and thrown away
             net = network(self.pixels.side, self.classes, self.channels)
         net.load_state_dict({name: torch.from_numpy(value) for name, value in self.weights.items()})
         images = self.pixels.images(x)
         with torch.no_grad(), few_threads():
-            logits = torch.cat([net(part) for part in images.split(_BLOCK)])
-        return torch.softmax(logits.double(), dim=1).numpy()
+            return torch.cat([(net if whole else net[0])(part) for part in images.split(_BLOCK)])
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from student.pool import Pool
 from student.run import run_student, train
 from student.trainers.images import STRONG, WEAK, Distortion, Pixels
 from student.trainers.loop import CHECK_EVERY, Job
+from student.trainers.network import HIDDEN
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +88,7 @@ class TestContract:
         joblib.dump(model, tmp_path / "model.joblib")
         loaded = joblib.load(tmp_path / "model.joblib")
         assert (loaded.predict_proba(x[:50]) == model.predict_proba(x[:50])).all()
-        network = loaded.networks[-1] if trainer == "graph_cnn" else loaded
+        network = loaded.sight.networks[-1] if trainer == "graph_cnn" else loaded
         assert all(type(value) is np.ndarray for value in network.weights.values())  # no tensor that needs a GPU
 
     def test_neither_threads_nor_random_state_of_others_change(self, trainer: str) -> None:
@@ -295,12 +296,19 @@ def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     settings = spec("graph_cnn", queries=60, steps=100)
     result = run_student(source, pool(source), settings, tmp_path, seed=0)
     model = joblib.load(tmp_path / "student" / "model.joblib")
-    x = digits()[0][:50].astype(np.float32)
-    networks = np.mean([network.predict_proba(x) for network in model.networks], axis=0)
-    alone = (model.graph.predict_proba(source.schema.inputs(x)), networks)
-    np.testing.assert_allclose(model.predict_proba(x), (alone[0] + alone[1]) / 2)
-    assert model.graph.rows.max() > 100  # standardised by this schema, (16 - 5) / 0.1
-    assert (model.networks[0].pixels.low, model.networks[0].pixels.high) == (0, 16)
+    x = digits()[0][:200].astype(np.float32)
+    assert len(model.sight.networks) == 2
+    first, second = model.sight.networks
+    assert (first.pixels.low, first.pixels.high) == (0, 16)
+    np.testing.assert_allclose(np.linalg.norm(first.features(x), axis=1), 1, rtol=1e-5)
+    inputs, rows = source.schema.inputs(x), model.sight(x)
+    assert inputs.max() > 100  # standardised by this schema, (16 - 5) / 0.1
+    np.testing.assert_allclose(rows[:, :64], inputs * 0.5**0.5, rtol=1e-5)
+    seen = rows[:, 64:]
+    assert seen.shape == (200, 2 * HIDDEN)
+    np.testing.assert_allclose(seen[:, HIDDEN:], second.features(x) * model.sight.scales[2], rtol=1e-4)
+    assert seen.var(axis=0).sum() == pytest.approx(rows[:, :64].var(axis=0).sum(), rel=0.1)  # each counts as much
+    np.testing.assert_array_equal(model.predict_proba(x), model.kernel.predict_proba(rows))
     assert result.metrics is not None
     assert result.metrics["accuracy"] > 0.6
 
