@@ -1,6 +1,7 @@
 """The papers' rows on MNIST, 250 teachers, delta 1e-5: epsilon, labels, and students by trainer, over several seeds.
 
     python -m benchmarks.papers [--seeds 0 1 2] [--scenario mnist-250] [--rows ROW ...] [--trainers NAME ...] [--out F]
+        [--threads N]
 
 Teachers are those of the scenario, trained and asked once for each seed as its parties would; then every row's
 mechanism draws its labels from those votes with seeded noise, and students learn from them. Needs the MNIST files.
@@ -42,13 +43,15 @@ from simulations.workspace import federation_config
 from student.config import StudentSpec
 from student.run import inputs
 from student.run import train as train_student
+from student.selection import BY_ROWS, Strategy, choose
+from student.trainers import network
 
 DELTA = 1e-5
 PUBLISHED = 250
 """Teachers behind the published votes, which plan sanitised releases of as many."""
 
-SUPERVISED, OURS = "cnn", "graph_cnn"
-TRAINERS = ("cnn", "gan", "vat", "mixmatch", "fixmatch", "graph", "graph_cnn")
+TRAINERS = ("cnn", "gan", "vat", "mixmatch", "fixmatch", "graph_cnn")
+"""The first learns from labels alone."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +62,20 @@ class Row:
     queries: int
     paper: str
     trainers: tuple[str, ...]
+    selection: Strategy = "random"
 
 
 ROWS = {
-    "lnmax-100": Row(LNMax(gamma=0.05), 100, "2.04, 98.00 %", (SUPERVISED, "gan", OURS)),
-    "lnmax-1000": Row(LNMax(gamma=0.05), 1000, "8.03, 98.10 %", (SUPERVISED, "gan", OURS)),
+    "lnmax-100": Row(LNMax(gamma=0.05), 100, "2.04, 98.00 %", TRAINERS),
+    "lnmax-1000": Row(LNMax(gamma=0.05), 1000, "8.03, 98.10 %", ("cnn", "gan", "mixmatch", "graph_cnn")),
     "confident-640": Row(Confident(threshold=200, sigma1=150.0, sigma2=40.0), 640, "1.97, 98.5 %", TRAINERS),
-    "confident-400": Row(Confident(threshold=240, sigma1=250.0, sigma2=30.0), 400, "", TRAINERS),
-    "gnmax-70": Row(GNMax(sigma=50.0), 70, "", (SUPERVISED, "fixmatch", "graph", OURS)),
-    "immutable-9000": Row(Immutable(gamma=0.05, constant=100.0, unsafe_not_private=True), 9000, "", (SUPERVISED, OURS)),
+    "confident-400": Row(Confident(threshold=240, sigma1=250.0, sigma2=30.0), 400, "", ()),
+    "gnmax-70": Row(GNMax(sigma=50.0), 70, "", ("cnn", "graph_cnn")),
+    "typical-30": Row(GNMax(sigma=55.0), 30, "", TRAINERS, "typical"),
+    "immutable-9000": Row(Immutable(gamma=0.05, constant=100, unsafe_not_private=True), 9000, "", ("cnn",)),
 }
 """LNMax: Papernot 2017, noise scale 20. Confident with 640 queries: Papernot 2018, its parameters. Those with 400 were
-chosen on the published 2018 votes (docs/results.md)."""
+chosen on the published 2018 votes (docs/results.md). `typical-30` is what the scenario does."""
 
 
 class Place:
@@ -183,10 +188,9 @@ def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) ->
     if not kept.has(**keys, row="teachers"):
         kept.add(**keys, row="teachers", seconds=round(time.monotonic() - begun, 1), teacher=asked.teacher_right,
                  plurality=asked.plurality_right)  # fmt: skip
-    order = np.random.default_rng([place.seed, 0x617368, 0]).permutation(len(place.pool))
     for name in wanted:
         row, keys = ROWS[name], {"scenario": place.name, "seed": place.seed, "row": name}
-        chosen = order[: row.queries]
+        chosen = queries(place, row)
         labels = row.mechanism.draw(asked.votes[chosen], SeededNoise(10_000 * place.seed + row.queries)).labels
         known = labels != NO_LABEL
         if not kept.has(**keys, trainer=""):
@@ -196,6 +200,14 @@ def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) ->
         for trainer in [item for item in row.trainers if not trainers or item in trainers]:
             if not kept.has(**keys, trainer=trainer):
                 kept.add(**keys, trainer=trainer, **student(place, trainer, chosen[known], labels[known]))
+
+
+def queries(place: Place, row: Row) -> np.ndarray:
+    """Rows of the pool that a student of the scenario would ask in its first round."""
+    seen = place.schema.inputs(place.pool) if row.selection in BY_ROWS else place.pool
+    candidates, none = np.arange(len(place.pool)), np.empty(0, dtype=np.int64)
+    generator = np.random.default_rng([place.seed, 0x617368, 0])
+    return choose(row.selection, candidates, row.queries, seen, none, None, generator)
 
 
 def student(place: Place, trainer: str, rows: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -252,7 +264,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--trainers", nargs="*", default=[])
     parser.add_argument("--out", type=Path, default=Path("papers.jsonl"))
+    parser.add_argument("--threads", type=int, default=network.THREADS, help="of a student, as a run has them")
     chosen = parser.parse_args(arguments or [])
+    network.THREADS = chosen.threads
     kept = Kept(chosen.out)
     for seed in chosen.seeds:
         measure(Place(chosen.scenario, seed), chosen.rows, chosen.trainers, kept)

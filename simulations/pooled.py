@@ -74,6 +74,7 @@ def _ridge(schema: Schema, teacher: TeacherSpec, x: np.ndarray, y: np.ndarray, t
     mean, shares = (total / len(x)).astype(np.float32), (counts / len(x)).astype(np.float32)
     gram -= np.outer(mean, mean) * np.float32(len(x))
     gram[np.diag_indices_from(gram)] += np.float32(teacher.alpha)
-    weights = solve(gram, cross - np.outer(mean, counts.astype(np.float32)), assume_a="pos", overwrite_a=True)
+    right = (cross - np.outer(mean, counts.astype(np.float32))).astype(np.float64)
+    weights = solve(gram.astype(np.float64), right, assume_a="pos", overwrite_a=True)  # in float32 nearly singular
     scores = np.maximum((test - mean) @ weights + shares, 0)
     return scores / scores.sum(axis=1, keepdims=True)

@@ -2,7 +2,8 @@
 
 Salimans, Goodfellow, Zaremba, Cheung, Radford, Chen, Improved techniques for training GANs, NIPS 2016,
 arXiv:1606.03498, sections 3.1 and 5; used as student by Papernot et al. 2017. The generator is the dense one they use
-on MNIST; the discriminator here is the convolutional network of the other students.
+on MNIST; the discriminator here is the convolutional network of the other students. The entropy term is that of Dai,
+Yang, Yang, Cohen, Salakhutdinov, Good semi-supervised learning that requires a bad GAN, NIPS 2017.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from student.config import StudentSpec
-from student.trainers.images import STRONG, WEAK
+from student.trainers.images import STRONG
 from student.trainers.loop import Descent, Material
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 _BATCH = 64
 _NOISE = 100
 _WIDTH = 500
-_MOMENTUM = 0.5
+_WEIGHT = 0.3
+"""Of telling made-up images from real ones, and, growing from 0, of the entropy of the classes of real ones. With 1 as
+in the paper the network is busy with the former for far longer than a student has here."""
 
 
 class Gan:
@@ -29,8 +32,8 @@ class Gan:
         self._net, self._material, self._augment = net, material, spec.augment
         side = material.every.shape[-1]
         self._maker = _generator(side).to(material.every.device)
-        self._learn = Descent.of(net, 1e-3, _MOMENTUM)
-        self._make = Descent.of(self._maker, 1e-3, _MOMENTUM)
+        self._learn = Descent.of(net)
+        self._make = Descent.of(self._maker)
         self.parts: dict[str, Any] = {
             "net": net,
             "optimiser": self._learn.optimiser,
@@ -45,15 +48,18 @@ class Gan:
 
         images, labels = self._material.labelled_batch(_BATCH)
         other = self._material.batch(_BATCH)
-        if self._augment:
-            images, other = STRONG(images, self._material.generator), WEAK(other, self._material.generator)
+        if self._augment:  # both alike, or the discriminator would learn to tell the distortion
+            images, other = STRONG(images, self._material.generator), STRONG(other, self._material.generator)
         with torch.no_grad():
             made = self._made()
         logits = self._net(torch.cat([images, other, made]))
         # the class "made up" has logit 0, so that an image is real with probability Z / (Z + 1), Z = sum exp logits
         real, false = torch.logsumexp(logits[_BATCH:], dim=1).split(_BATCH)
         doubt = (functional.softplus(-real) + functional.softplus(false)).mean() / 2
-        self._learn.step(functional.cross_entropy(logits[:_BATCH], labels) + doubt, done)
+        logs = torch.log_softmax(logits[_BATCH : 2 * _BATCH], dim=1)
+        entropy = -(logs.exp() * logs).sum(dim=1).mean()
+        supervised = functional.cross_entropy(logits[:_BATCH], labels)
+        self._learn.step(supervised + _WEIGHT * (doubt + done * entropy), done)
 
         features = self._net[0]
         with torch.no_grad():

@@ -32,6 +32,7 @@ CHECK_EVERY = 50
 
 _CALM_CHECKS = 4
 _DECAY = 0.998
+_RATE = 2e-3
 _BLOCK = 500
 
 
@@ -235,19 +236,18 @@ class Descent:
     """Adam (Kingma, Ba 2015) with weight decay apart (Loshchilov, Hutter 2019) and the falling rate of FixMatch."""
 
     optimiser: Any
-    rate: float
 
     @classmethod
-    def of(cls, net: nn.Module, rate: float = 2e-3, momentum: float = 0.9) -> Descent:
+    def of(cls, net: nn.Module) -> Descent:
         """For all parameters of `net`."""
         import torch
 
-        return cls(torch.optim.AdamW(net.parameters(), lr=rate, betas=(momentum, 0.999), weight_decay=5e-3), rate)
+        return cls(torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=5e-3))
 
     def step(self, loss: Tensor, done: float) -> None:
         """One step down `loss`; the rate falls with cos(7 pi done / 16)."""
         for group in self.optimiser.param_groups:
-            group["lr"] = self.rate * math.cos(7 * math.pi * done / 16)
+            group["lr"] = _RATE * math.cos(7 * math.pi * done / 16)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
