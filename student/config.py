@@ -23,7 +23,7 @@ class StudentSpec(Frozen):
     trainer: scikit-learn estimator, torch MLP, kernel ridge regression, or that on labels which were first spread to
         all rows of the pool over a graph of like rows (`student.trainers.kernel`); of rows that are square images also
         a convolutional network, on labels alone (cnn) or on unlabelled rows too (vat, fixmatch, mixmatch, gan), or
-        graph and cnn that label the pool for each other in turn (graph_cnn, `student.trainers.both`).
+        a graph and cnn that help each other to label the pool (graph_cnn, `student.trainers.both`).
     C: of logistic regression (inverse regularisation). trees, depth: of the forest. hidden, epochs: of the MLP.
     gamma, alpha: of the Gaussian kernel, and penalty, of both with a kernel.
     neighbours, spread: of the graph; `spread` is the share that a row takes from its neighbours.
