@@ -95,32 +95,32 @@ class Place:
 
 @dataclass(frozen=True)
 class Votes:
-    """Of all teachers on the pool, int64 (queries, classes), and what students are given of it."""
+    """Of all teachers, int64 (rows, classes): on the pool and on held-out rows; and the share one teacher gets right."""
 
-    votes: np.ndarray
-    plurality_right: float
+    pool: np.ndarray
+    test: np.ndarray
     teacher_right: float
 
 
 def teachers_votes(place: Place, cache: Path) -> Votes:
-    """Train a scenario's teachers as its parties do, and ask them for every row of the pool. Kept in `cache`."""
+    """Train a scenario's teachers as its parties do, and ask them for every public row. Kept beside `cache`."""
     path = cache.with_name(f"{cache.stem}-votes-{place.name}-{place.seed}.npz")
     if path.exists():
         with np.load(path) as kept:
-            return Votes(kept["votes"], float(kept["plurality"]), float(kept["teacher"]))
+            return Votes(kept["pool"], kept["test"], float(kept["teacher"]))
     schema, classes = place.schema, len(place.schema.classes)
     pool, test = schema.inputs(place.pool), schema.inputs(place.test)
-    votes, tested = (np.zeros((len(rows), classes), dtype=np.int64) for rows in (pool, test))
+    on_pool, on_test = (np.zeros((len(rows), classes), dtype=np.int64) for rows in (pool, test))
     right = []
     for rows in place.partition.parties.values():
         own = Rows(schema.inputs(place.dataset.x[rows]), place.dataset.y[rows])
         teacher = [train_teacher(own, place.scenario.teacher, np.arange(len(rows)), place.seed)]
-        votes += vote(teacher, pool, classes)
+        on_pool += vote(teacher, pool, classes)
         told = vote(teacher, test, classes)
-        tested += told
+        on_test += told
         right.append(float((told.argmax(axis=1) == place.truth).mean()))
-    found = Votes(votes, float((tested.argmax(axis=1) == place.truth).mean()), float(np.mean(right)))
-    np.savez(path, votes=votes, plurality=found.plurality_right, teacher=found.teacher_right)
+    found = Votes(on_pool, on_test, float(np.mean(right)))
+    np.savez(path, pool=on_pool, test=on_test, teacher=found.teacher_right)
     return found
 
 
@@ -187,15 +187,15 @@ def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) ->
     keys: dict[str, object] = {"scenario": place.name, "seed": place.seed}
     if not kept.has(**keys, row="teachers"):
         kept.add(**keys, row="teachers", seconds=round(time.monotonic() - begun, 1), teacher=asked.teacher_right,
-                 plurality=asked.plurality_right)  # fmt: skip
+                 plurality=float((asked.test.argmax(axis=1) == place.truth).mean()))  # fmt: skip
     for name in wanted:
         row, keys = ROWS[name], {"scenario": place.name, "seed": place.seed, "row": name}
         chosen = queries(place, row)
-        labels = row.mechanism.draw(asked.votes[chosen], SeededNoise(10_000 * place.seed + row.queries)).labels
+        labels = row.mechanism.draw(asked.pool[chosen], SeededNoise(10_000 * place.seed + row.queries)).labels
         known = labels != NO_LABEL
         if not kept.has(**keys, trainer=""):
             right = float((labels[known] == place.pool_truth[chosen][known]).mean())
-            spent = epsilons(row, asked.votes[chosen], labels, len(place.partition.parties), place.seed)
+            spent = epsilons(row, asked.pool[chosen], labels, len(place.partition.parties), place.seed)
             kept.add(**keys, trainer="", asked=len(chosen), answered=int(known.sum()), right=right, **spent)
         for trainer in [item for item in row.trainers if not trainers or item in trainers]:
             if not kept.has(**keys, trainer=trainer):
