@@ -2,9 +2,10 @@
 
     python -m benchmarks.held_out [--seeds 0 1 2] [--scenario mnist-250] [--row typical-30] [--threads N] [--out F]
 
-The papers hold out the last thousand, of which one image is 0.1 percent, and which need not be like the others. Here the
-teachers of each seed are trained and asked once; for each fold, queries are chosen among the other 9,000 images, labelled
-by the row's mechanism with seeded noise, and learned. One JSON line for each fold stands in F; the script goes on there.
+The papers hold out the last thousand, of which one image is 0.1 percent, and which need not be like the others. Here
+the teachers of each seed are trained and asked once; for each fold, queries are chosen among the other 9,000 images,
+labelled by the row's mechanism with seeded noise, and learned. One JSON line for each fold stands in F; the script goes
+on from there.
 """
 
 from __future__ import annotations

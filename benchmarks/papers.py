@@ -95,7 +95,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Votes:
-    """Of all teachers, int64 (rows, classes): on the pool and on held-out rows; and the share one teacher gets right."""
+    """Of all teachers, int64 (rows, classes): on the pool and on held-out rows; and what share one gets right."""
 
     pool: np.ndarray
     test: np.ndarray
