@@ -121,8 +121,12 @@ def bin_edges(consensus: np.ndarray) -> tuple[float, float]:
     (0.5, 0.025)
     >>> bin_edges(np.array([0.13, 0.9]))
     (0.1, 0.05)
+    >>> bin_edges(np.array([1.0, 1.0]))
+    (0.9, 0.005)
     """
     least = float(consensus.min())
+    if least >= 0.9:
+        return 0.9, 0.005
     step = 0.025 if least >= 0.5 else 0.05
     return min(round(float(np.floor(least / step + 1e-9)) * step, 6), round(1 - step, 6)), step
 
@@ -246,7 +250,7 @@ def _models_panel(
             title=title,
             # the written value stands right of its dot
             scale=alt.Scale(domain=[low - 0.1 * room, high + 0.3 * room], zero=False, nice=False),
-            axis=alt.Axis(tickCount=4, format=".2f"),
+            axis=alt.Axis(values=_ticks(low - 0.1 * room, min(high + 0.3 * room, 1.0)), format=".2f"),
         ),
         y=alt.Y(
             "model:N",
@@ -274,6 +278,13 @@ def _models_panel(
         named.transform_filter(alt.datum.model != student).mark_text(align="left", dx=11),
     ]
     return alt.layer(dots, *written).properties(width=(WIDTH - 160) // 2, height=34 * len(labels))
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers from `low` to `high`, both from 0 to 1: about five, and none that an accuracy cannot have."""
+    step = next((step for step in (0.01, 0.02, 0.05, 0.1) if (high - low) / step <= 5), 0.2)
+    first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
+    return [round(index * step, 2) for index in range(first, last + 1)]
 
 
 def parties_chart(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,21 @@ def test_models_without_auc_have_one_panel() -> None:
     for number in ("0.610", "0.720", "0.630", "0.740"):
         assert f">{number}<" in both
     assert "AUC" in both and "AUC" not in one
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.9, 0.99), (0.985, 0.995), (0.0, 1.0), (1.0, 1.0)])
+def test_no_tick_stands_above_one(low: float, high: float) -> None:
+    svg = charts.models_chart([("a", metrics(low, None)), ("student", metrics(high, None))], "student")
+    ticks = [float(text) for text in re.findall(r">(\d\.\d\d)<", svg)]
+    assert 1 <= len(ticks) <= 7
+    assert min(ticks) >= 0
+    assert max(ticks) <= 1
+
+
+def test_unanimous_votes_have_narrow_bins() -> None:
+    svg = charts.consensus_chart(np.array([0.976, 0.984, 1.0, 1.0]), np.array([True] * 4))
+    labels = re.findall(r">(\d+%)<", svg)
+    assert len(labels) == len(set(labels)) + 1  # 100% is a share answered too
 
 
 def test_outcomes_are_written_out() -> None:
