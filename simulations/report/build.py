@@ -222,8 +222,7 @@ def _figures(
         Figure(
             "outcome",
             "Answered or abstained",
-            f"The mechanism ({data.mechanism}) releases a label or abstains. The run ends when"
-            f" {many(data.most_queries, 'query')} are asked or {many(data.most_answers, 'label')} are released.",
+            f"The mechanism ({data.mechanism}) {_what_it_does(data)}",
             f"Bars: {answered} answered, {data.reinforced} predictions of the student confirmed, {abstained} abstained,"
             f" {data.most_queries - asked} never asked.",
             Markup(charts.outcome_chart(answered, abstained, max(data.most_queries - asked, 0), data.reinforced)),
@@ -234,6 +233,16 @@ def _figures(
     if not public and data.quality:
         figures.append(_parties_figure(data))
     return figures
+
+
+def _what_it_does(data: ReportData) -> str:
+    """Those that answer every query have as many labels to release as queries to be asked."""
+    if data.most_answers == data.most_queries:
+        return f"may release a label for each of {many(data.most_queries, 'query')}."
+    return (
+        f"releases a label or abstains. The run ends when {many(data.most_queries, 'query')} are asked or"
+        f" {many(data.most_answers, 'label')} are released."
+    )
 
 
 def _models_figure(data: ReportData, models: list[tuple[str, dict[str, Any]]]) -> Figure:
