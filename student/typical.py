@@ -73,8 +73,10 @@ def _clusters(places: np.ndarray, count: int, generator: np.random.Generator) ->
 
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
 
     means = KMeans(count, n_init=1, max_iter=50, random_state=int(generator.integers(2**31)))  # pyright: ignore[reportArgumentType]
-    with warnings.catch_warnings():
+    # several threads add up their shares in the order in which they come, so that a seed would not decide
+    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # rows that are all alike: fewer clusters do as well
         return means.fit_predict(places).astype(np.int64)

@@ -88,14 +88,14 @@ class BothTrainer:
 
         It is as large as that of `inputs` alone, so that `gamma` suits both.
         """
-        whole = _spread(inputs)
+        whole = _total_variance(inputs)
         scales = [np.sqrt(1 / 2)]
         for network in networks:
-            own = _spread(network.features(pool))
+            own = _total_variance(network.features(pool))
             scales.append(np.sqrt(whole / (2 * len(networks) * own)) if own > 0 else 0.0)
         return Sight(self.represent, networks, tuple(float(scale) for scale in scales))
 
 
-def _spread(rows: np.ndarray) -> float:
-    """Half the mean squared distance between two rows (n, columns)."""
+def _total_variance(rows: np.ndarray) -> float:
+    """Of rows (n, columns), over all columns: half the mean squared distance between two of them."""
     return float(rows.var(axis=0, dtype=np.float64).sum())
