@@ -3,14 +3,16 @@
 Flower's SuperNode starts a program of this name for every message. Flower's own unpacks the bundle that came from the
 coordinator and imports it, so that whoever submits a run runs code at every party; Flower 1.41 can only refuse bundles
 that are not signed through its own hub. This one takes the message and ignores the bundle: nothing of it is unpacked,
-imported or read. It rests on names inside Flower, which tests/deploy/test_installed_app.py watches.
+imported or read. It rests on names inside Flower, which `check_flower` asserts before anything starts.
 """
 
 from __future__ import annotations
 
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,44 @@ from flwr.clientapp import ClientApp
 
 from party.client_app import app
 from protocol.deploy.files import private_folder, replace_text
+from protocol.deploy.flower import require_flower, unknown_flower
+from protocol.errors import EngineError
 
 PROGRAM = "flwr-clientapp"
 OTHERS = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-serverapp", "flwr-simulation")
 """What else Flower's task launcher could start by name: none of it may run at a party."""
+CLI, RUNTIME = "flwr.supernode.cli.flwr_clientapp", "flwr.supernode.runtime.run_clientapp"
+LAUNCHER = "flwr.supercore.superexec.executor.subprocess_executor"
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """In place of unpacking the bundle, and of installing what it asks for."""
+
+
+def _nowhere(*_: Any, **__: Any) -> Path:
+    """In place of the folder that a bundle is unpacked to."""
+    return Path()
+
+
+def _installed(*_: Any, **__: Any) -> Callable[..., ClientApp]:
+    """In place of what imports an app from that folder."""
+    return lambda *_: app
+
+
+REPLACED = {
+    "install_from_fab": _nothing,
+    "get_project_dir": _nowhere,
+    "get_load_client_app_fn": _installed,
+    "install_app_dependencies": _nothing,
+}
+"""In RUNTIME, by name: all that it does with a bundle."""
+NAMES = {
+    CLI: ("flwr_clientapp", "run_clientapp"),
+    RUNTIME: ("run_clientapp", *REPLACED),
+    "flwr.supercore.constant": ("TASK_TYPE_TO_COMMAND",),
+    LAUNCHER: ("subprocess", "SubprocessExecutor.launch"),
+}
+"""Names that are not Flower's public API and that `check_flower` asserts."""
 
 
 def write_programs(folder: Path) -> Path:
@@ -35,26 +71,45 @@ def write_programs(folder: Path) -> Path:
     return folder
 
 
+def check_flower() -> None:
+    """Check that this Flower can be made to ignore bundles, before a party is reachable.
+
+    A name that is set where Flower no longer looks would protect nothing and raise nothing. So: every name is there, it
+    is what Flower's client process calls, and that process is started through PATH.
+
+    Raises
+    ------
+    EngineError : one of them is not so, or this is another version of Flower.
+    """
+    require_flower(NAMES)
+    cli, flower = import_module(CLI), import_module(RUNTIME)
+    process = flower.run_clientapp
+    if cli.run_clientapp is not process or vars(flower) is not process.__globals__:
+        raise unknown_flower(f"{CLI}.flwr_clientapp runs something else than {RUNTIME}.run_clientapp")
+    if unused := set(REPLACED) - set(process.__code__.co_names):
+        raise unknown_flower(f"{RUNTIME}.run_clientapp does not call {', '.join(sorted(unused))}")
+    programs = set(import_module("flwr.supercore.constant").TASK_TYPE_TO_COMMAND.values())
+    if programs != {PROGRAM, *OTHERS}:
+        raise unknown_flower(f"it starts other programs: {', '.join(sorted(programs ^ {PROGRAM, *OTHERS}))}")
+    if import_module(LAUNCHER).subprocess is not subprocess:
+        raise unknown_flower(f"{LAUNCHER} starts programs in another way")
+
+
 def ignore_bundles() -> None:
-    """Make Flower's client process run the installed app."""
-    from flwr.supernode.runtime import run_clientapp as flower
-
-    def nothing(*_: Any, **__: Any) -> None:
-        """In place of unpacking the bundle."""
-
-    def installed(*_: Any, **__: Any) -> Callable[..., ClientApp]:
-        return lambda *_: app
-
-    flower.install_from_fab = nothing
-    flower.get_project_dir = lambda *_: Path()
-    flower.get_load_client_app_fn = installed
+    """Make Flower's client process run the installed app. Raises EngineError where that cannot be ensured."""
+    check_flower()
+    for name, replacement in REPLACED.items():
+        setattr(import_module(RUNTIME), name, replacement)
 
 
 def main() -> None:
     """Entry point."""
     from flwr.supernode.cli.flwr_clientapp import flwr_clientapp
 
-    ignore_bundles()
+    try:
+        ignore_bundles()
+    except EngineError as error:
+        sys.exit(f"refused: {error}")
     sys.argv[0] = PROGRAM
     flwr_clientapp()
 

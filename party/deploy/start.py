@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from party.deploy.installed_app import write_programs
+from party.deploy.installed_app import check_flower, write_programs
 from party.home import open_home
 from protocol.deploy.checks import check_coordinator, check_disk
 from protocol.deploy.files import held
@@ -96,7 +96,9 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
     Raises
     ------
     ConfigError : the party's settings cannot be read, or it is started already.
+    EngineError : this is a Flower that cannot be kept from running bundles.
     """
+    check_flower()
     home = open_home(kit.folder)
     if home.name != kit.name:
         raise ConfigError(

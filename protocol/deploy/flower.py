@@ -1,4 +1,4 @@
-"""Flower's own programs: where they are, and the environment that they need."""
+"""Flower's own programs: where they are, the environment that they need, and whether this Flower is one we know."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import shutil
 import sys
 import sysconfig
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 from protocol.errors import EngineError
@@ -16,6 +19,43 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "OMP_NUM_THREADS": "1",
 }
+
+FIRST, BEFORE = (1, 41), (1, 43)
+"""Versions of Flower that this was written for: from the first, before the second; pyproject.toml says the same."""
+
+
+def require_flower(names: Mapping[str, Iterable[str]]) -> None:
+    """Check, before anything rests on them, that this Flower has names that are not its public API.
+
+    Parameters
+    ----------
+    names : by module, the names that must be in it; a dot leads on to an attribute ("Task.run_id").
+
+    Raises
+    ------
+    EngineError : another version of Flower than those that were tested, or one of the names is gone.
+    """
+    if not FIRST <= tuple(int(part) for part in version("flwr").split(".")[:2] if part.isdigit()) < BEFORE:
+        raise unknown_flower("it is another version")
+    for module, wanted in names.items():
+        try:
+            found = vars(import_module(module))
+        except ImportError:
+            raise unknown_flower(f"it has no module {module}") from None
+        for name in wanted:
+            head, *rest = name.split(".")
+            # a class's own names, not getattr: a property may refuse to be read before it is set
+            if head not in found or any(part not in dir(found[head]) for part in rest):
+                raise unknown_flower(f"it has no {module}.{name}")
+
+
+def unknown_flower(what: str) -> EngineError:
+    """The error for a Flower in which something that a promise rests on is not as it was: `what`, in words."""
+    first, before = (".".join(map(str, end)) for end in (FIRST, BEFORE))
+    return EngineError(
+        f"flwr {version('flwr')} is installed, and {what}; Consilium needs flwr >= {first}, < {before}, unchanged",
+        "Install it with Consilium's constraints.txt; nothing was started",
+    )
 
 
 def flower_environment(home: Path, *first: Path) -> dict[str, str]:

@@ -10,9 +10,15 @@ import pytest
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from starlette.testclient import TestClient
 
-from coordinator.deploy import gateway
-from coordinator.deploy.gateway import ALLOWED, PREFIX, Gateway
+from coordinator.deploy.gateway import ALLOWED, MOST_CALL_BYTES, PREFIX, Gateway
 from coordinator.provision.authority import Authority
+
+
+class Anybody:
+    """Keys that take every request for one of a registered node."""
+
+    def name(self, _) -> str:
+        return "ward-a"
 
 
 @pytest.fixture
@@ -21,13 +27,16 @@ def passing(tmp_path: Path):
     Authority.create("here").save(tmp_path)
     seen: list[httpx.Request] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    async def answer(request: httpx.Request) -> httpx.Response:
+        await request.aread()
         seen.append(request)
         if request.url.path.endswith("get-run"):
             raise httpx.ConnectError("down")
-        return httpx.Response(412, content=request.content[::-1], headers={"x-flwr": "kept", "connection": "close"})
+        return httpx.Response(
+            412, stream=httpx.ByteStream(request.content[::-1]), headers={"x-flwr": "kept", "connection": "close"}
+        )
 
-    found = Gateway("127.0.0.1:1", tmp_path / "ca.crt")
+    found = Gateway("127.0.0.1:1", tmp_path / "ca.crt", Anybody())
     asyncio.run(found._client.aclose())
     found._client = httpx.AsyncClient(base_url="https://127.0.0.1:1", transport=httpx.MockTransport(answer))
     with TestClient(found.app()) as client:
@@ -69,10 +78,10 @@ def test_everything_else_is_refused(passing, path: str) -> None:
     assert seen == []
 
 
-def test_what_is_too_large_is_refused(passing, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_is_refused(passing) -> None:
     client, seen = passing
-    monkeypatch.setattr(gateway, "MOST_BYTES", 10)
-    assert client.post(PREFIX + "push-object", content=b"x" * 11).status_code == 413
+    assert client.post(PREFIX + "get-run", content=b"x" * (MOST_CALL_BYTES + 1)).status_code == 413
+    assert client.post(PREFIX + "get-run", content=iter([b"x"])).status_code == 411
     assert seen == []
 
 
