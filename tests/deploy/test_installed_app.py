@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -17,10 +16,12 @@ import pytest
 import tomli_w
 from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 from flwr.supercore.superexec.executor import subprocess_executor
+from flwr.supernode.runtime import run_clientapp as flower
 
+import party.client_app
 from coordinator.deploy.flower import CONNECTION, environment, prepare, sync_nodes
 from coordinator.deploy.start import listens, programs
-from party.deploy.installed_app import OTHERS, PROGRAM, write_programs
+from party.deploy.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
 from party.deploy.start import start
 from protocol.deploy.flower import flower_environment, program
 from protocol.deploy.kit import open_kit
@@ -33,24 +34,21 @@ def test_flower_starts_what_is_replaced() -> None:
     assert subprocess_executor.subprocess is subprocess  # by name, so that PATH decides
 
 
-def test_the_replacement_runs_the_installed_app_and_unpacks_nothing() -> None:
-    code = """
-from party.deploy.installed_app import ignore_bundles
-from flwr.supernode.runtime import run_clientapp as flower
-names = ("install_from_fab", "get_project_dir", "get_load_client_app_fn")
-before = {name: getattr(flower, name) for name in names}
-ignore_bundles()
-import inspect, party.client_app
-assert all(getattr(flower, name) is not before[name] for name in names)
-assert flower.install_from_fab(b"not even a zip", skip_prompt=True) is None
-load = flower.get_load_client_app_fn(default_app_ref="", app_path=None, multi_app=True)
-assert load("someone/app", "1.0", "hash") is party.client_app.app
-source = inspect.getsource(flower.run_clientapp)
-assert "install_from_fab(" in source and "get_load_client_app_fn(" in source and "get_project_dir(" in source
-print("ok")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == "ok\n", done.stderr
+@pytest.fixture
+def restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is replaced comes back after the test."""
+    for name in REPLACED:
+        monkeypatch.setattr(flower, name, getattr(flower, name))
+
+
+def test_the_replacement_runs_the_installed_app_and_unpacks_nothing(restored) -> None:
+    before = {name: getattr(flower, name) for name in REPLACED}
+    ignore_bundles()
+    assert all(getattr(flower, name) is not before[name] for name in REPLACED)
+    assert flower.install_from_fab(b"not even a zip", skip_prompt=True) is None
+    assert flower.install_app_dependencies(Path(), launch_id="", run_id=1, index_context={}) is None
+    load = flower.get_load_client_app_fn(default_app_ref="", app_path=None, multi_app=True)
+    assert load("someone/app", "1.0", "hash") is party.client_app.app
 
 
 def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path) -> None:
