@@ -75,7 +75,8 @@ def terms_from_wire(message: pb.Terms) -> Terms:
 def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list[pb.QueryBlock]:
     """Canonical queries (n, features), and probabilities (n, classes) if there are any -> blocks of rows."""
     features = queries.shape[1]
-    step = max(1, BLOCK_BYTES // (features * QUERY_DTYPE.itemsize))
+    width = features * QUERY_DTYPE.itemsize + (0 if probabilities is None else 8 * probabilities.shape[1])
+    step = max(1, BLOCK_BYTES // width)
     return [
         pb.QueryBlock(
             features=features,

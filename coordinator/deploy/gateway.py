@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import resource
 import ssl
 import sys
 from collections import Counter
@@ -29,6 +28,7 @@ from starlette.types import Receive, Scope, Send
 
 from coordinator.deploy.front import tls_server
 from coordinator.deploy.node_keys import NodeKeys
+from protocol.deploy.files import more_descriptors
 from protocol.deploy.kit import Kit, open_kit
 from protocol.errors import ConsiliumError
 
@@ -255,9 +255,7 @@ def serve(kit: Kit) -> None:
     ------
     ConfigError : `nodes.json` cannot be read. EngineError : this Flower's nodes sign in another way.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:  # two descriptors for each request under way, one for each stranger
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
+    more_descriptors()  # two for each request under way, one for each stranger
     place = kit.coordinator
     app = Gateway(place.internal, kit.authority, NodeKeys(kit / "nodes.json")).app()
     tls_server(app, place.listen, place.superlink_port, kit.server_tls).run()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from protocol.errors import ConfigError, OutputExists
+
+MOST_DESCRIPTORS = 65_536
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -91,3 +94,11 @@ def is_held(path: Path) -> bool:
         except OSError:
             return True
     return False
+
+
+def more_descriptors() -> None:
+    """Let this process open as many files and sockets as the system lets it; what is set at first is often 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
