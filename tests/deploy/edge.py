@@ -103,12 +103,8 @@ class Site:
             yield "127.0.0.1", port
 
     def signed(self, node: str) -> dict[str, str]:
-        """Headers of a request of this node, signed now by Flower's own code."""
-        key = load_ssh_private_key((self.out / f"party-{node}" / "node.key").read_bytes(), None)
-        request = httpx.Request("POST", "https://somewhere")
-        context = ProtobufRequestContext("", Empty(), request)
-        NodeAuthHttpInterceptor(key, key.public_key()).intercept(context, lambda _: httpx.Response(200))  # type: ignore
-        return {name: value for name, value in request.headers.items() if name.startswith("flwr-")}
+        """Headers of a request of this node, signed now."""
+        return signed(self.out / f"party-{node}" / "node.key")
 
     def ask(
         self, address: tuple[str, int], node: str | None, body: bytes = b"x", path: str = "push-object"
@@ -127,6 +123,15 @@ class Site:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
         return connection
+
+
+def signed(key_file: Path) -> dict[str, str]:
+    """Headers that Flower's own code puts on a request of a SuperNode with this key, now."""
+    key = load_ssh_private_key(key_file.read_bytes(), None)
+    request = httpx.Request("POST", "https://somewhere")
+    context = ProtobufRequestContext("", Empty(), request)
+    NodeAuthHttpInterceptor(key, key.public_key()).intercept(context, lambda _: httpx.Response(200))  # type: ignore
+    return {name: value for name, value in request.headers.items() if name.startswith("flwr-")}
 
 
 @contextlib.contextmanager
