@@ -21,7 +21,7 @@ from tests.deploy.kits import free_ports, make_kits
 ROOT = Path(__file__).parents[2]
 TARGET = Path(__file__).with_name("target.py")
 HONEST_SECONDS = 5.0
-CALM, MOST = 20, 20
+CALM, MOST, PAUSE = 20, 20, 0.25
 
 
 @contextlib.contextmanager
@@ -77,6 +77,7 @@ def attacked(pid: int, attack: Attack, honest: Callable[[], None], address: Addr
     found: list[float | None] = []
     while attacker.is_alive() and len(found) < MOST:
         found.append(timed(honest))
+        time.sleep(PAUSE)
     peak = memory(pid, "VmHWM")
     attacker.join(60)
     if attacker.is_alive():

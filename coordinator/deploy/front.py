@@ -39,7 +39,8 @@ BACKLOG = 1024
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds that a stranger has for the handshake and for each request's head, and a peer for saying good-bye."""
+    """Seconds that a stranger has to say something, then for the handshake, and for each request's head; and a peer
+    for saying good-bye."""
 
     handshake: float = 10
     head: float = 10
@@ -244,8 +245,21 @@ class Front:
         def http() -> asyncio.Protocol:
             return Http(config=config, server_state=self._server.server_state, app_state=state)
 
-        with contextlib.suppress(OSError):  # no TLS, no handshake in time, or gone again
+        with contextlib.suppress(OSError):  # silent, no TLS, no handshake in time, or gone again
+            await _readable(accepted, timing.handshake)  # until then it costs a few kB, and no TLS state
             await asyncio.get_running_loop().connect_accepted_socket(http, accepted, ssl=config.ssl, **tls)
+
+
+async def _readable(connected: socket.socket, seconds: float) -> None:
+    """Wait until the peer has sent something, or is gone. Raises TimeoutError."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(connected, ready.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await ready.wait()
+    finally:
+        loop.remove_reader(connected)
 
 
 class FrontServer(uvicorn.Server):

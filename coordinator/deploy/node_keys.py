@@ -28,10 +28,8 @@ from protocol.errors import ConfigError
 NAMES = {
     "flwr.common.constant": ("TIMESTAMP_HEADER", "TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"),
     "flwr.supercore.constant": ("FLEET_HTTP_PUBLIC_KEY_HEADER", "FLEET_HTTP_SIGNATURE_HEADER"),
-    "flwr.supernode.node_auth_http_interceptor": ("NodeAuthHttpInterceptor.intercept",),
-    "flwr.superlink.routers.fleet.node_auth": ("authenticate_node", "verify_signature"),
 }
-"""Names that are not Flower's public API: the scheme by which nodes sign."""
+"""Names that are not Flower's public API: of the scheme by which nodes sign."""
 
 log = logging.getLogger("consilium.gateway")
 
