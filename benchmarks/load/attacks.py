@@ -106,6 +106,7 @@ def stalled_asks(address: Address, kits: Path, begun: Begun) -> None:
     with _student(address, kits) as channel:
         calls = [rpc.LabelServiceStub(channel).Ask(nothing()) for _ in range(24)]
         grpc.channel_ready_future(channel).result(HOLD_SECONDS)
+        time.sleep(1)  # until the server has them all
         begun.set()
         time.sleep(HOLD_SECONDS)
         del calls
