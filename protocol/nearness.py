@@ -1,4 +1,4 @@
-"""Rows that are too much alike: a teacher answers two of them the same, so two sums over them are two sums on one row."""
+"""Rows that are too much alike: teachers answer them the same, so two sums over them are two sums on one row."""
 
 from __future__ import annotations
 
