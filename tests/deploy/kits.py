@@ -36,6 +36,7 @@ def plan_table(**changes: Any) -> dict[str, Any]:
         "teachers_per_party": 4,
         "minimum_parties": 2,
         "rows": {"public": "public.csv", "classes": list(CLASSES)},
+        **({"pool": {"file": "pool.npz"}} if changes.get("votes") == "secure" else {}),
         "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5},
         "privacy": {"unit": "record", "delta": 1e-5},
         "caps": {"queries": 40, "answers": 30},
@@ -59,6 +60,7 @@ def write_plan(folder: Path, **changes: Any) -> Path:
     x, _ = make_rows(100, 999)
     lines = [",".join(FEATURES), *(",".join(map(str, row)) for row in x)]
     (folder / "public.csv").write_text("\n".join(lines) + "\n")
+    np.savez(folder / "pool.npz", features=np.array(FEATURES), queries=make_rows(400, 1000)[0])
     path = folder / "federation.toml"
     path.write_text(tomli_w.dumps(plan_table(**changes)))
     return path
