@@ -118,13 +118,13 @@ def standing() -> Standing:
     return Standing(lambda: NO_LEDGER)
 
 
-def hello_of(config: FederationConfig, **changes: Any) -> HelloRequest:
+def hello_of(config: FederationConfig, /, **changes: Any) -> HelloRequest:
     """What a coordinator with this configuration asks."""
     fields = {**config.terms().model_dump(), "protocol_version": PROTOCOL_VERSION, "ledger": NO_LEDGER.ledger}
     return HelloRequest(**{**fields, **changes})
 
 
-def vote_request(config: FederationConfig, queries: np.ndarray, **changes: Any) -> VoteRequest:
+def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: Any) -> VoteRequest:
     """Clear votes on canonical queries, asked with an empty ledger and no pool."""
     places, proof = standing().proof(queries)
     fields = {
