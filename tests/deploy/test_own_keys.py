@@ -27,7 +27,7 @@ from protocol.deploy.node_key import NodeKey
 from protocol.errors import ConfigError, ConsiliumError, OutputExists
 from protocol.secagg.identity import Identity, verify
 from protocol.secagg.roster import SMALL_ORDER
-from tests.deploy.kits import PARTIES, edit, make_kits, write_plan
+from tests.deploy.kits import edit, make_kits, write_plan
 
 NAME = "ward-a"
 
@@ -185,9 +185,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "another's node key": (lambda folder: other(folder, "node"), "did not sign"),
     "another's node key and signature": (lambda folder: other(folder, "node", "node_signature"), "did not sign"),
-    "signature altered": (
-        lambda folder: {**table(folder), "identity_signature": "00" * 64}, "did not sign",
-    ),
+    "signature altered": (lambda folder: {**table(folder), "identity_signature": "00" * 64}, "did not sign"),
     "signature no DER": (lambda folder: {**table(folder), "node_signature": "00" * 70}, "did not sign"),
     "identity.pem": (
         lambda folder: (folder / f"keys-{NAME}" / "identity.pem").read_bytes(), "holds a private key",
@@ -401,9 +399,3 @@ def test_the_roster_that_the_settings_name_is_the_one_that_is_read_out(made: Pat
     edit(kit / "roster2.json", '"c": 0', '"c": 1')
     edit(kit / "party.toml", 'data = "data.npz"', 'data = "data.npz"\nroster = "roster2.json"')
     assert run("party", "fingerprint", kit) != honest
-
-
-def test_the_plan_has_no_key_for_what_is_not_a_file(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path, parties=[{"name": name, "keys": "absent.json"} for name in PARTIES])
-    with pytest.raises(ConfigError, match=r"absent\.json: No such file"):
-        kits.make(plan, tmp_path / "kits")
