@@ -187,9 +187,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "another's node key and signature": (lambda folder: other(folder, "node", "node_signature"), "did not sign"),
     "signature altered": (lambda folder: {**table(folder), "identity_signature": "00" * 64}, "did not sign"),
     "signature no DER": (lambda folder: {**table(folder), "node_signature": "00" * 70}, "did not sign"),
-    "identity.pem": (
-        lambda folder: (folder / f"keys-{NAME}" / "identity.pem").read_bytes(), "holds a private key",
-    ),
+    "identity.pem": (lambda folder: (folder / f"keys-{NAME}" / "identity.pem").read_bytes(), "holds a private key"),
     "node.key inside": (
         lambda folder: {**table(folder), "node": (folder / f"keys-{NAME}" / "node.key").read_text()},
         "holds a private key",
