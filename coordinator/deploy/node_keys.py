@@ -15,14 +15,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from coordinator.deploy.flower import Nodes
 from protocol.config_files import load
 from protocol.deploy.flower import require_flower
+from protocol.deploy.node_key import public_key
 from protocol.errors import ConfigError
 
 NAMES = {
@@ -89,11 +90,8 @@ def _read(path: Path) -> dict[bytes, tuple[str, ec.EllipticCurvePublicKey]]:
     """PEM, as Flower sends it -> name and key."""
     found: dict[bytes, tuple[str, ec.EllipticCurvePublicKey]] = {}
     for name, text in load(path, Nodes).nodes.items():
-        try:
-            key = load_ssh_public_key(text.encode())
-        except (ValueError, UnsupportedAlgorithm):
-            key = None
-        if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise ConfigError(f"{path}: the key of {name} is no OpenSSH key of a NIST curve", "Unpack the kit again")
+        key = public_key(text)
+        if key is None:
+            raise ConfigError(f"{path}: the key of {name} is no OpenSSH key on P-384", "Unpack the kit again")
         found[key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)] = (name, key)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,7 +14,8 @@ from protocol.config_files import Frozen, load
 from protocol.deploy.files import replace_text
 from protocol.deploy.kit import Coordinator, Port
 from protocol.errors import ConfigError
-from protocol.messages import PROTOCOL_VERSION, HelloRequest, PartyName
+from protocol.messages import PartyName
+from protocol.pool import PoolTerms
 from protocol.schema import Schema
 from protocol.secagg.identity import Identity
 from protocol.secagg.roster import Roster
@@ -22,28 +24,35 @@ OPERATOR, REGISTRY = "operator", "registry.json"
 
 
 class PartyRecord(Frozen):
-    """Public keys of one party: Ed25519 in hex, and its SuperNode's in OpenSSH form."""
+    """Public keys of one party: Ed25519 in hex, and its SuperNode's in OpenSSH form.
+
+    made_by: who made the keys, and so who ever held the private ones.
+    """
 
     identity: str
     node: str
     port: Port
+    made_by: Literal["operator", "party"] = "operator"
 
 
 class Registry(Frozen):
     """The file `operator/registry.json`. Revoked nodes are not in it, but their names are never given again.
 
     certificates: PEM, by node. students: accepted fingerprints. version: counts the changes, and names their updates.
+    revoked_keys: both public keys of each revoked party; no other party is enrolled with one.
     """
 
     format: int = 1
     version: int = 1
     plan: Plan
     rows: Schema
+    pool: PoolTerms | None = None
     coordinator_identity: str
     parties: dict[PartyName, PartyRecord]
     students: dict[PartyName, list[str]]
     certificates: dict[str, str]
     revoked: list[str] = Field(default_factory=list)
+    revoked_keys: list[str] = Field(default_factory=list)
 
     @property
     def place(self) -> Coordinator:
@@ -60,7 +69,7 @@ class Registry(Frozen):
     def federation(self) -> FederationConfig:
         """The coordinator's configuration with the present parties. Raises ConfigError."""
         roster = self.roster()
-        config = self.plan.federation(self.rows, roster.digest if roster else "")
+        config = self.plan.federation(self.rows, roster.digest if roster else "", self.pool)
         if roster is not None:
             SecureKeys(roster, Identity.generate()).check(config)  # the check does not look at the signer
         if len(self.parties) < config.minimum_parties:
@@ -69,20 +78,6 @@ class Registry(Frozen):
                 "Provision a new federation with fewer",
             )
         return config
-
-    def hello(self) -> HelloRequest:
-        """What the coordinator will ask every party: so a party can check its policy before it connects."""
-        config = self.federation()
-        return HelloRequest(
-            protocol_version=PROTOCOL_VERSION,
-            federation=config.digest(),
-            classes=list(config.rows.classes),
-            teachers=config.teachers_per_party,
-            simulation=config.simulation,
-            promise=config.promise(),
-            votes=config.votes,
-            roster=config.roster,
-        )
 
     def check_new(self, name: str) -> None:
         """Raise ConfigError if a node of this name exists, or did."""
