@@ -26,7 +26,7 @@ from tests.deploy.edge import connected, signed
 
 Address = tuple[str, int]
 Begun = multiprocessing.synchronize.Event
-HOLD_SECONDS = 8.0
+HOLD_SECONDS = 12.0
 MB = 1_000_000
 ATTACKER = "127.0.0.2"
 PATH = "/v1/fleet/push-object"

@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.load.attacks import GATEWAY, LABELS, Address, Attack, alive, honest_node, honest_student
+from benchmarks.load.attacks import GATEWAY, HOLD_SECONDS, LABELS, Address, Attack, alive, honest_node, honest_student
 from coordinator.provision.kits import add_student
 from protocol.deploy.kit import open_kit
+from protocol.messages import PROTOCOL_VERSION
 from tests.deploy.kits import free_ports, make_kits
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +28,10 @@ CALM, MOST, PAUSE = 20, 20, 0.25
 @contextlib.contextmanager
 def process(code: Path, kind: str, folder: Path, address: Address) -> Iterator[subprocess.Popen]:
     """One attacked process with the code of a checkout, until the context ends."""
+    environment = {**os.environ, "PYTHONPATH": str(code), "CONSILIUM_SPEAKS": str(PROTOCOL_VERSION)}
     found = subprocess.Popen(
         [sys.executable, "-P", str(TARGET), kind, str(folder), str(address[1])],
-        env={**os.environ, "PYTHONPATH": str(code)}, cwd=code, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=environment, cwd=code, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         while not alive(address):
@@ -75,7 +77,8 @@ def attacked(pid: int, attack: Attack, honest: Callable[[], None], address: Addr
     attacker.start()
     assert begun.wait(60)
     found: list[float | None] = []
-    while attacker.is_alive() and len(found) < MOST:
+    last = time.monotonic() + HOLD_SECONDS - HONEST_SECONDS  # one that begins later could outlast the attack
+    while attacker.is_alive() and len(found) < MOST and time.monotonic() < last:
         found.append(timed(honest))
         time.sleep(PAUSE)
     peak = memory(pid, "VmHWM")
