@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
 from protocol.errors import DataError
@@ -80,8 +80,17 @@ def render(data: ReportData, public: bool = False) -> str:
 
     Raises
     ------
-    DataError : a guarantee is missing or malformed.
+    DataError : a guarantee is missing or malformed, or a value is none that a run has.
     """
+    try:
+        return _render(data, public)
+    except (TypeError, ValueError, AttributeError, KeyError, UndefinedError) as error:
+        raise DataError(
+            f"the report's data are not those of a run ({type(error).__name__})", "Run: consilium audit"
+        ) from error
+
+
+def _render(data: ReportData, public: bool) -> str:
     asked, answered = len(data.answered), int(np.count_nonzero(data.answered))
     _check_lengths(data, asked)
     guarantees = guarantee_rows(data.guarantees, asked, public)
@@ -198,7 +207,11 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
         Tile(
             "released labels right",
             "–" if right is None else f"{right:.1%}",
-            "against the public truth" if right is not None else "no label to compare",
+            "against the public truth"
+            if right is not None
+            else "nobody knows the truth"
+            if answered
+            else "no label to compare",
         ),
     ]
 
@@ -214,7 +227,8 @@ def _figures(
     """Those for which there is something to draw, in the order of the page."""
     figures = []
     abstained = asked - answered - data.reinforced
-    if not public and any(metrics.get(name) is not None for _, metrics in models for name in ("accuracy", "auc")):
+    scored = any(metrics.get(name) is not None for _, metrics in models for name in ("accuracy", "auc"))
+    if not public and scored and not (data.missing and not data.baselines):
         figures.append(_models_figure(data, models))
     if asked:
         figures.append(_privacy_figure(data, promised, public))
