@@ -106,11 +106,14 @@ def report(
     """Draw the report of a run, simulated or deployed; with --public, the version that may be shown to anybody."""
     from simulations.report.build import write_report
     from simulations.report.deployed import report_of
+    from simulations.sums import renew_sum
 
     data, run_dir = report_of(path, student)
-    file = out or run_dir / ("report-public.html" if public else "report.html")
-    write_report(data, file, public=public)
-    print(file)
+    name = "report-public.html" if public else "report.html"
+    write_report(data, out or run_dir / name, public=public)
+    if out is None:
+        renew_sum(run_dir, name)
+    print(out or run_dir / name)
 
 
 def prepare(

@@ -15,34 +15,45 @@ from protocol.deploy.files import replace_text
 FILE = "SHA256SUMS"
 LEFT_OUT = ("private/work/", "sessions/")
 """Folders of what is no result."""
+PASSING = (FILE, "lock", ".part")
+"""Ends of the names of files that are none either."""
+LISTED = ("coordinator.json", "events.jsonl", "labels.parquet", "ledger.db", "manifest.json", "metrics.parquet")
+LISTED += ("private/report.json", "student/plan.json", "student/student.json", "summary.json")
+"""Files that every simulation has in the end."""
 
 
 def write_sums(run_dir: Path) -> None:
-    """Write it, last of all. Reports are left out: they can be drawn again, and are compared by that."""
-    replace_text(run_dir / FILE, "".join(f"{_sum(run_dir / name)}  {name}\n" for name in _names(run_dir)))
+    """Write it, last of all."""
+    _write(run_dir, {name: _sum(run_dir / name) for name in _names(run_dir)})
+
+
+def renew_sum(run_dir: Path, name: str) -> None:
+    """Write the sum of one file anew, of a report that was drawn again; nothing where the run has no such file."""
+    if (run_dir / FILE).exists():
+        _write(run_dir, {**_read(run_dir), name: _sum(run_dir / name)})
+
+
+def as_written(run_dir: Path, name: str) -> bool:
+    """Whether a file is the one whose sum is written."""
+    return (run_dir / FILE).exists() and _read(run_dir).get(name) == _sum(run_dir / name)
 
 
 def check_sums(run_dir: Path, complete: bool) -> str:
-    """Compare every file with what is written.
+    """Compare every file with what is written, but reports: the audit draws them again.
 
     Raises
     ------
     Damaged : files are missing or changed. Contradiction : the run ended, but does not say so. Absent : no such file.
     """
-    path = run_dir / FILE
-    if not path.exists():
+    if not (run_dir / FILE).exists():
         if complete:
             raise Absent(f"no {FILE}: an older version, or a crash at the very end")
         raise Unfinished(f"{FILE} is written when the run ends")
     if not complete:
         raise Contradiction(f"{FILE} is written when a run ends, but the manifest says that this one did not")
-    try:
-        lines = [line.split("  ", 1) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        raise Damaged(f"{FILE} cannot be read") from None
-    if not lines or any(len(line) != 2 for line in lines):
-        raise Damaged(f"{FILE} is no list of sums")
-    written = {name: value for value, name in lines}
+    written = {name: value for name, value in _read(run_dir).items() if not is_report(name)}
+    if not written.keys() >= set(LISTED):
+        raise Damaged(f"{FILE} lacks {', '.join(sorted(set(LISTED) - set(written)))}")
     missing = sorted(set(written) - set(_names(run_dir)))
     changed = sorted(name for name in set(written) - set(missing) if _sum(run_dir / name) != written[name])
     told = {"missing": missing, "changed": changed}
@@ -51,14 +62,28 @@ def check_sums(run_dir: Path, complete: bool) -> str:
     return f"{len(written)} files as they were when the run ended"
 
 
+def is_report(name: str) -> bool:
+    """Whether a file is a report, which can be drawn again."""
+    return "/" not in name and name.startswith("report") and name.endswith(".html")
+
+
+def _read(run_dir: Path) -> dict[str, str]:
+    try:
+        lines = [line.split("  ", 1) for line in (run_dir / FILE).read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        raise Damaged(f"{FILE} cannot be read") from None
+    if not lines or any(len(line) != 2 for line in lines):
+        raise Damaged(f"{FILE} is no list of sums")
+    return {name: value for value, name in lines}
+
+
+def _write(run_dir: Path, sums: dict[str, str]) -> None:
+    replace_text(run_dir / FILE, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)))
+
+
 def _names(run_dir: Path) -> list[str]:
     names = (path.relative_to(run_dir).as_posix() for path in run_dir.rglob("*") if path.is_file())
-    return sorted(name for name in names if not name.startswith(LEFT_OUT) and not _passing(name))
-
-
-def _passing(name: str) -> bool:
-    report = "/" not in name and name.startswith("report") and name.endswith(".html")
-    return name in (FILE, "lock") or report or name.endswith((".lock", ".part"))
+    return sorted(name for name in names if not (name.startswith(LEFT_OUT) or name.endswith(PASSING)))
 
 
 def _sum(path: Path) -> str:

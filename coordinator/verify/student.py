@@ -78,6 +78,7 @@ def read_labels(files: Files) -> dict[str, list[Any]]:
 
 def _labels(files: Files, recorded: Recorded, table: Labels) -> str:
     columns = read_labels(files)
+    table.rows, table.outcomes, table.read = columns["row"], columns["outcome"], True
     names = recorded.config.rows.classes
     for at, (query_id, outcome, label) in enumerate(
         zip(columns["query_id"], columns["outcome"], columns["label"], strict=True)
@@ -90,7 +91,6 @@ def _labels(files: Files, recorded: Recorded, table: Labels) -> str:
             raise Contradiction(f"{LABELS}: line {at} is not in the ledger")
         agree(f"{LABELS}: line {at}: outcome", outcome, found.outcome.name.lower())
         agree(f"{LABELS}: line {at}: label", label, None if found.label == NO_LABEL else names[found.label])
-    table.rows, table.outcomes, table.read = columns["row"], columns["outcome"], True
     return f"{len(table.rows)} outcomes"
 
 
