@@ -38,8 +38,8 @@ from coordinator.verify.student import LABELS, read_labels
 from protocol.config_files import validate
 from protocol.errors import ConfigError, DataError
 from protocol.labels import Outcome
-from protocol.queries import canonical_queries, query_ids
-from simulations import sums
+from protocol.queries import query_ids
+from simulations import public_rows, sums
 from simulations.datasets.base import Dataset
 from simulations.partition import Partition
 from simulations.report.data import ReportData
@@ -182,7 +182,7 @@ class _Simulation:
         if self._data is None:
             raise Contradiction("the manifest gives no pool to compare with")
         dataset, partition = self._data
-        pool = canonical_queries(dataset.x[partition.queries], len(dataset.features))
+        pool = public_rows.queries(dataset, partition)
         rows = columns["row"]
         if not all(row is not None and 0 <= row < len(pool) for row in rows):
             raise Contradiction(f"{LABELS} has a row that the pool lacks")
