@@ -16,8 +16,11 @@ from coordinator.verify.place import Place
 from coordinator.verify.recorded import Recorded, read_ledger
 from protocol.config_files import validate
 from protocol.errors import ConfigError
+from protocol.pool import PoolTree
 
 LEDGER, COORDINATOR, EVENTS = "ledger.db", "coordinator.json", "events.jsonl"
+POOL_FILE = "pool.npy"
+"""Of a coordinator's kit: the rows that may be asked, where the federation fixes them."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,24 @@ def _kit(checks: Checks, place: Place, recorded: Recorded | None) -> None:
         agree("its name", place.run_dir.resolve().name, f"run-{recorded.config.digest()[:12]}")
         return "named after the ledger's federation"
 
+    def pool() -> str:
+        if recorded is None:
+            raise Absent("the ledger cannot be read")
+        fixed = recorded.config.pool
+        if fixed is None:
+            raise Absent("the federation has none that is fixed")
+        try:
+            tree = PoolTree.load((place.kit or place.run_dir) / POOL_FILE)
+        except ConfigError as error:
+            raise Damaged(error.what) from None
+        if tree.terms(fixed.least_distance) != fixed:
+            raise Contradiction(f"{POOL_FILE} is not the pool of the federation's terms")
+        if outside := tree.missing(list(recorded.releases)):
+            raise Contradiction(f"{len(outside)} queries of the ledger are no rows of the pool")
+        return f"{recorded.asked} of {len(tree.leaves)} rows were asked"
+
     checks.check("kit: federation.json", federation)
+    checks.check(f"kit: {POOL_FILE}", pool)
     checks.check("kit: folder of the run", folder)
     if place.others:
         checks.check("kit: earlier runs", _raise(Absent(f"{', '.join(place.others)}: give one to check it")))

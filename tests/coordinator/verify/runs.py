@@ -17,10 +17,11 @@ from coordinator.federation import run_federation
 from coordinator.ledger import GENESIS, chain_hash
 from coordinator.verify import Finding, find_run, verify_run, verify_student
 from protocol.config_files import load
+from protocol.pool import PoolTree
 from student.config import StudentSpec
 from student.pool import load_pool
 from student.run import run_student
-from tests.deploy.kits import PARTIES, make_kits, write_pool
+from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
 from tests.federation import FakeTransport
 
 Tamper = Callable[[Path], None]
@@ -33,14 +34,18 @@ def kit_run(folder: Path, **changes: Any) -> Path:
     config = load(kits / "coordinator" / "federation.json", FederationConfig)
     run = kits / "coordinator" / "state" / f"run-{config.digest()[:12]}"
     run.mkdir(parents=True)
-    pool = load_pool(write_pool(folder / "pool.npz", count=20))
+    tree, rows = None, write_pool(folder / "pool.npz", count=20)
+    if config.pool is not None:
+        tree, rows = PoolTree.load(kits / "coordinator" / "pool.npy"), kits / f"student-{STUDENT}" / "pool.npz"
+    pool = load_pool(rows)
     log = EventLog(run / "events.jsonl")
 
     def student(source) -> None:
-        run_student(source, pool, StudentSpec(batch=5), folder / "student", 3)
+        run_student(source, pool, StudentSpec(batch=5, queries=20), folder / "student", 3)
 
     try:
-        run_federation(FakeTransport([kits / f"party-{name}" for name in PARTIES]), config, run, log, student)
+        transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
+        run_federation(transport, config, run, log, student, pool=tree)
     finally:
         log.close()
     return folder

@@ -204,6 +204,21 @@ def test_evidence_that_is_not_of_the_histograms_is_found(sanitised: Path, tmp_pa
     assert "ledger.db: evidence of the recorded votes" in wrong(findings(folder))
 
 
+def test_queries_that_are_not_in_the_fixed_pool_are_found(tmp_path: Path) -> None:
+    folder = kit_run(tmp_path, pool={})
+    assert wrong(findings(folder)) == []
+    other = "'" + "a" * 64 + "'"
+    rechained(
+        f"UPDATE evidence SET query_id = {other} WHERE query_id ="
+        " (SELECT query_id FROM releases WHERE seq = 1 AND position = 0)",
+        f"UPDATE releases SET query_id = {other} WHERE seq = 1 AND position = 0",
+    )(folder)
+    assert "kit: pool.npy" in wrong(findings(folder))
+    (folder / "kits" / "coordinator" / "pool.npy").write_bytes(b"{}")
+    found = {finding.check: finding.verdict for finding in findings(folder)}
+    assert found["kit: pool.npy"] is Verdict.DAMAGED
+
+
 def test_nothing_secret_is_told(sound: Path, copied: Path) -> None:
     """A false data-dependent epsilon is found, but neither the true one nor the false one is said."""
     edit("coordinator.json", lambda c: c["privacy"]["data_dependent"].update(epsilon=0.271828))(copied)
