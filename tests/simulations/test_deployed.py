@@ -10,7 +10,7 @@ import pytest
 
 from tests.coordinator.verify.runs import edit, flip_label, kit_run, rechained, run_of, sql
 from tests.simulations.report.cases import Page
-from tests.simulations.test_audit import main
+from tests.simulations.tampering import main
 
 
 @pytest.fixture(scope="module")
