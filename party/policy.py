@@ -23,6 +23,8 @@ class Policy(Frozen):
     votes: the least secret way in which the party's votes may be collected: "clear" (the coordinator sees them),
         "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own).
     least_parties: parties other than assumed colluders that must be in every such sum.
+    least_difference: the least `least_difference` that a roster may have; 0 takes the roster's, which is never below
+        its colluders + 2.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
     """
 
@@ -34,6 +36,7 @@ class Policy(Frozen):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     votes: VotesMode = "clear"
     least_parties: int = Field(default=2, ge=2)
+    least_difference: int = Field(default=0, ge=0)
     allow_simulation: bool = False
 
 

@@ -159,6 +159,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         record_votes=not secure,
         votes=scenario.votes,
         roster=roster.digest if roster else "",
+        spare=scenario.parties.spare,
     )
 
 

@@ -74,7 +74,8 @@ class StudentPlan(Frozen):
 class Plan(Frozen):
     """The file `federation.toml`. Keys that are not explained here are those of `coordinator.config.FederationConfig`.
 
-    colluders, least_survivors: of the roster (`protocol.secagg.roster`), for secure and distributed votes.
+    colluders, least_survivors, least_difference: of the roster (`protocol.secagg.roster`), for secure and distributed
+        votes.
     """
 
     name: str = Field(min_length=1, max_length=100)
@@ -85,6 +86,8 @@ class Plan(Frozen):
     votes: VotesMode = "secure"
     colluders: int = Field(default=0, ge=0)
     least_survivors: int | None = Field(default=None, ge=2)
+    least_difference: int | None = Field(default=None, ge=2)
+    spare: int = Field(default=0, ge=0)
     mechanism: AnyMechanism
     privacy: Privacy
     caps: Caps
@@ -105,7 +108,8 @@ class Plan(Frozen):
 
     def federation(self, schema: Schema, roster: str) -> FederationConfig:
         """The coordinator's configuration. roster: its hash, empty for clear votes. Raises ConfigError."""
-        chosen = self.model_dump(exclude={"rows", "colluders", "least_survivors", "coordinator", "parties", "students"})
+        of_others = {"rows", "colluders", "least_survivors", "least_difference", "coordinator", "parties", "students"}
+        chosen = self.model_dump(exclude=of_others)
         service = joined(self.coordinator.listen, self.coordinator.label_port)
         return validate(
             {**chosen, "rows": schema.model_dump(), "roster": roster, "service": service},
