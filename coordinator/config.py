@@ -13,7 +13,8 @@ from accounting.units import Unit
 from coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
 from protocol.config_files import Frozen
 from protocol.errors import ConfigError
-from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
+from protocol.messages import MOST_TEACHERS, TeacherSpec, Terms, TrainRequest, VotesMode
+from protocol.pool import PoolTerms
 from protocol.schema import Schema, canonical_digest
 
 
@@ -133,6 +134,7 @@ class FederationConfig(Frozen):
     spare: parties that an exact secure sum leaves out on purpose, drawn by lot, where the least number allows it. A sum
         over all has no party that a later one can differ by, so that any absence afterwards ends the answers; with
         spare at least the roster's least_difference that is not so.
+    pool: all rows that may ever be asked, see `protocol.pool`; parties refuse secure votes without it by default.
     service: host:port on which the label service listens for a student; port 0 for any free one.
     """
 
@@ -144,6 +146,7 @@ class FederationConfig(Frozen):
     votes: VotesMode = "clear"
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
     spare: int = Field(default=0, ge=0)
+    pool: PoolTerms | None = None
     mechanism: AnyMechanism
     privacy: Privacy
     caps: Caps
@@ -190,6 +193,30 @@ class FederationConfig(Frozen):
     def promise(self) -> str:
         """JSON of the promised events, which parties hold the coordinator to."""
         return json.dumps([event.to_json() for event in self.promised_events()], sort_keys=True)
+
+    def train_request(self) -> TrainRequest:
+        """The one train request of this federation."""
+        return TrainRequest(
+            federation=self.digest(),
+            rows_json=self.rows.model_dump_json(),
+            spec_json=self.teacher.model_dump_json(),
+            teachers=self.teachers_per_party,
+            seed=self.seed,
+        )
+
+    def terms(self) -> Terms:
+        """What the parties are told, and pin."""
+        return Terms(
+            federation=self.digest(),
+            classes=list(self.rows.classes),
+            teachers=self.teachers_per_party,
+            simulation=self.simulation,
+            promise=self.promise(),
+            votes=self.votes,
+            roster=self.roster,
+            pool=self.pool.model_dump_json() if self.pool else "",
+            request=self.train_request().digest(),
+        )
 
     def digest(self) -> str:
         """Hash of what the parties and the student agree on: all but addresses, time limits, `spare` and noise seed."""

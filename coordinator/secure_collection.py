@@ -15,7 +15,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from coordinator.collection import Histogram
+from coordinator.collection import Histogram, Standing
 from coordinator.config import FederationConfig
 from coordinator.events import EventLog
 from coordinator.exchange import Failure, Transport, exchange
@@ -79,9 +79,11 @@ class SecureCollector:
         members: list[Member],
         keys: SecureKeys,
         folder: Path,
+        standing: Standing,
         log: EventLog,
     ) -> None:
         keys.check(config)
+        self._standing = standing
         self._transport, self._config, self._keys, self._log = transport, config, keys, log
         self._nodes = {member.party: member.node for member in members}
         self._folder = folder
@@ -106,11 +108,11 @@ class SecureCollector:
             done = self._resume(path, queries, query_set, phase, progress)
             if done is not None:
                 return self._histogram(done)
-        choose = self._chooser(query_set, phase)
+        proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
         failure: SecAggError | None = None
         for _ in range(MOST_SESSIONS):
             terms = self._terms(queries, phase)
-            machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, self._invited(), choose)
+            machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof, choose)
             try:
                 return self._histogram(self._run(machine, path, progress))
             except SecAggError as error:
@@ -166,6 +168,7 @@ class SecureCollector:
             queries,
             len(self._config.rows.classes),
             self._config.teachers_per_party,
+            position=self._standing.position(),
             sigma=self._sigma(phase),
             noise_shares=shares,
             phase=cast(Literal[1, 2], phase),
@@ -181,7 +184,8 @@ class SecureCollector:
         """
         roster, machine = self._keys.roster, None
         try:
-            machine = Aggregation.load(path, roster, self._keys.signer, queries, self._chooser(query_set, phase))
+            proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
+            machine = Aggregation.load(path, roster, self._keys.signer, queries, proof, choose)
             self._log.write("resumed-session", stage=str(machine.stage or "done"))
             return self._run(machine, path, progress)
         except (ThresholdNotMet, SetTooClose, BadShare, ConfigError) as error:
