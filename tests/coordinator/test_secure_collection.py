@@ -27,9 +27,19 @@ from protocol.records import refusal_to_record
 from protocol.refusals import Refusal, Refused, Rule
 from protocol.secagg.errors import BadShare, SetTooClose, ThresholdNotMet
 from protocol.secagg.messages import AdvertiseRequest
-from protocol.secagg.session import SessionDescriptor
+from protocol.secagg.session import NO_LEDGER, SessionDescriptor
 from protocol.secagg.stages import Stage
-from tests.federation import FakeTransport, drop, make_config, make_homes, make_secure, with_array
+from tests.federation import (
+    FakeTransport,
+    drop,
+    hello_of,
+    make_config,
+    make_homes,
+    make_secure,
+    standing,
+    vote_request,
+    with_array,
+)
 
 PARTIES = 7  # t = 5
 STAGES = ("sa_advertise", "sa_share", "sa_masked", "sa_consistency", "sa_unmask")
@@ -48,11 +58,15 @@ class Cluster:
         self.transport = FakeTransport(self.homes, faults)
 
     def ready(self):
-        members = train(self.transport, self.config, enrol(self.transport, self.config, self.log), self.log)
+        members = train(
+            self.transport, self.config, enrol(self.transport, self.config, NO_LEDGER.ledger, self.log), self.log
+        )
         return members
 
     def collector(self, members) -> SecureCollector:
-        return SecureCollector(self.transport, self.config, members, self.keys, self.root / "sessions", self.log)
+        return SecureCollector(
+            self.transport, self.config, members, self.keys, self.root / "sessions", standing(), self.log
+        )
 
 
 @pytest.fixture
@@ -428,19 +442,7 @@ def test_a_phase_that_was_shown_is_charged_though_the_next_one_fails(cluster) ->
 
 
 def hello(made: Cluster, index: int = 0):
-    from coordinator.members import PROTOCOL_VERSION, HelloRequest
-
-    config = made.config
-    request = HelloRequest(
-        protocol_version=PROTOCOL_VERSION,
-        federation=config.digest(),
-        classes=list(config.rows.classes),
-        teachers=1,
-        simulation=True,
-        promise=config.promise(),
-        votes=config.votes,
-        roster=config.roster,
-    )
+    request = hello_of(made.config)
     return made.transport.parties[index].hello(request)
 
 
@@ -455,19 +457,16 @@ def test_clear_votes_are_refused_in_a_federation_of_secret_ones(cluster) -> None
     made = cluster()
     members = made.ready()
     with pytest.raises(NotEnoughParties, match="7 x refused: votes"):
-        ClearCollector(made.transport, made.config, members, made.log)(*queries(), no_progress)
+        ClearCollector(made.transport, made.config, members, standing(), made.log)(*queries(), no_progress)
 
 
 def test_clear_votes_are_refused_by_a_policy_that_asks_for_secret_ones(cluster) -> None:
     """Also where no federation was introduced before."""
-    from protocol.messages import VoteRequest
-
     made = cluster(policy={"votes": "secure"})
     made.ready()
     other = make_config(seed=8)
     party = made.transport.parties[0]
-    x, name = queries()
-    request = VoteRequest(federation=other.digest(), promise=other.promise(), query_set=name, queries=x)
+    request = vote_request(other, queries()[0])
     with pytest.raises(Refused) as refused:
         party.vote(request)
     assert refused.value.refusal.rule is Rule.VOTES
