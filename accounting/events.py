@@ -22,7 +22,6 @@ from accounting.laplace import log_q_lnmax, rdp_laplace
 from accounting.release import Evidence, ReleaseEvent, Step
 from accounting.stable import (
     distance_to_instability,
-    log_pr_pass,
     ptr_failure,
     rdp_sparse_vector,
     svt_failure,
@@ -296,9 +295,8 @@ class StableEvent(ReleaseEvent):
         return ptr_failure(self.asked, self.threshold, self.sigma, self.noise, self.votes_moved)
 
     def evidence(self, votes: np.ndarray) -> Evidence:
-        log_p = log_pr_pass(distance_to_instability(votes), self.threshold, self.sigma, self.noise)
-        log_not_p = np.where(log_p < 0, np.log1p(-np.exp(np.minimum(log_p, -1e-300))), 0.0)
-        return Evidence(_covers(self, np.minimum(log_p, log_not_p)), None)
+        distance = distance_to_instability(votes)
+        return Evidence(_covers(self, log_q_threshold(distance, self.threshold, self.sigma, self.noise)), None)
 
     def steps(self, evidence: Evidence) -> tuple[Step, ...]:
         return (Step(evidence.log_q_check, "scalar", self.sigma, False),)
