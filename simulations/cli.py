@@ -173,10 +173,13 @@ def _print_summary(summary: dict[str, Any]) -> None:
         f" ({_number(privacy['released_label_accuracy'])} of them right)"
     )
     console.print(
-        f"epsilon {epsilon_text(float(privacy['epsilon_worst_case']))} worst case,"
-        f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish), at delta"
+        f"epsilon at most {epsilon_text(float(privacy['epsilon_promised']))}, promised before the run, at delta"
         f" {privacy['delta']:g}; unit: a {privacy['unit']}, one teacher's vote changes; towards"
         f" {_TOWARDS[privacy['towards']]}"
+    )
+    console.print(
+        f"at what came out: {epsilon_text(float(privacy['epsilon_worst_case']))} worst case (no promise),"
+        f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish)"
     )
     if privacy["epsilon_sanitised"] is not None:
         console.print(
