@@ -37,10 +37,10 @@ def check_scale(value: object, name: str) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
         raise NoiseError(f"{name} must be a finite number above 0, got {value!r}. Without noise there is no guarantee.")
-    if not LEAST_SCALE <= value <= MOST_SCALE:
+    if not LEAST_SCALE <= float(value) <= MOST_SCALE:
         raise NoiseError(
-            f"{name} {value:g} is outside {LEAST_SCALE:g} to {MOST_SCALE:g}: its square is lost in doubles. Choose a"
-            " scale that can be computed with."
+            f"{name} {float(value):g} is outside {LEAST_SCALE:g} to {MOST_SCALE:g}: its square is lost in doubles."
+            " Choose a scale that can be computed with."
         )
     return float(value)
 

@@ -17,6 +17,7 @@ from party.home import open_home
 from party.node import PartyNode
 from party.policy import PartyFile
 from protocol.config_files import read_table
+from protocol.labels import LabelSource
 from protocol.noise import SeededNoise, SystemNoise
 from protocol.refusals import Refused, Rule
 from tests.federation import FakeTransport, hello_of, make_config, make_home, make_homes, make_rows, make_secure
@@ -93,7 +94,11 @@ def test_a_whole_federation_makes_no_seeded_noise(
         **({} if simulation else DEPLOYED),
     )
     rows = make_rows(10, 3)[0]
-    run_federation(FakeTransport(homes), config, tmp_path, log, lambda source: None if source.ask(rows) else None, keys)
+
+    def student(source: LabelSource) -> None:
+        source.ask(rows)
+
+    run_federation(FakeTransport(homes), config, tmp_path, log, student, keys)
     assert bool(made) == simulation
 
 
