@@ -13,8 +13,10 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Interrupted(KeyboardInterrupt):
-    """A signal asked the run to end. Not an `Exception`, so that nothing on the way takes it for a failure.
+class Interrupted(BaseException):
+    """A signal asked the run to end. No `Exception`, so that nothing on the way takes it for a failure.
+
+    Nor a `KeyboardInterrupt`, which the command line's library turns into exit code 130 and silence.
 
     run_dir: the folder with which the run can go on, once there is one.
     """
