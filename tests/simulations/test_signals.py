@@ -82,7 +82,7 @@ def interrupt(folder: Path, number: int, seen: Seen, *more: str) -> tuple[int, s
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("number", "seen", "code"),
     [
@@ -103,7 +103,7 @@ def test_a_signal_cleans_up_and_says_how_to_go_on(tmp_path: Path, number: int, s
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_terminated_while_the_student_learns_then_resumed(tmp_path: Path) -> None:
     returned, _ = interrupt(tmp_path, signal.SIGTERM, released)
     run = tmp_path / "run"
@@ -122,7 +122,7 @@ def test_terminated_while_the_student_learns_then_resumed(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_killed_or_deaf_it_leaves_rows_and_says_running_and_can_be_resumed(tmp_path: Path) -> None:
     """The control: nobody listens to SIGTERM, as before. Nothing can be done about kill -9; it leaves the same."""
     run = tmp_path / "run"
@@ -147,7 +147,7 @@ def test_killed_or_deaf_it_leaves_rows_and_says_running_and_can_be_resumed(tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_closed_terminal_is_no_failure(tmp_path: Path) -> None:
     """The terminal goes, and with it standard error: the progress that is drawn there fails, and is not the reason."""
     child, terminal = pty.fork()
@@ -174,7 +174,7 @@ def _drain(terminal: int) -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_engine_ray_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
     returned, said = interrupt(tmp_path, signal.SIGTERM, stage("train"), "--engine", "ray")
