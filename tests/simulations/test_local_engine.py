@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -99,24 +100,27 @@ def test_a_whole_federation(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def out_of_patience(tmp_path: Path, monkeypatch) -> None:
-    """The coordinator's time for the votes is up once four of the five are there, however long they took."""
+def impatient(tmp_path: Path, monkeypatch) -> Callable[[], None]:
+    """Once called, the coordinator's time for the votes is up when four of the five are there, however long it took."""
 
     def monotonic() -> float:
         log = tmp_path / "run" / "events.jsonl"
         voted = log.exists() and '"stage": "vote", "done": 4' in log.read_text()
         return time.monotonic() + (1e6 if voted else 0.0)
 
-    monkeypatch.setattr(flower_transport, "time", SimpleNamespace(monotonic=monotonic, sleep=time.sleep))
+    clock = SimpleNamespace(monotonic=monotonic, sleep=time.sleep)
+    return lambda: monkeypatch.setattr(flower_transport, "time", clock)
 
 
 @pytest.mark.parametrize(
     ("mode", "told"), [("hang", "no answer within 250 s"), ("die", "crashed"), ("raise", "internal")]
 )
 def test_a_party_that_hangs_dies_or_raises_is_left_out(
-    tmp_path: Path, sabotaged, out_of_patience, mode: str, told: str
+    tmp_path: Path, sabotaged, impatient, mode: str, told: str
 ) -> None:
     sabotaged(mode)
+    if mode == "hang":
+        impatient()
     summary, events = run(tmp_path)
     assert summary["parties_counted"] == [4]
     left = [event for event in events if event["event"] == "left-out"]
@@ -146,9 +150,7 @@ def test_leaving_the_grid_while_a_party_hangs_ends_its_worker_once(tmp_path: Pat
     request = to_record(vote_request(make_config(), canonical_queries(make_rows(4, 1)[0], 3)))
     handle = Worker.handle
     for seconds in (0.3, 3600.0):
-        monkeypatch.setattr(
-            Worker, "handle", lambda self, message, context, _, most=seconds: handle(self, message, context, most)
-        )
+        monkeypatch.setattr(Worker, "handle", lambda worker, *what, most=seconds: handle(worker, *what[:2], most))
         with (
             running_workers(2) as workers,
             LocalGrid(RUN_ID, {"party-root": str(tmp_path / "parties")}, 2, workers) as grid,
@@ -156,9 +158,8 @@ def test_leaving_the_grid_while_a_party_hangs_ends_its_worker_once(tmp_path: Pat
             first = list(workers)
             for node in grid.get_node_ids():
                 grid.push_messages([Message(request, dst_node_id=node, message_type="query.vote", ttl=3600.0)])
-            while not (tmp_path / "hanging").exists() or (seconds < 1 and workers == first):
+            while workers == first if seconds < 1 else not (tmp_path / "hanging").exists():
                 time.sleep(0.01)
-            (tmp_path / "hanging").unlink()
         assert all(worker._process.poll() is not None for worker in workers)
         assert not [thread for thread in grid._threads if thread.is_alive()]
 
