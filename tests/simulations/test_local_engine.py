@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from coordinator import flower_transport
 from protocol.errors import NotEnoughParties
@@ -150,7 +150,11 @@ def test_leaving_the_grid_while_a_party_hangs_ends_its_worker_once(tmp_path: Pat
     request = to_record(vote_request(make_config(), canonical_queries(make_rows(4, 1)[0], 3)))
     handle = Worker.handle
     for seconds in (0.3, 3600.0):
-        monkeypatch.setattr(Worker, "handle", lambda worker, *what, most=seconds: handle(worker, *what[:2], most))
+
+        def at_most(worker: Worker, message: Message, context: Context, _: float, most: float = seconds):
+            return handle(worker, message, context, most)
+
+        monkeypatch.setattr(Worker, "handle", at_most)
         with (
             running_workers(2) as workers,
             LocalGrid(RUN_ID, {"party-root": str(tmp_path / "parties")}, 2, workers) as grid,
