@@ -65,7 +65,7 @@ def test_tiles_equal_the_data() -> None:
     assert Page(render(data)).tiles == {
         "hospitals": ("12", "12 teachers"),
         "labels released": (str(answered), "of 40 asked; at most 40 of 50 allowed"),
-        "epsilon, worst case": ("0.988", "at delta 1e-5 for each party; promised before the run0.954 spent"),
+        "epsilon, worst case": ("0.988", "at delta 1e-5 for each party; promised before the run, 0.954 spent"),
         "student AUC": ("0.766", "accuracy 0.687"),
         "released labels right": ("65.4%", "against the public truth"),
     }
