@@ -1,7 +1,8 @@
 """The `consilium` command: brings the packages' sub-commands together and turns typed errors into exit codes.
 
 Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up,
-6 output folder exists, 7 ledger, 8 engine, 9 label service, 10 malformed message, 130 interrupted.
+6 output folder exists, 7 ledger, 8 engine, 9 label service, 10 malformed message,
+129 hung up, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
@@ -23,24 +24,43 @@ import party.deploy.cli
 import simulations.cli
 import student.cli
 from protocol.errors import ConsiliumError
+from simulations.interruption import Interrupted
 
 
 class DefaultGroup(TyperGroup):
-    """A group with a command whose name may be left out: whatever is no command's name is its argument."""
+    """A group with a command whose name may be left out: whatever is no command's name is its argument.
+
+    What follows `--`, and an option other than `--help`, is the default command's too.
+    """
 
     default: ClassVar[str]
 
     def parse_args(self, ctx, args: list[str]) -> list[str]:
         """Put the command's name in where it was left out."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
+        if args and args[0] != "--help" and (args[0] not in self.commands or self.means_path(args)):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
+    def means_path(self, args: list[str]) -> bool:
+        """Whether the first word is a command's name, but meant as an argument."""
+        return False
+
 
 class AuditGroup(DefaultGroup):
-    """`consilium audit RUN` is `consilium audit run RUN`."""
+    """`consilium audit PATH` is `consilium audit run PATH`, also where the folder is called like a command."""
 
     default = "run"
+
+    def means_path(self, args: list[str]) -> bool:
+        """A folder of that name wins where no other word follows: without one the command could do nothing."""
+        alone = (
+            len(args) == 1 or args[1] in ("--student", "--format") or args[1].startswith(("--student=", "--format="))
+        )
+        if not alone or not Path(args[0]).is_dir():
+            return False
+        hint = f"consilium: auditing the folder {args[0]!r}; ./{args[0]} says so without doubt"
+        print(hint, file=sys.stderr)
+        return True
 
 
 class ProvisionGroup(DefaultGroup):
@@ -56,7 +76,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Private knowledge transfer: parties vote, only noisy accounted winners are released, a student learns.",
     epilog="Exit codes: 0 done, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up, 6 output exists,"
-    " 7 ledger, 8 engine, 9 label service, 10 malformed message, 130 interrupted, 1 anything else.",
+    " 7 ledger, 8 engine, 9 label service, 10 malformed message, 129 hung up, 130 interrupted,"
+    " 143 terminated, 1 anything else.",
 )
 simulations.cli.register(app)
 app.add_typer(coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
@@ -71,7 +92,7 @@ app.add_typer(
     coordinator.cli.audit_app,
     name="audit",
     cls=AuditGroup,
-    help="Check a run folder against its ledger (`audit RUN`), or a mechanism against its epsilon (`audit mechanism`).",
+    help="Check a run against its ledger (`audit PATH`), or a mechanism against its epsilon (`audit mechanism`).",
 )
 app.add_typer(accounting.cli.app, name="accounting")
 
@@ -115,9 +136,20 @@ def main() -> None:
     except ConsiliumError as error:
         print(f"consilium: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except Interrupted as error:
+        _tell(str(error))
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print("consilium: interrupted", file=sys.stderr)
+        _tell("interrupted")
         sys.exit(130)
+
+
+def _tell(what: str) -> None:
+    """One line to standard error, which may have gone with its terminal."""
+    try:
+        print(f"consilium: {what}", file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from accounting.errors import AccountingError
 from accounting.release import ReleaseEvent
 from accounting.sanitised import SanitisedPlan, check_plan
-from accounting.units import Unit
+from accounting.units import Noise, Unit
+from accounting.walks import check_walkable
 from coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
 from protocol.config_files import Frozen
 from protocol.errors import ConfigError
@@ -101,6 +102,15 @@ class Privacy(Frozen):
     sanitised: Sanitised | None = None
 
 
+def check_sanitised_votes(privacy: Privacy, votes: VotesMode) -> None:
+    """Raise ValueError where a sanitised epsilon is planned for votes that nobody sees."""
+    if privacy.sanitised is not None and votes != "clear":
+        raise ValueError(
+            f"privacy.sanitised needs clear votes, not {votes} ones: it is computed from histograms, and behind masks"
+            " one party's false vote may make a histogram that no votes give. Leave it out, or collect votes in clear"
+        )
+
+
 class Timeouts(Frozen):
     """Seconds to wait, by stage; a party that is late is left out of that stage.
 
@@ -122,6 +132,9 @@ class FederationConfig(Frozen):
     seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; clear votes only.
     votes: see `protocol.messages.VotesMode`. roster: hash of the roster, which secure and distributed votes need.
+    spare: parties that an exact secure sum leaves out on purpose, drawn by lot, where the least number allows it. A sum
+        over all has no party that a later one can differ by, so that any absence afterwards ends the answers; with
+        spare at least the roster's least_difference that is not so.
     pool: all rows that may ever be asked, see `protocol.pool`; parties refuse secure votes without it by default.
     service: host:port on which the label service listens for a student; port 0 for any free one.
     """
@@ -133,6 +146,7 @@ class FederationConfig(Frozen):
     minimum_parties: int = Field(ge=2)
     votes: VotesMode = "clear"
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    spare: int = Field(default=0, ge=0)
     pool: PoolTerms | None = None
     mechanism: AnyMechanism
     privacy: Privacy
@@ -148,12 +162,25 @@ class FederationConfig(Frozen):
     def _seeds_only_in_simulations(self) -> FederationConfig:
         if not self.simulation and (self.noise_seed is not None or self.record_votes):
             raise ValueError("noise_seed and record_votes need simulation = true: they leave nothing private")
+        if not self.simulation and self.seed >= 0:
+            raise ValueError(f"seed {self.seed} needs simulation = true: leave it at -1, the parties' own entropy")
+        return self
+
+    @model_validator(mode="after")
+    def _noise_large_enough_to_sanitise(self) -> FederationConfig:
+        sigma = getattr(self.mechanism, "sigma2", getattr(self.mechanism, "sigma", None))
+        if self.privacy.sanitised is not None and sigma is not None:
+            try:
+                check_walkable(sigma, Noise.DISCRETE)
+            except AccountingError as error:
+                raise ValueError(f"privacy.sanitised: {error}") from None
         return self
 
     @model_validator(mode="after")
     def _mechanism_fits_votes_and_caps(self) -> FederationConfig:
         check_votes(self.mechanism, self.votes, self.simulation)
         check_caps(self.mechanism, self.caps, self.votes)
+        check_sanitised_votes(self.privacy, self.votes)
         if (self.votes == "clear") != (self.roster == ""):
             raise ValueError("secure and distributed votes need a roster, and clear ones have none")
         return self
@@ -205,5 +232,5 @@ class FederationConfig(Frozen):
         )
 
     def digest(self) -> str:
-        """Hash of what the parties and the student agree on: all but addresses, time limits and the noise seed."""
-        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}))
+        """Hash of what the parties and the student agree on: all but addresses, time limits, `spare` and noise seed."""
+        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "spare", "service", "noise_seed"}))

@@ -20,8 +20,8 @@ from coordinator.reception import LIMITS, Busy, Desk, Limits, Measure, Place, in
 from coordinator.service import LabelService
 from protocol import labels_pb2 as pb
 from protocol.deploy.files import more_descriptors
-from protocol.errors import ConfigError, ConsiliumError, MalformedMessage, ServiceError
-from protocol.label_wire import answers_to_wire, refusal_to_wire, terms_to_wire
+from protocol.errors import ConfigError, ConsiliumError, MalformedMessage
+from protocol.label_wire import GENERIC, answers_to_wire, refusal_to_wire, terms_to_wire
 from protocol.labels import Answers
 from protocol.messages import PROTOCOL_VERSION
 from protocol.tls import AllowList, TlsFiles, server_credentials
@@ -182,7 +182,7 @@ class _Servicer:
             reply = refusal_to_wire(error)
         except Exception as error:  # the text could quote votes: the student gets none of it
             log.error("answering failed: %s", type(error).__name__)
-            reply = refusal_to_wire(ServiceError("the coordinator failed", "See the coordinator's log"))
+            reply = refusal_to_wire(GENERIC)
         finally:
             place.answered()
         replies.put(reply)

@@ -1,4 +1,4 @@
-"""Commands of the simulations: run, scenarios, report, prepare."""
+"""Commands of the simulations: run, scenarios, report, prepare; and the audit of any run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from protocol.errors import ConfigError
 
 
 class EngineName(StrEnum):
@@ -40,6 +38,7 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student a
 
 
 def run(
+    context: typer.Context,
     scenario: ScenarioArgument = "stroke",
     engine: Annotated[
         EngineName, typer.Option(help="local: this machine, no server. ray: `flwr run`.")
@@ -49,7 +48,10 @@ def run(
         DeviceName, typer.Option(help="Where networks are trained. auto: an NVIDIA GPU if there is one.")
     ] = DeviceName.auto,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Go on with an interrupted run; takes all else from it.")
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Go on with an interrupted run; takes all else from it. What contradicts it is refused."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="New folder for the results; default runs/SCENARIO-TIME.")] = None,
     overrides: SetOption = None,
@@ -69,9 +71,15 @@ def run(
         return following(events, console)
 
     if resume is not None:
-        if out is not None or overrides or device is not DeviceName.auto:
-            raise ConfigError("--resume takes everything from the run", "Leave --out, --set and --device away")
-        summary = resume_run(resume, watch, keep_work)
+        given = {
+            "SCENARIO": Path(scenario).stem,
+            "--engine": engine.value,
+            "--seed": seed,
+            "--device": device.value,
+            "--out": str(out.resolve()) if out else None,
+        }
+        asked = {name: value for name, value in given.items() if _was_given(context, name)}
+        summary = resume_run(resume, watch, keep_work, asked, overrides or [])
     else:
         loaded = load_scenario(scenario, overrides or [])
         name = Path(scenario).stem
@@ -86,6 +94,12 @@ def run(
         _print_summary(summary)
 
 
+def _was_given(context: typer.Context, name: str) -> bool:
+    """Whether an option of the command line, or SCENARIO, stands there or is its default."""
+    source = context.get_parameter_source(name.removeprefix("--").lower())
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def scenarios() -> None:
     """List the scenarios that come with the package."""
     from simulations.scenario import load_scenario, shipped
@@ -96,17 +110,24 @@ def scenarios() -> None:
 
 
 def report(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
-    out: Annotated[Path | None, typer.Option(help="File to write; default RUN/report.html.")] = None,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run's folder, or a coordinator's kit.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; default report.html in the run's folder.")] = None,
     public: Annotated[bool, typer.Option(help="Leave out whatever the guarantee does not cover.")] = False,
+    student: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A student's folder, for its results; deployed runs only.")
+    ] = None,
 ) -> None:
-    """Draw the report of a finished run again; with --public, the version that may be shown to anybody."""
+    """Draw the report of a run, simulated or deployed; with --public, the version that may be shown to anybody."""
     from simulations.report.build import write_report
-    from simulations.report.store import load_report_data
+    from simulations.report.deployed import report_of
+    from simulations.sums import renew_sum
 
-    path = out or run_dir / ("report-public.html" if public else "report.html")
-    write_report(load_report_data(run_dir / "private"), path, public=public)
-    print(path)
+    data, run_dir = report_of(path, student)
+    name = "report-public.html" if public else "report.html"
+    write_report(data, out or run_dir / name, public=public)
+    if out is None:
+        renew_sum(run_dir, name)
+    print(out or run_dir / name)
 
 
 def prepare(
@@ -127,22 +148,46 @@ def prepare(
 
 
 def audit(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in the kit's state."),
+    ],
+    student: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="What goes to stdout.")] = Format.text,
 ) -> None:
-    """Check a run against its ledger: chain, manifest, caps, labels, every claimed epsilon. Exit code 1 if not."""
-    from simulations.audit import audit_run
+    """Check a run, simulated or deployed, closed or not, against its ledger. Exit code 1: something does not hold."""
+    from coordinator.verify import holds
+    from simulations.audit import audit_path
 
-    findings = audit_run(run_dir)
-    holds = all(finding.holds for finding in findings)
+    audited = audit_path(path, student or [])
+    findings, sound = audited.findings, holds(audited.findings)
     if output is Format.json:
-        print(json.dumps({"holds": holds, "findings": [asdict(finding) for finding in findings]}))
+        told = {"path": str(path), "kind": audited.kind, "finished": audited.finished, "holds": sound}
+        print(json.dumps({**told, "findings": [asdict(finding) for finding in findings]}))
     else:
         for finding in findings:
-            print(f"{'ok    ' if finding.holds else 'FAILED'}  {finding.check}: {finding.found}")
-        print("the run is what it claims to be" if holds else "THE RUN IS NOT WHAT IT CLAIMS TO BE")
-    if not holds:
+            print(f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}")
+        print(_conclusion(sound, audited.finished))
+    if not sound:
         raise typer.Exit(1)
+
+
+_VERDICTS = {
+    "holds": "ok",
+    "does not hold": "FAILED",
+    "unreadable or altered": "ALTERED",
+    "unfinished": "unfinished",
+    "not there": "skipped",
+}
+"""Words of a terminal for `coordinator.verify.Verdict`."""
+
+
+def _conclusion(sound: bool, finished: bool) -> str:
+    if not sound:
+        return "THE RUN IS NOT WHAT IT CLAIMS TO BE"
+    return "the run is what it claims to be" if finished else "the run is not finished; its ledger so far holds"
 
 
 def register(app: typer.Typer) -> None:
@@ -173,10 +218,13 @@ def _print_summary(summary: dict[str, Any]) -> None:
         f" ({_number(privacy['released_label_accuracy'])} of them right)"
     )
     console.print(
-        f"epsilon {epsilon_text(float(privacy['epsilon_worst_case']))} worst case,"
-        f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish), at delta"
+        f"epsilon at most {epsilon_text(float(privacy['epsilon_promised']))}, promised before the run, at delta"
         f" {privacy['delta']:g}; unit: a {privacy['unit']}, one teacher's vote changes; towards"
         f" {_TOWARDS[privacy['towards']]}"
+    )
+    console.print(
+        f"at what came out: {epsilon_text(float(privacy['epsilon_worst_case']))} worst case (no promise),"
+        f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish)"
     )
     if privacy["epsilon_sanitised"] is not None:
         console.print(

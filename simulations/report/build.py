@@ -6,14 +6,16 @@ guarantee does not cover. What stays is the configuration, what the released lab
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
 from protocol.errors import DataError
@@ -80,8 +82,24 @@ def render(data: ReportData, public: bool = False) -> str:
 
     Raises
     ------
-    DataError : a guarantee is missing or malformed.
+    DataError : a guarantee is missing or malformed, or a value is none that a run has.
     """
+    try:
+        return _render(data, public)
+    except (TypeError, ValueError, AttributeError, KeyError, UndefinedError) as error:
+        raise DataError(
+            f"the report's data are not those of a run ({type(error).__name__})", "Run: consilium audit"
+        ) from error
+
+
+@cache
+def drawing() -> str:
+    """What draws reports, as 16 hexadecimal digits: a page of another one may look otherwise and be sound."""
+    sources = sorted(path for path in Path(__file__).parent.iterdir() if path.suffix in (".py", ".j2"))
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+def _render(data: ReportData, public: bool) -> str:
     asked, answered = len(data.answered), int(np.count_nonzero(data.answered))
     _check_lengths(data, asked)
     guarantees = guarantee_rows(data.guarantees, asked, public)
@@ -99,6 +117,7 @@ def render(data: ReportData, public: bool = False) -> str:
     environment.globals.update(many=many)
     return environment.get_template(TEMPLATE).render(
         data=data,
+        drawing=drawing(),
         public=public,
         asked=asked,
         answered=answered,
@@ -170,7 +189,7 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
     student = data.student or {}
     auc, accuracy, lead = student.get("auc"), student.get("accuracy"), _lead(data, student)
     right = data.released_label_accuracy
-    used = f"{spent.epsilon_text} spent" if spent else "nothing spent"
+    used = f", {spent.epsilon_text} spent" if spent else "" if asked else ", nothing spent"
     return [
         Tile(plural(data.party_label), f"{data.parties:,}", many(data.teachers, "teacher")),
         Tile(
@@ -181,7 +200,7 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
         Tile(
             "epsilon, worst case",
             promised.epsilon_text,
-            f"at delta {promised.delta_text} for each {promised.unit}; promised before the run, {used}",
+            f"at delta {promised.delta_text} for each {promised.unit}; promised before the run{used}",
         ),
         Tile(
             "student AUC" if lead == "auc" or accuracy is None else "student accuracy",
@@ -198,7 +217,11 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
         Tile(
             "released labels right",
             "–" if right is None else f"{right:.1%}",
-            "against the public truth" if right is not None else "no label to compare",
+            "against the public truth"
+            if right is not None
+            else "nobody knows the truth"
+            if answered
+            else "no label to compare",
         ),
     ]
 
@@ -214,10 +237,11 @@ def _figures(
     """Those for which there is something to draw, in the order of the page."""
     figures = []
     abstained = asked - answered - data.reinforced
-    if not public and any(metrics.get(name) is not None for _, metrics in models for name in ("accuracy", "auc")):
+    scored = any(metrics.get(name) is not None for _, metrics in models for name in ("accuracy", "auc"))
+    if not public and scored and not (data.missing and not data.baselines):
         figures.append(_models_figure(data, models))
-    if asked:
-        figures.append(_privacy_figure(data, promised, public))
+    if asked and not public:
+        figures.append(_privacy_figure(data, promised))
     figures.append(
         Figure(
             "outcome",
@@ -268,14 +292,14 @@ def _models_figure(data: ReportData, models: list[tuple[str, dict[str, Any]]]) -
     )
 
 
-def _privacy_figure(data: ReportData, promised: GuaranteeRow, public: bool) -> Figure:
+def _privacy_figure(data: ReportData, promised: GuaranteeRow) -> Figure:
     reading = "How the privacy cost grows with each query. " + (
         "There is no ceiling: the worst case is unbounded."
         if math.isinf(promised.epsilon)
         else "The line across is the ceiling that was fixed before anything was asked; the worst case stays below it"
         " whatever the votes are."
     )
-    secret = None if public or not len(data.epsilon_data_dependent) else data.epsilon_data_dependent
+    secret = data.epsilon_data_dependent if len(data.epsilon_data_dependent) else None
     if secret is not None:
         reading += (
             " The dashed curve depends on the votes themselves and may not be published; where it lies on the worst"

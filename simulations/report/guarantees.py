@@ -8,6 +8,7 @@ from typing import Any
 
 from accounting.guarantee import Kind
 from protocol.errors import DataError
+from protocol.messages import VotesMode
 from simulations.report.wording import delta_text, epsilon_text
 
 PROMISED, WORST_CASE = "promised", "worst_case"
@@ -20,6 +21,7 @@ _NAMES = {
 }
 _KINDS = {
     Kind.WORST_CASE: "Worst case: holds for all data",
+    Kind.REALISED: "Worst case at the counts that came out: no promise, publish what was promised",
     Kind.DATA_DEPENDENT: "Data-dependent",
     Kind.SANITISED: "Sanitised: data-dependent, released with noise; an estimate, not a ceiling",
 }
@@ -27,7 +29,10 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class GuaranteeRow:
-    """One guarantee in words. `epsilon` is +inf where there is none; `secret` means that nobody else may see it."""
+    """One guarantee in words. `epsilon` is +inf where there is none.
+
+    publishable: whether it is a promise that may be shown to anybody. secret: whether nobody else may see it.
+    """
 
     name: str
     title: str
@@ -39,6 +44,7 @@ class GuaranteeRow:
     neighbouring: str
     towards: str
     kind: str
+    publishable: bool
     secret: bool
     direction: str
     method: str
@@ -69,7 +75,8 @@ class GuaranteeRow:
                 neighbouring=values["neighbouring"],
                 towards=values["towards"],
                 kind=_KINDS[kind],
-                secret=not values["publishable"] or kind is Kind.DATA_DEPENDENT,
+                publishable=values["publishable"] and kind in (Kind.WORST_CASE, Kind.SANITISED),
+                secret=kind is Kind.DATA_DEPENDENT,
                 direction=values["direction"],
                 method=values["method"],
                 order="–" if order is None else f"{order:g}",
@@ -81,8 +88,19 @@ class GuaranteeRow:
             raise DataError(f"guarantee {name!r} is malformed: {error}", "Run the scenario again") from None
 
 
+def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any]:
+    """What the coordinator states, as a report shows it.
+
+    Where the parties add the noise nothing depends on the data, and what others see follows from what is counted.
+    """
+    if votes != "distributed":
+        return privacy
+    kept = {name: claim for name, claim in privacy.items() if name != "data_dependent"}
+    return {**kept, "student": {**privacy["worst_case"], "towards": "student"}}
+
+
 def guarantee_rows(guarantees: dict[str, dict[str, Any]], asked: int, public: bool) -> dict[str, GuaranteeRow]:
-    """All guarantees by name, promised first; without the secret ones if `public`.
+    """All guarantees by name, promised first; if `public`, only those that may be published.
 
     Raises
     ------
@@ -93,4 +111,4 @@ def guarantee_rows(guarantees: dict[str, dict[str, Any]], asked: int, public: bo
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
     names = [name for name in _NAMES if name in guarantees] + [name for name in guarantees if name not in _NAMES]
     rows = {name: GuaranteeRow.from_json(name, guarantees[name]) for name in names}
-    return {name: row for name, row in rows.items() if not (public and row.secret)}
+    return {name: row for name, row in rows.items() if row.publishable or not public}

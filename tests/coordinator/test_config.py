@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from coordinator.config import Caps, FederationConfig
+from accounting.units import Unit
+from coordinator.config import Caps, FederationConfig, Privacy, Sanitised
+from coordinator.mechanisms.confident import Confident
+from coordinator.mechanisms.distributed import Distributed
 from coordinator.mechanisms.gnmax import GNMax
 from protocol.config_files import load
 from protocol.errors import ConfigError
@@ -27,7 +30,9 @@ def test_digest_ignores_addresses_and_the_noise_seed_only() -> None:
     "change",
     [
         {"simulation": False},
-        {"simulation": False, "noise_seed": None, "record_votes": True},
+        {"simulation": False, "seed": -1, "noise_seed": None, "record_votes": True},
+        {"simulation": False, "seed": -1},
+        {"simulation": False, "seed": 0, "noise_seed": None},
         {"minimum_parties": 1},
         {"teachers_per_party": 0},
         {"unknown": 1},
@@ -36,6 +41,22 @@ def test_digest_ignores_addresses_and_the_noise_seed_only() -> None:
 def test_federations_that_may_not_be(change: dict) -> None:
     with pytest.raises(ValidationError):
         make_config(**change)
+
+
+def test_without_any_seed_it_may_be() -> None:
+    assert make_config(simulation=False, seed=-1, noise_seed=None).seed == -1
+
+
+@pytest.mark.parametrize("mechanism", [GNMax(sigma=1.9), Confident(threshold=4, sigma1=5.0, sigma2=1.9)])
+def test_noise_too_small_to_sanitise_is_refused_before_any_party_is_asked(mechanism: GNMax | Confident) -> None:
+    """It was found out after training at best, and below sigma 1 only."""
+    plan = Sanitised(order=2.5, beta=0.05, sigma_ss=6)
+    privacy = Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=plan)
+    with pytest.raises(ValidationError, match=r"sigma 1.9 of integer noise is below 2"):
+        make_config(mechanism=mechanism, privacy=privacy)
+    larger = {name: 2.0 for name in ("sigma", "sigma2") if hasattr(mechanism, name)}
+    make_config(mechanism=mechanism.model_copy(update=larger), privacy=privacy)
+    make_config(mechanism=mechanism)
 
 
 def test_gnmax_needs_equal_caps() -> None:
@@ -72,3 +93,20 @@ def test_round_trip_through_json(tmp_path: Path) -> None:
     path = tmp_path / "federation.json"
     path.write_text(make_config().model_dump_json())
     assert load(path, FederationConfig) == make_config()
+
+
+@pytest.mark.parametrize("votes", ["secure", "distributed"])
+def test_a_sanitised_epsilon_needs_clear_votes(votes: str) -> None:
+    """Behind masks one false vote makes a histogram that no votes give, and the release is computed from it."""
+    plan = Sanitised(order=8.0, beta=0.03, sigma_ss=5.5)
+    privacy = Privacy(unit=Unit.PARTY, delta=1e-5, sanitised=plan)
+    mechanism = GNMax(sigma=40.0) if votes == "secure" else Distributed(threshold=0, sigma=40.0, noise_shares=5)
+    change = {"mechanism": mechanism, "caps": Caps(queries=10, answers=10), "privacy": privacy}
+    with pytest.raises(ValidationError, match="sanitised needs clear votes"):
+        make_config(votes=votes, roster="0" * 64, **change)
+    if votes == "secure":
+        assert make_config(**change).privacy.sanitised == plan
+
+
+def test_spare_parties_are_the_coordinator_s_own_affair() -> None:
+    assert make_config(spare=3).digest() == make_config().digest()

@@ -25,6 +25,7 @@ from party.home import open_home
 from party.node import PartyNode
 from party.promise import epsilon, parse_events
 from party.secagg.masking import checked_votes, noise_share
+from party.secagg.once import ids_of, phases_of
 from party.secagg.store import SessionStore
 from party.secure_votes import Asked
 from protocol.errors import ConfigError, DataError, MalformedMessage
@@ -285,10 +286,11 @@ class Game:
 
     def unmask(self, queries: np.ndarray, terms: SessionDescriptor) -> bool:
         """Use the queries up, as giving the shares of stage 4 does."""
-        phases = 1 << (terms.phase - 1) if terms.sigma > 0 else 0b11
+        ids = ids_of(queries)
         with SessionStore(self.node.home.state / "sessions.db").transaction() as transaction:
-            fresh = transaction.release(query_ids(queries), phases)
+            fresh = not transaction.released(ids, phases_of(terms))
             if fresh:
+                transaction.release(ids, phases_of(terms))
                 transaction.commit()
         return fresh
 
