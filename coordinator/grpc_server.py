@@ -100,7 +100,7 @@ class _Servicer:
     def _one(self, requests: Iterator[Any], context: grpc.ServicerContext, answer: Callable[[Any], Any]) -> Any:
         """A call with one message, answered; whatever goes wrong, its text stays here."""
         student = self._admit(context)
-        code, said = grpc.StatusCode.INTERNAL, "the coordinator failed"
+        code, said = grpc.StatusCode.INTERNAL, str(GENERIC)
         try:
             with self._desk.call(student):
                 for request in in_time(requests, self._limits.call, self._limits.call):
