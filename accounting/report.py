@@ -143,6 +143,7 @@ def assess(
     *,
     noise: Noise,
     unit: Unit,
+    neighbouring: Neighbouring,
     teachers_per_party: int,
     method: Method = "cks",
     plan_votes: np.ndarray | None = None,
@@ -161,7 +162,7 @@ def assess(
     queries, classes = votes.shape
     common = {
         "unit": unit,
-        "neighbouring": Neighbouring.REPLACE,
+        "neighbouring": neighbouring,
         "teachers_per_party": teachers_per_party,
         "towards": Towards.STUDENT,
         "noise": noise,
@@ -214,7 +215,7 @@ def assess(
             delta=delta,
             order=worst.order,
             unit=unit,
-            neighbouring=Neighbouring.REPLACE,
+            neighbouring=neighbouring,
             teachers_per_party=teachers_per_party,
             towards=Towards.STUDENT,
             kind=Kind.WORST_CASE,

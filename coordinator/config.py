@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from accounting.errors import AccountingError
 from accounting.release import ReleaseEvent
 from accounting.sanitised import SanitisedPlan, check_plan
-from accounting.units import Unit
+from accounting.units import Neighbouring, Unit
 from coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
 from protocol.config_files import Frozen
 from protocol.errors import ConfigError
@@ -93,9 +93,13 @@ class Sanitised(Frozen):
 
 
 class Privacy(Frozen):
-    """`unit` has no default on purpose: whoever states an epsilon says for what. `sanitised`: see `Sanitised`."""
+    """`unit` has no default on purpose: whoever states an epsilon says for what. `sanitised`: see `Sanitised`.
+
+    neighbouring: how the unit's data may change; "replace" bounds more than "add_or_remove".
+    """
 
     unit: Unit
+    neighbouring: Neighbouring = Neighbouring.REPLACE
     delta: float = Field(gt=0, lt=1)
     sanitised: Sanitised | None = None
 
@@ -161,6 +165,7 @@ class FederationConfig(Frozen):
             asked=asked,
             answered=answered,
             unit=self.privacy.unit,
+            neighbouring=self.privacy.neighbouring,
             teachers_per_party=self.teachers_per_party,
         )
 

@@ -175,7 +175,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     console.print(
         f"epsilon {epsilon_text(float(privacy['epsilon_worst_case']))} worst case,"
         f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish), at delta"
-        f" {privacy['delta']:g}; unit: a {privacy['unit']}, one teacher's vote changes; towards"
+        f" {privacy['delta']:g}; unit: {privacy['relation']}; towards"
         f" {_TOWARDS[privacy['towards']]}"
     )
     if privacy["epsilon_sanitised"] is not None:

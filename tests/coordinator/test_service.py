@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from accounting.orders import DEFAULT_ORDERS
+from accounting.units import Neighbouring
 from coordinator.collection import Histogram
 from coordinator.config import Caps
 from coordinator.ledger import Ledger
@@ -167,7 +168,11 @@ def test_the_charge_by_query_ends_at_the_charge_of_the_run(make, changes: dict) 
     assert sum(batch.answered.sum() for batch in batches) == event.answered
     total = sum(
         config.mechanism.event(
-            asked=len(b.labels), answered=int(b.answered.sum()), unit=config.privacy.unit, teachers_per_party=1
+            asked=len(b.labels),
+            answered=int(b.answered.sum()),
+            unit=config.privacy.unit,
+            neighbouring=Neighbouring.REPLACE,
+            teachers_per_party=1,
         ).worst_case_rdp(DEFAULT_ORDERS)
         for b in batches
     )
