@@ -5,6 +5,7 @@ data.npz            or .csv, .parquet: rows float (n, features), labels int (n,)
 identity.pem        signing key, and
 roster.json         the parties and their keys, for secure and distributed votes
 state/spend.db      queries answered so far
+state/shards.key    secret that decides which row is in which shard, mode 0600
 state/sessions.db   secure sums this party took part in
 state/teachers-<id>/ teachers of one federation
 """

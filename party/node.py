@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from party import spend, store
+from party import shards, spend, store
 from party.data import load_rows
 from party.home import Home
 from party.inputs import query_inputs
 from party.own_teacher import SklearnSpec
 from party.policy import check_hello, check_shards, check_teachers, check_votes_mode
 from party.secure_votes import SecureVotes, check_roster
-from party.teachers import check_rows, shards, train_all, vote
+from party.teachers import check_rows, train_all, vote
+from party.units import check_promised_unit
 from protocol.errors import DataError
 from protocol.messages import (
     VOTE_DTYPE,
@@ -43,6 +44,7 @@ class PartyNode:
     def hello(self, request: HelloRequest) -> HelloReply:
         """Name and number of teachers, if the policy lets the party serve; Refused otherwise."""
         check_hello(self.home.policy, request)
+        check_promised_unit(request.promise, self.home.rules)
         spend.check_promise(self.spend_file, request.federation, request.promise, self.home.policy)
         if request.votes != "clear":
             check_roster(self.home, request.roster)
@@ -65,19 +67,22 @@ class PartyNode:
         schema, asked = self._parse(request)
         spec = self.home.teacher or asked
         check_teachers(self.home.policy, request.teachers)
+        if request.seed >= 0 and not self.home.policy.allow_simulation:
+            raise Refused(Rule.SIMULATION)  # whoever chooses the seed knows shards and estimators' random choices
         if set(schema.classes) != set(self.home.policy.allowed_classes):
             raise Refused(Rule.CLASSES, limit=len(self.home.policy.allowed_classes), requested=len(schema.classes))
         check_rows(spec, schema)
+        if (told := spend.told_terms(self.spend_file, request.federation)) is not None:
+            check_promised_unit(told.promise, self.home.rules)  # party.toml may have changed since
         spend.remember_request(self.spend_file, request.federation, canonical_digest(request.model_dump()))
         folder = self.home.teachers(request.federation)
         made_from = self._made_from(schema, spec, request)
         if not self._trained(request.federation, made_from):
-            rows = load_rows(self.home.data_file, schema, self.home.rules).represented(schema)
-            check_shards(self.home.policy, len(rows.y) // request.teachers)
-            seeds = self._seeds(request.seed)
-            parts = shards(rows.y, request.teachers, np.random.default_rng(seeds[0]))
-            own = [int(seed.generate_state(1)[0]) for seed in seeds[1].spawn(request.teachers)]
-            teachers = train_all(rows, spec, parts, own)
+            rows = load_rows(self.home.data_file, schema, self.home.rules)
+            parts = shards.split(rows.identities, request.teachers, self._secret(request.seed))
+            check_shards(self.home.policy, min(len(part) for part in parts))
+            seeds = [int(seed.generate_state(1)[0]) for seed in self._seed(request.seed).spawn(request.teachers)]
+            teachers = train_all(rows.represented(schema, parts), spec, parts, seeds, len(schema.classes))
             folder.mkdir(mode=0o700, exist_ok=True)
             store.save(folder, request.federation, made_from, schema, teachers)
         return TrainReply(party=self.home.name, teachers=request.teachers)
@@ -107,6 +112,7 @@ class PartyNode:
         ------
         Refused : nothing trained, a limit would be passed, or the queries are not those of the hash `query_set`.
         """
+        check_promised_unit(promise, self.home.rules)
         trained = store.load(self.home.teachers(federation), federation)
         schema = trained.schema
         try:
@@ -161,9 +167,13 @@ class PartyNode:
             fields = sorted({str(item["loc"][0]) if item["loc"] else "json" for item in error.errors()})
             raise Refused(Rule.MALFORMED, detail=f"train request: {', '.join(fields)}") from None
 
-    def _seeds(self, seed: int) -> list[np.random.SeedSequence]:
-        """Two seeds, one for the shards and one for the estimators, derived from run seed and party name."""
+    def _secret(self, seed: int) -> bytes:
+        """What decides over shards: the party's own secret, in simulations one derived from run seed and name."""
+        return shards.own_secret(self.home.state) if seed < 0 else shards.simulated_secret(seed, self.home.name)
+
+    def _seed(self, seed: int) -> np.random.SeedSequence:
+        """Of the estimators; in simulations derived from run seed and party name. Never from the data."""
         if seed < 0:
-            return np.random.SeedSequence().spawn(2)
+            return np.random.SeedSequence()
         name = int(canonical_digest(json.dumps([self.home.name, "teacher"])), 16)
-        return np.random.SeedSequence([seed, name]).spawn(2)
+        return np.random.SeedSequence([seed, name]).spawn(2)[1]

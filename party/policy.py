@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from party.data.rules import Columns, CsvRule, DataRules, LabelRule, MissingRule
+from party.data.rules import Columns, CsvRule, DataRules, LabelRule, MissingRule, PatientRule
 from party.own_teacher import OwnTeacher
 from protocol.config_files import Frozen
 from protocol.messages import PROTOCOL_VERSION, VOTES_MODES, HelloRequest, PartyName, VotesMode
@@ -15,7 +15,7 @@ class Policy(Frozen):
     """The `[policy]` table of `party.toml`; every limit has a safe default.
 
     allowed_classes: class names the party is willing to vote on, in any order; a request must ask exactly these.
-    least_rows_per_teacher: no teacher is trained on fewer rows.
+    least_rows_per_teacher: no teacher is trained on fewer rows; 0 allows an empty shard, whose teacher is constant.
     most_teachers: the most teachers, and so votes, that the party gives for one query.
     most_epsilon, delta: the largest worst-case epsilon at that delta, over all federations ever served on these data.
         Federations count with what their caps allow, whether it was used or not.
@@ -27,7 +27,7 @@ class Policy(Frozen):
     """
 
     allowed_classes: tuple[str, ...] = Field(min_length=2)
-    least_rows_per_teacher: int = Field(default=20, ge=1)
+    least_rows_per_teacher: int = Field(default=20, ge=0)
     most_teachers: int = Field(default=1, ge=1)
     most_queries: int = Field(default=10_000, ge=0)
     most_epsilon: float = Field(default=3.0, ge=0)
@@ -55,6 +55,7 @@ class PartyFile(Frozen):
     label: LabelRule = LabelRule()
     missing: MissingRule = MissingRule()
     csv: CsvRule = CsvRule()
+    patient: PatientRule = PatientRule()
     teacher: OwnTeacher | None = None
 
     @model_validator(mode="after")
@@ -65,12 +66,13 @@ class PartyFile(Frozen):
 
     @property
     def rules(self) -> DataRules:
-        """How the data file is read: the tables `[columns]`, `[label]`, `[missing]` and `[csv]`."""
+        """How the data file is read: the tables `[columns]`, `[label]`, `[missing]`, `[csv]` and `[patient]`."""
         return DataRules(
             columns=self.columns,
             label=self.label,
             missing=self.missing,
             csv=self.csv,
+            patient=self.patient,
             allow_one_class=self.label.allow_one_class or self.policy.allow_simulation,
         )
 

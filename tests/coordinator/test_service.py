@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from accounting.orders import DEFAULT_ORDERS
-from accounting.units import Neighbouring
 from coordinator.collection import Histogram
 from coordinator.config import Caps
 from coordinator.ledger import Ledger
@@ -163,6 +162,7 @@ def test_the_charge_by_query_ends_at_the_charge_of_the_run(make, changes: dict) 
         asked=40,
         answered=sum(int(batch.answered.sum()) for batch in batches),
         unit=config.privacy.unit,
+        neighbouring=config.privacy.neighbouring,
         teachers_per_party=1,
     )
     assert sum(batch.answered.sum() for batch in batches) == event.answered
@@ -171,7 +171,7 @@ def test_the_charge_by_query_ends_at_the_charge_of_the_run(make, changes: dict) 
             asked=len(b.labels),
             answered=int(b.answered.sum()),
             unit=config.privacy.unit,
-            neighbouring=Neighbouring.REPLACE,
+            neighbouring=config.privacy.neighbouring,
             teachers_per_party=1,
         ).worst_case_rdp(DEFAULT_ORDERS)
         for b in batches
