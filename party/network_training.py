@@ -158,7 +158,7 @@ def _loss(
 
 def _rate(spec: TeacherSpec, step: np.ndarray | int, steps: np.ndarray | int) -> np.ndarray:
     """Half a cosine from the learning rate down to 0 at the last step."""
-    return spec.learning_rate * (1 + np.cos(np.pi * np.minimum(step, steps) / steps)) / 2
+    return spec.learning_rate * (1 + np.cos(np.pi * np.minimum(step, steps) / np.maximum(steps, 1))) / 2
 
 
 def _train_alone(spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, job: Job) -> dict[str, np.ndarray]:

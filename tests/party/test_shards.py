@@ -236,16 +236,10 @@ def test_only_the_shards_of_a_changed_row_have_other_teachers(tmp_path: Path, ki
 @pytest.mark.parametrize("change", ["add", "remove", "replace"])
 def test_before_one_row_changed_nearly_all_teachers(tmp_path: Path, monkeypatch, change: str) -> None:
     """The control: the same rows, divided by label and position as they used to be."""
-    divided: dict[str, Any] = {}
-
-    def split(ids: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
-        return by_position(divided["y"], count)
-
-    monkeypatch.setattr(shards, "split", split)
     x, y, _ = neighbour(change)
     said = []
     for name, (rows, labels) in {"d": images(64, seed=5), "d'": (x, y)}.items():
-        divided["y"] = labels
+        monkeypatch.setattr(shards, "split", lambda ids, count, secret, y=labels: by_position(y, count))
         said.append(said_by_teachers(party(tmp_path / name, rows, labels, KINDS["ridge"])))
     assert sum(not (one == other).all() for one, other in zip(*said, strict=True)) == TEACHERS
 
@@ -273,7 +267,7 @@ def test_an_empty_shard_and_one_of_one_class_have_constant_teachers(tmp_path: Pa
 
 
 def test_a_shard_that_the_own_estimator_cannot_be_fitted_to_does_not_stop_the_others(tmp_path: Path) -> None:
-    """Three neighbours are more than some shards have rows of a class; were that a refusal, one row decided over all."""
+    """Five folds need five rows of each class; were a lack of them a refusal, one row would decide over all votes."""
     table = {"model": "sklearn", "estimator": "sklearn.calibration.CalibratedClassifierCV", "parameters": {"cv": 5}}
     x, y = images(64, seed=5)
     said = said_by_teachers(party(tmp_path / "some", x, y, table))
