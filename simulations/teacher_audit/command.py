@@ -94,7 +94,7 @@ def _subject(
     if federation is not None or pool is not None:
         raise ConfigError(f"{where} has no {SETTINGS}, so it is no party's home", "Give a home, or a scenario alone")
     with tempfile.TemporaryDirectory(prefix="consilium-audit-") as folder:
-        yield _of_scenario(where, overrides, party, seed, Path(folder))
+        yield subject_of_scenario(where, overrides, party, seed, Path(folder))
 
 
 def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[Home, FederationConfig, np.ndarray]:
@@ -119,9 +119,15 @@ def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[H
     return open_home(where), config, canonical_queries(queries, len(schema.features))
 
 
-def _of_scenario(
+def subject_of_scenario(
     name: str, overrides: list[str], party: str | None, seed: int, folder: Path
 ) -> tuple[Home, FederationConfig, np.ndarray]:
+    """Home of one party of a scenario (None: the one with most rows), its federation and the student's queries.
+
+    Raises
+    ------
+    ConfigError, DataError, NotEnoughParties : the scenario cannot be laid out, or has no such party.
+    """
     from party.home import open_home
     from protocol.queries import canonical_queries
     from simulations.scenario import divided_data, load_scenario

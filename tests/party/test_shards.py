@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from benchmarks.teacher_shards import by_position, divided_by_position
 from party import shards, store
 from party.data import identities
 from party.home import open_home
@@ -35,13 +36,6 @@ from tests.party.test_node import train as train_request
 SECRET = bytes(range(32))
 FALSE_ALARMS = 1e-6
 Divide = Callable[[np.ndarray, int, bytes], list[np.ndarray]]
-
-
-def by_position(y: np.ndarray, count: int) -> list[np.ndarray]:
-    """How rows were divided before: a permutation, sorted by label, strided."""
-    order = np.random.default_rng(0).permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    return [np.sort(order[start::count]) for start in range(count)]
 
 
 def random_identities(count: int, seed: int = 0) -> np.ndarray:
@@ -234,13 +228,14 @@ def test_only_the_shards_of_a_changed_row_have_other_teachers(tmp_path: Path, ki
 
 
 @pytest.mark.parametrize("change", ["add", "remove", "replace"])
-def test_before_one_row_changed_nearly_all_teachers(tmp_path: Path, monkeypatch, change: str) -> None:
+def test_before_one_row_changed_all_teachers(tmp_path: Path, change: str) -> None:
     """The control: the same rows, divided by label and position as they used to be."""
     x, y, _ = neighbour(change)
-    said = []
-    for name, (rows, labels) in {"d": images(64, seed=5), "d'": (x, y)}.items():
-        monkeypatch.setattr(shards, "split", lambda ids, count, secret, y=labels: by_position(y, count))
-        said.append(said_by_teachers(party(tmp_path / name, rows, labels, KINDS["ridge"])))
+    with divided_by_position():
+        said = [
+            said_by_teachers(party(tmp_path / name, rows, labels, KINDS["ridge"]))
+            for name, (rows, labels) in {"d": images(64, seed=5), "d'": (x, y)}.items()
+        ]
     assert sum(not (one == other).all() for one, other in zip(*said, strict=True)) == TEACHERS
 
 
