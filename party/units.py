@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from accounting.units import Unit
 from party.data.rules import DataRules
-from party.spend import parse_promise
+from party.promise import promise_of
+from protocol.messages import Terms
 from protocol.refusals import Refused, Rule
 
 
@@ -19,7 +20,7 @@ def check_unit(unit: Unit, rules: DataRules) -> None:
         raise Refused(Rule.UNIT, detail=f"{what}: {action}")
 
 
-def check_promised_unit(promise: str, rules: DataRules) -> None:
-    """The same for all events of a promise; Refused (MALFORMED) if it is no list of some."""
-    for event in parse_promise(promise):
+def check_promised_unit(terms: Terms, rules: DataRules) -> None:
+    """The same for the promise of these terms. Raises Refused as `party.promise.parse_promise`, too."""
+    for event in promise_of(terms).events:
         check_unit(event.unit, rules)

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 from accounting.units import Unit
 from protocol.config_files import Frozen, read_table, validate
 from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
+from protocol.pool import PoolTerms
 from protocol.schema import Schema
 
 
@@ -36,6 +37,7 @@ class FederationFile(Frozen):
     teacher: TeacherSpec = TeacherSpec()
     privacy: _Privacy | None = None
     votes: VotesMode = "clear"
+    pool: PoolTerms | None = None
     simulation: bool = False
     seed: int = -1
 

@@ -9,7 +9,6 @@ classes concerned are as good as tied, as an adversary who has the other parties
 from __future__ import annotations
 
 import math
-import shutil
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -116,23 +115,24 @@ def audit_teachers(
         refuse to train, or training the same rows twice gives other votes, so that a change would prove nothing.
     """
     start = time.perf_counter()
+    privacy = config.privacy.model_copy(update={"unit": plan.unit, "neighbouring": plan.neighbouring})
+    config = config.model_copy(update={"privacy": privacy})
     if plan.unit is Unit.PATIENT and not home.rules.patient.known:
         raise ConfigError("party.toml does not say which rows are of one patient", "Set [patient] column")
     rows = open_rows(home.data_file, home.rules)
     units = units_of(rows, plan.unit)
     base, changed = neighbours(units, plan.neighbouring, plan.changes, np.random.default_rng(plan.seed))
-    party = AuditedParty(home, config, plan.seed)
     with tempfile.TemporaryDirectory(prefix=".audit-", dir=home.folder) as name:  # private rows stay in the home
         folder = Path(name)
+        party = AuditedParty(home, config, plan.seed, folder)
 
         def predictions(label: str, order: list[int]) -> Predictions:
             path = folder / f"{label}{home.data_file.suffix.lower()}"
             rows.write(path, order)
             try:
-                return party.predictions(path, folder / label, queries)
+                return party.predictions(path, queries)
             finally:
                 path.unlink()
-                shutil.rmtree(folder / label, ignore_errors=True)
 
         before = predictions("base", base)
         if not (predictions("again", base).said == before.said).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from party.policy import Policy
 from party.teachers import vote
 from protocol.device import using_device
 from protocol.errors import ConfigError
-from protocol.messages import TrainRequest
+from protocol.messages import PROTOCOL_VERSION, HelloRequest
 from protocol.queries import query_set_hash
 from protocol.refusals import Refused
 
@@ -34,46 +35,49 @@ class Predictions:
         return (self.said[:, :, None] == np.arange(self.classes)).sum(axis=0)
 
 
-@dataclass(frozen=True)
 class AuditedParty:
     """A party as it is, but for its policy: the audit serves nobody, and trains on the CPU, where seeds decide.
 
     `seed` fixes the shards' secret and the estimators' random choices, so that two data sets are compared under the
-    same ones; neither depends on the data in earnest.
+    same ones; neither depends on the data in earnest. `folder`: an empty one, for the party's state.
     """
 
-    home: Home
-    config: FederationConfig
-    seed: int
+    def __init__(self, home: Home, config: FederationConfig, seed: int, folder: Path) -> None:
+        changed = {
+            "simulation": True,
+            "votes": "clear",
+            "roster": "",
+            "pool": None,
+            "record_votes": False,
+            "seed": seed,
+        }
+        self._config = config.model_copy(update=changed)
+        policy = Policy(
+            allowed_classes=config.rows.classes,
+            least_rows_per_teacher=0,
+            most_teachers=config.teachers_per_party,
+            most_epsilon=math.inf,
+            votes="clear",
+            allow_simulation=True,
+        )
+        self._home = replace(home, folder=folder, policy=policy, terms_file=None)
+        terms = self._config.terms().model_dump()
+        self._hello = HelloRequest(**terms, protocol_version=PROTOCOL_VERSION, ledger="0" * 64)
 
-    def predictions(self, data_file: Path, folder: Path, queries: np.ndarray) -> Predictions:
-        """Train on `data_file` in `folder`, which must be new, and vote on canonical queries (n, features).
+    def predictions(self, data_file: Path, queries: np.ndarray) -> Predictions:
+        """Train on `data_file` and vote on canonical queries (n, features).
 
         Raises
         ------
         ConfigError : the party would refuse to train.
         """
-        folder.mkdir(mode=0o700)
-        schema, config = self.config.rows, self.config
-        policy = Policy(
-            allowed_classes=schema.classes,
-            least_rows_per_teacher=0,
-            most_teachers=config.teachers_per_party,
-            votes="clear",
-            allow_simulation=True,
-        )
-        node = PartyNode(replace(self.home, folder=folder, data_file=data_file, policy=policy))
-        request = TrainRequest(
-            federation=config.digest(),
-            rows_json=schema.model_dump_json(),
-            spec_json=config.teacher.model_dump_json(),
-            teachers=config.teachers_per_party,
-            seed=self.seed,
-        )
+        node, schema = PartyNode(replace(self._home, data_file=data_file)), self._config.rows
+        federation = self._config.digest()
         try:
             with using_device("cpu"):
-                node.train(request)
-                teachers = store.load(node.home.teachers(request.federation), request.federation).teachers
+                node.hello(self._hello)
+                node.train(self._config.train_request())
+                teachers = store.load(node.home.teachers(federation), federation).teachers
                 inputs = query_inputs(schema, queries, query_set_hash(queries))
                 said = [vote([teacher], inputs, len(schema.classes)).argmax(axis=1) for teacher in teachers]
         except Refused as error:

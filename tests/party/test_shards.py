@@ -15,23 +15,27 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
+from typer.testing import CliRunner
 
+import cli
+from accounting.units import Neighbouring, Unit
 from benchmarks.teacher_shards import by_position, divided_by_position
+from coordinator.config import Privacy
 from party import shards, store
 from party.data import identities
 from party.home import open_home
 from party.network_training import train_many
 from party.node import PartyNode
-from party.policy import PartyFile
+from party.policy import PartyFile, Policy
+from party.promise import epsilon
 from protocol.config_files import load
 from protocol.errors import ConfigError
 from protocol.messages import TeacherSpec
 from protocol.refusals import Refused, Rule
 from protocol.schema import Schema
-from tests.federation import make_config, make_home
+from tests.federation import make_config, make_home, make_rows
 from tests.party.test_network import images
-from tests.party.test_node import HASH, hello, refused
-from tests.party.test_node import train as train_request
+from tests.party.test_node import hello, member, node, refused, train, vote
 
 SECRET = bytes(range(32))
 FALSE_ALARMS = 1e-6
@@ -146,6 +150,7 @@ def test_different_secrets_divide_differently() -> None:
 
 SCHEMA = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("a", "b", "c"), "none")
 TEACHERS = 4
+CONFIG = make_config(rows=SCHEMA, teachers_per_party=TEACHERS, seed=1)
 KINDS: dict[str, dict[str, Any]] = {
     "ridge": {"model": "ridge"},
     "ridge, balanced": {"model": "ridge", "class_weight": "balanced"},
@@ -170,6 +175,8 @@ def party(folder: Path, x: np.ndarray, y: np.ndarray, teacher: dict[str, Any], *
         "allowed_classes": list(SCHEMA.classes),
         "least_rows_per_teacher": 0,
         "most_teachers": TEACHERS,
+        "most_epsilon": float("inf"),
+        "votes": "clear",
         "allow_simulation": True,
     }
     tables = {"patient": {"column": "patient"}} if "patient" in more else {}
@@ -179,8 +186,9 @@ def party(folder: Path, x: np.ndarray, y: np.ndarray, teacher: dict[str, Any], *
 
 def said_by_teachers(node: PartyNode) -> list[np.ndarray]:
     """What every teacher of the party makes of the same queries, to the last bit."""
-    node.train(train_request(rows_json=SCHEMA.model_dump_json(), teachers=TEACHERS))
-    teachers = store.load(node.home.teachers(HASH), HASH).teachers
+    node.hello(hello(CONFIG))
+    node.train(train(CONFIG))
+    teachers = store.load(node.home.teachers(CONFIG.digest()), CONFIG.digest()).teachers
     queries, _ = images(60, seed=99)
     return [teacher.predict_proba(queries) for teacher in teachers]  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -268,9 +276,8 @@ def test_a_shard_that_the_own_estimator_cannot_be_fitted_to_does_not_stop_the_ot
     said = said_by_teachers(party(tmp_path / "some", x, y, table))
     constant = [bool((each == each[0]).all()) for each in said]
     assert any(constant) and not all(constant)
-    node = party(tmp_path / "none", *images(12, seed=5), table)
     with pytest.raises(Refused, match="CalibratedClassifierCV"):
-        said_by_teachers(node)
+        said_by_teachers(party(tmp_path / "none", *images(12, seed=5), table))
 
 
 def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:
@@ -300,53 +307,73 @@ def set_table(folder: Path, **tables: Any) -> PartyNode:
     return PartyNode(open_home(folder))
 
 
-def patient_promise() -> str:
-    config = make_config()
-    return make_config(privacy=config.privacy.model_copy(update={"unit": "patient"})).promise()
+PATIENTS = make_config(privacy=Privacy(unit=Unit.PATIENT, delta=1e-5))
 
 
 def test_a_promise_to_patients_needs_to_know_them(tmp_path: Path) -> None:
     folder = make_home(tmp_path / "home", "p")
-    node, request = PartyNode(open_home(folder)), hello(promise=patient_promise())
-    assert refused(node.hello, request) is Rule.UNIT
-    assert set_table(folder, patient={"rows_are_patients": True}).hello(request).party == "p"
-    # the table is taken away after the party enrolled
-    assert refused(set_table(folder, patient={}).train, train_request()) is Rule.UNIT
-
-
-def test_votes_are_not_given_for_a_promise_that_hello_never_saw(tmp_path: Path) -> None:
-    from tests.party.test_node import make_rows, vote
-
-    node = PartyNode(open_home(make_home(tmp_path / "home", "p")))
-    node.train(train_request())
+    assert refused(PartyNode(open_home(folder)).hello, hello(PATIENTS)) is Rule.UNIT
+    assert set_table(folder, patient={"rows_are_patients": True}).hello(hello(PATIENTS)).party == "p"
+    set_table(folder, patient={"rows_are_patients": True}).train(train(PATIENTS))
+    # the table is taken away after the party enrolled and trained
+    without = set_table(folder, patient={})
+    assert refused(without.train, train(PATIENTS)) is Rule.UNIT
     x, _ = make_rows(5, 3)
-    assert refused(node.vote, vote(x, promise=patient_promise())) is Rule.UNIT
+    assert refused(without.vote, vote(x, PATIENTS)) is Rule.UNIT
 
 
-def test_a_patient_is_named_or_a_row_but_not_both() -> None:
-    with pytest.raises(ValueError, match="rows_are_patients must be left out"):
-        PartyFile.model_validate(
-            {
-                "name": "p",
-                "policy": {"allowed_classes": ["a", "b"]},
-                "patient": {"column": "id", "rows_are_patients": True},
-            }
-        )
+def test_a_party_is_told_before_it_takes_part(tmp_path: Path) -> None:
+    (tmp_path / "federation.json").write_text(PATIENTS.model_dump_json())
+    folder = make_home(tmp_path / "home", "p")
+    arguments = ["party", "check", str(folder), str(tmp_path / "federation.json")]
+    result = CliRunner().invoke(cli.app, arguments)
+    assert "party.toml does not say which rows are of one" in result.output
+    assert isinstance(result.exception, ConfigError)
+    set_table(folder, patient={"rows_are_patients": True})
+    assert CliRunner().invoke(cli.app, arguments).exception is None
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        ({"patient": {"column": "id", "rows_are_patients": True}}, "rows_are_patients must be left out"),
+        ({"policy": {"allowed_classes": ["a", "b"], "unit": "patient"}}, "name the column under"),
+    ],
+)
+def test_what_a_party_may_not_say_about_patients(tables: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        PartyFile.model_validate({"name": "p", "policy": {"allowed_classes": ["a", "b"]}, **tables})
+
+
+def test_the_party_counts_in_its_own_unit_and_relation() -> None:
+    """A coordinator that says "add or remove" pays half as much in its own books; not in those of a party."""
+    stated = Privacy(unit=Unit.RECORD, neighbouring=Neighbouring.ADD_OR_REMOVE, delta=1e-5)
+    events = make_config(teachers_per_party=4, privacy=stated).promised_events()
+    replaced = make_config(teachers_per_party=4, privacy=Privacy(unit=Unit.RECORD, delta=1e-5)).promised_events()
+    strict = Policy(allowed_classes=("a", "b"), unit=Unit.RECORD)
+    agreed = Policy(allowed_classes=("a", "b"), unit=Unit.RECORD, neighbouring=Neighbouring.ADD_OR_REMOVE)
+    assert epsilon(events, strict) == epsilon(replaced, strict) > epsilon(events, agreed)
 
 
 # -- who may choose the shards ---------------------------------------------------------------------------------------
 
 
 def test_a_seed_of_the_coordinators_needs_a_simulation(tmp_path: Path) -> None:
-    folder = make_home(tmp_path / "home", "p", allow_simulation=False, most_teachers=2)
-    node = PartyNode(open_home(folder))
-    assert refused(node.train, train_request(seed=1)) is Rule.SIMULATION
-    assert not (folder / "state" / shards.SECRET_FILE).exists()
-    node.train(train_request(seed=-1, teachers=2))
-    assert (folder / "state" / shards.SECRET_FILE).exists()
+    real = make_config(teachers_per_party=2, simulation=False, seed=-1, noise_seed=None)
+    party_node = node(tmp_path, allow_simulation=False, most_teachers=2)
+    lie = train(real, seed=1)
+    party_node.hello(hello(real, request=lie.digest()))
+    assert refused(party_node.train, lie) is Rule.SIMULATION
+    assert not (party_node.home.state / shards.SECRET_FILE).exists()
+    member(tmp_path / "other", real, allow_simulation=False, most_teachers=2)
+    assert (tmp_path / "other" / "home" / "state" / shards.SECRET_FILE).exists()
+    with pytest.raises(ValueError, match="need simulation"):
+        make_config(simulation=False, noise_seed=None, seed=1)
 
 
 def test_the_smallest_shard_is_what_the_policy_looks_at(tmp_path: Path) -> None:
     """40 rows in 3 shards: 13 each if they were even, which they are not."""
-    folder = make_home(tmp_path / "home", "p", most_teachers=3, least_rows_per_teacher=13)
-    assert refused(PartyNode(open_home(folder)).train, train_request(teachers=3)) is Rule.LEAST_ROWS
+    config = make_config(teachers_per_party=3)
+    party_node = node(tmp_path, most_teachers=3, least_rows_per_teacher=13)
+    party_node.hello(hello(config))
+    assert refused(party_node.train, train(config)) is Rule.LEAST_ROWS
