@@ -373,7 +373,7 @@ def test_a_seed_of_the_coordinators_needs_a_simulation(tmp_path: Path) -> None:
 
 def test_the_smallest_shard_is_what_the_policy_looks_at(tmp_path: Path) -> None:
     """40 rows in 3 shards: 13 each if they were even, which they are not."""
-    config = make_config(teachers_per_party=3)
+    config = make_config(teachers_per_party=3, seed=1)
     party_node = node(tmp_path, most_teachers=3, least_rows_per_teacher=13)
     party_node.hello(hello(config))
     assert refused(party_node.train, train(config)) is Rule.LEAST_ROWS
