@@ -21,7 +21,7 @@ import cli
 from accounting.units import Neighbouring, Unit
 from benchmarks.teacher_shards import by_position, divided_by_position
 from coordinator.config import Privacy
-from party import shards, store
+from party import network_training, shards, store
 from party.data import identities
 from party.home import open_home
 from party.network_training import train_many
@@ -248,8 +248,22 @@ def test_before_one_row_changed_all_teachers(tmp_path: Path, change: str) -> Non
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
-def test_a_stack_of_networks_does_not_tell_one_about_the_rows_of_another(model: Any) -> None:
-    """To the last bit: here the other shard has more rows, larger batches and one class more, or no row at all."""
+def test_a_stack_of_networks_does_not_tell_one_about_the_rows_of_another(model: Any, monkeypatch) -> None:
+    """To the last bit: here the other shard has more rows, larger batches and one class more, or no row at all.
+
+    Not even the shapes, which decide how a library orders its sums, on this machine or another.
+    """
+    shapes: set[Any] = set()
+    vmap = network_training.vmap
+
+    def spy(function: Any) -> Any:
+        def call(weights: Any, *rest: Any) -> Any:
+            shapes.add((tuple(weights["out.weight"].shape), *(tuple(each.shape) for each in rest)))
+            return vmap(function)(weights, *rest)
+
+        return call
+
+    monkeypatch.setattr(network_training, "vmap", spy)
     spec = TeacherSpec(model=model, hidden=8, channels=2, epochs=3, batch=16)
     x, y = images(110)
     own = np.flatnonzero(y[:40] != 1)[:13]
@@ -257,6 +271,7 @@ def test_a_stack_of_networks_does_not_tell_one_about_the_rows_of_another(model: 
     found = [train_many(spec, x, y, [own, other], [1, 2], 3, stacked=True)[0].weights for other in others]
     for name, expected in found[0].items():
         assert all((weights[name] == expected).all() for weights in found[1:]), name
+    assert len(shapes) == 1
 
 
 @pytest.mark.parametrize("model", ["ridge", "mlp", "random_forest"])
