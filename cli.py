@@ -91,8 +91,8 @@ app.add_typer(
     coordinator.cli.audit_app,
     name="audit",
     cls=AuditGroup,
-    help="Check a run against its ledger (`audit PATH`), a mechanism against its epsilon (`audit mechanism`), or a party's"
-    " teachers against the votes that a record may move (`audit teachers`).",
+    help="Check a run against its ledger (`audit PATH`), a mechanism against its epsilon (`audit mechanism`), or a"
+    " party's teachers against the votes that a record may move (`audit teachers`).",
 )
 app.add_typer(accounting.cli.app, name="accounting")
 
