@@ -221,6 +221,7 @@ def _summary(
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,
+            "relation": privacy["promised"]["relation"],
             "delta": config.privacy.delta,
             "votes": config.votes,
             "towards": privacy["promised"]["towards"],

@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from accounting.events import event_from_json
+from accounting.units import votes_moved
 from party import store
 from party.home import open_home
 from party.node import PartyNode
@@ -135,7 +136,7 @@ class Game:
             "asked": self.number(asked),
             "answered": self.number(answered),
             "unit": self.pick(["record", "party"]),
-            "neighbouring": "replace",
+            "neighbouring": self.pick(["replace", "add_or_remove"]),
             "teachers_per_party": self.number(self.teachers),
             "towards": "coordinator" if kind.startswith("distributed") else "student",
             "noise": self.pick(["discrete"] * 19 + ["continuous"]),
@@ -309,7 +310,7 @@ class Game:
         given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
         release = event_from_json(json.loads(self.terms.promise)[0])
         charged = epsilon(parse_events(self.terms.promise), policy)
-        moved = self.teachers if policy.unit == "party" else 1
+        moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)
         if self.terms.votes == "distributed":
             sure = self.roster.u_min - self.roster.c
             squared = sum(2 * moved**2 / (sure * scale**2) if scale else math.inf for scale, _ in self.drawn)
