@@ -64,6 +64,7 @@ app.add_typer(coordinator.deploy.cli.app, name="coordinator")
 party.cli.app.command("start")(party.deploy.cli.start)
 app.add_typer(party.cli.app, name="party")
 app.add_typer(student.cli.app, name="student")
+app.command()(student.cli.predict)
 app.command()(coordinator.deploy.cli.status)
 coordinator.cli.audit_app.command("run")(simulations.cli.audit)
 app.add_typer(

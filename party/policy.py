@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from party.data.rules import Columns, CsvRule, DataRules, LabelRule, MissingRule
+from party.data.rules import Columns, DataRules, LabelRule, MissingRule
 from party.own_teacher import OwnTeacher
 from protocol.config_files import Frozen
+from protocol.csv_files import CsvRule
 from protocol.messages import PROTOCOL_VERSION, VOTES_MODES, HelloRequest, PartyName, VotesMode
 from protocol.refusals import Refused, Rule
 

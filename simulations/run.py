@@ -21,6 +21,7 @@ from coordinator.secure_collection import SecureKeys
 from protocol.config_files import validate
 from protocol.device import Device, resolve_device, using_device
 from protocol.errors import ConfigError, ConsiliumError
+from protocol.versions import versions
 from simulations.analysis import Analysis, analyse, left_out, write_metrics
 from simulations.datasets.base import Dataset
 from simulations.engines.local import RUN_ID, run_local
@@ -31,7 +32,6 @@ from simulations.partition import Partition
 from simulations.report.data import ReportData
 from simulations.report.store import save_report_data
 from simulations.scenario import Scenario, divided_data, scenario_json
-from simulations.versions import versions
 from simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
 
 FORMAT = 1

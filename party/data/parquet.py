@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from party.data.columns import Column, Wanted, from_numbers, from_text
 from party.data.npz import absent_or_double
 from party.data.problems import Problem, Unreadable
+from protocol.columns import Column, Wanted, from_numbers, from_text
 
 
 def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], list[Problem]]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from party.data import checks, csv_file, npz, parquet
-from party.data.columns import Column, State, Wanted
 from party.data.problems import Problem, Report, Unreadable
 from party.data.rules import DataRules
+from protocol.columns import Column, State, Wanted
 from protocol.representation import represent
 from protocol.schema import Schema
 
