@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from protocol.messages import WireModel
+from protocol.messages import Places, Proof, WireModel
 from protocol.secagg.agreement import NONCE_BYTES, TAG_BYTES
 from protocol.secagg.identity import SIGNATURE_BYTES
 from protocol.secagg.roster import MOST_PARTIES
@@ -124,13 +124,18 @@ class ShareReply(SessionMessage):
 
 
 class MaskedRequest(SessionMessage):
-    """U2, the ciphertexts for the addressee from the others in U2, in order, and the queries, canonical float32."""
+    """U2, the ciphertexts for the addressee from the others in U2, in order, and the queries, canonical float32.
+
+    places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
+    """
 
     kind: ClassVar[str] = "query.sa_masked"
     sharers: Indices
     nonces: Annotated[np.ndarray, _rows(NONCE_BYTES), Field(repr=False)]
     ciphertexts: Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
     queries: Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
+    places: Places
+    proof: Proof
 
     @model_validator(mode="after")
     def _agree(self) -> MaskedRequest:
