@@ -36,7 +36,7 @@ MOST_ROWS = 100_000
 """Within a model with a kernel: they are few bytes in the file, and far more once they are represented."""
 
 MOST_DEPTH = 64
-MOST_NETWORKS = 16
+MOST_NETWORKS = 4
 
 
 @dataclass(frozen=True)

@@ -216,9 +216,8 @@ class _State:
             self.generator.set_state(content["generator"])
             for name, part in self.method.parts.items():
                 part.load_state_dict(content["parts"][name])
-        except (OSError, EOFError, RuntimeError, UnpicklingError, KeyError, IndexError, TypeError, ValueError) as error:
-            what = f"checkpoint {self.path} is damaged ({type(error).__name__})"
-            raise DataError(what, "Remove it: training then begins anew") from None
+        except (OSError, EOFError, RuntimeError, UnpicklingError, KeyError, IndexError, TypeError, ValueError):
+            raise DataError(f"checkpoint {self.path} is damaged", "Remove it: training then begins anew") from None
 
 
 def _checkpoint(folder: Path | None, spec: StudentSpec, x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray,

@@ -167,7 +167,7 @@ FAULTS: dict[str, tuple[str | bytes, str]] = {
     "infinity": (GOOD.replace("72", "inf"), "age: 1 of 2 rows are infinite or beyond float32"),
     "beyond float32": (GOOD.replace("72", "1e39"), "age: 1 of 2 rows are infinite or beyond float32"),
     "two faults": (GOOD.replace("72", "").replace("140", "x"), "age: 1 of 2 rows have no value"),
-    "a field too many": (GOOD + "1,2,3,4\n", "1 of 3 rows have more or fewer fields than the header's 3 (first: line 4"),
+    "a field too many": (GOOD + "1,2,3,4\n", "1 of 3 rows have more or fewer fields than the header's 3 (first"),
     "empty": ("", "is empty"),
     "only a header": ("age,pressure,drowsy\n", "a header and no rows"),
     "an open quote": ('age,pressure,drowsy\n"60,140,0\n', "its quotes do not match"),
