@@ -20,6 +20,7 @@ import torch
 from protocol.errors import DataError
 from student.config import StudentSpec
 from student.published import file as published_file
+from student.published import structures
 from student.published.file import MOST_HEADER_BYTES, BadModel, read, write
 from student.published.model import find_model, load_model, publish
 from student.published.predict import predict_file
@@ -163,6 +164,27 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         save(tmp_path)
 
 
+def test_a_header_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path)
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    monkeypatch.setattr(published_file, "MOST_HEADER_BYTES", length)
+    load_model(path)
+    monkeypatch.setattr(published_file, "MOST_HEADER_BYTES", length - 1)
+    with pytest.raises(BadModel, match=f"a header of {length} bytes"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("name", ["images scattering kernel_ridge", "images graph_cnn"])
+def test_too_many_rows_to_represent(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path, name)
+    rows = len(read(path).arrays["rows"])
+    monkeypatch.setattr(structures, "MOST_ROWS", rows)
+    load_model(path)
+    monkeypatch.setattr(structures, "MOST_ROWS", rows - 1)
+    with pytest.raises(BadModel, match=f"{rows} rows, the most is {rows - 1}"):
+        load_model(path)
+
+
 Change = Callable[[dict, dict], object]
 
 
@@ -234,7 +256,6 @@ CHANGES: list[tuple[str, Change]] = [
     (KERNEL, setting(gamma=float("inf"))),
     (KERNEL, setting(rows={"of": "features", "unit": 2})),
     (KERNEL, setting(rows={"of": "inputs", "unit": 255})),
-    (KERNEL, array("rows", np.zeros((100_001, 784), dtype=np.uint8))),
     (KERNEL, array("weights", np.zeros((40, 2), dtype=np.float32))),
     (NETWORK, setting(channels=10**9)),
     (NETWORK, setting(channels=5)),

@@ -70,9 +70,9 @@ def test_images_within_a_model_are_kept_as_bytes(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("classes", [2, 3])
 def test_arrays_say_what_the_library_says(classes: int) -> None:
     generator = np.random.default_rng(classes)
-    x = generator.normal(size=(200, 5))
-    y = np.array([0, 2, 3])[(x[:, 0] * 3 + generator.normal(size=200)).argsort().argsort() * classes // 200]
-    new = np.concatenate([generator.normal(size=(300, 5)) * 3, x.astype(np.float32)])
+    x = np.round(generator.normal(size=(200, 5)) * 4)  # so that trees split at halves
+    y = np.array([0, 2, 3])[(x[:, 0] + generator.normal(size=200)).argsort().argsort() * classes // 200]
+    new = np.concatenate([generator.normal(size=(300, 5)) * 8, x, x + 0.5, x - 0.5])  # on a threshold: to the left
     pairs = [
         (fitted := LogisticRegression().fit(x, y), linear_arrays(fitted, 5)),
         (fitted := RandomForestClassifier(30, random_state=0).fit(x, y), forest_arrays(fitted, 5)),
