@@ -28,6 +28,12 @@ SMALL_ORDER = {0, 1, FIELD_PRIME - 1, FIELD_PRIME, FIELD_PRIME + 1, _ORDER_8, FI
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+def is_sound_key(key: str) -> bool:
+    """Whether an Ed25519 public key (hex) is canonical and of large order: under any other, anyone could sign."""
+    y = int.from_bytes(bytes.fromhex(key), "little") & (2**255 - 1)
+    return y < FIELD_PRIME and y not in SMALL_ORDER
+
+
 class RosterEntry(BaseModel):
     """A party's name and its Ed25519 public key, hex."""
 
@@ -60,10 +66,8 @@ class Roster(BaseModel):
             raise ValueError("two parties have one id")
         if len(set(keys)) < len(keys):
             raise ValueError("two nodes have one key")
-        for key in keys:
-            y = int.from_bytes(bytes.fromhex(key), "little") & (2**255 - 1)
-            if y >= FIELD_PRIME or y in SMALL_ORDER:
-                raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
+        if not all(map(is_sound_key, keys)):
+            raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
         if not 2 * self.t > n + self.c:
             raise ValueError(f"2t = {2 * self.t} must be above parties + colluders = {n + self.c}")
         if not self.t <= self.u_min <= n:
