@@ -6,7 +6,7 @@ sent again, parties answer a repeated request with the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from coordinator.secagg import intake, requests
 from coordinator.secagg.state import SessionState
-from coordinator.secagg.unmasking import SecretRebuilder, check_sum, remove_masks
+from coordinator.secagg.unmasking import SecretRebuilder, check_sum, clip, remove_masks
 from protocol.errors import ConfigError
 from protocol.messages import WireModel
 from protocol.queries import query_set_hash
@@ -48,12 +48,23 @@ class StageReport:
 class SecureSum:
     """The sum of the survivors' votes (and of all their noise): int64 (queries, classes), never printed.
 
+    clipped: bool (queries,), rows of an exact sum that no honest votes give and that were made to fit.
     dropped: reason by party, by stage. Who dropped after `masked` is counted all the same.
     """
 
     sums: np.ndarray = field(repr=False)
+    clipped: np.ndarray = field(repr=False)
     survivors: tuple[str, ...]
     dropped: dict[Stage, dict[str, str]]
+
+
+Choose = Callable[[Collection[int]], Collection[int]]
+"""Places whose masked votes are there -> those that are summed. Raises SetTooClose."""
+
+
+def everybody(answered: Collection[int]) -> Collection[int]:
+    """The choice of a coordinator that has no earlier sums to mind."""
+    return answered
 
 
 class Aggregation:
@@ -66,6 +77,7 @@ class Aggregation:
     queries : canonical float32 (queries, features), those of the descriptor.
     invited : names of the parties that are asked; None: all of the roster.
     proof : places in the pool and proof, as `protocol.messages.VoteRequest` has them.
+    choose : who is summed of those whose masked votes are there.
 
     Raises
     ------
@@ -81,11 +93,15 @@ class Aggregation:
         queries: np.ndarray,
         invited: Collection[str] | None = None,
         proof: requests.PoolProof = requests.NO_POOL,
+        choose: Choose = everybody,
     ) -> None:
         places = range(roster.n) if invited is None else sorted({roster.index(name) for name in invited})
-        self._set_up(roster, signer, requests.Question(queries, *proof), SessionState.begin(terms, tuple(places)))
+        question = requests.Question(queries, *proof)
+        self._set_up(roster, signer, question, SessionState.begin(terms, tuple(places)), choose)
 
-    def _set_up(self, roster: Roster, signer: Identity, question: requests.Question, state: SessionState) -> None:
+    def _set_up(
+        self, roster: Roster, signer: Identity, question: requests.Question, state: SessionState, choose: Choose
+    ) -> None:
         queries = question.queries
         state.terms.check(roster)
         if signer.public.hex() != roster.coordinator_pk:
@@ -93,6 +109,7 @@ class Aggregation:
         if len(queries) != state.terms.queries or query_set_hash(queries) != state.terms.query_set:
             raise ConfigError("the queries are not those of the session", "Pass the queries that it was made for")
         self._roster, self._signer, self._question, self._state = roster, signer, question, state
+        self._choose = choose
         self._ctx = state.terms.ctx()
         self._sid = state.terms.sid_bytes()
 
@@ -108,10 +125,11 @@ class Aggregation:
         signer: Identity,
         queries: np.ndarray,
         proof: requests.PoolProof = requests.NO_POOL,
+        choose: Choose = everybody,
     ) -> Aggregation:
         """Go on from a saved state with the same U1, U2 and U3. Raises as `__init__`, and ConfigError for the file."""
         machine = cls.__new__(cls)
-        machine._set_up(roster, signer, requests.Question(queries, *proof), SessionState.load(path))
+        machine._set_up(roster, signer, requests.Question(queries, *proof), SessionState.load(path), choose)
         return machine
 
     @property
@@ -123,6 +141,11 @@ class Aggregation:
     def terms(self) -> SessionDescriptor:
         """The session's descriptor."""
         return self._state.terms
+
+    @property
+    def summed(self) -> tuple[int, ...]:
+        """Places of the parties in the sum, U3, once the masked stage is closed."""
+        return tuple(sorted(self._state.evidence))
 
     @property
     def dropped(self) -> dict[Stage, dict[str, str]]:
@@ -151,8 +174,9 @@ class Aggregation:
         Raises
         ------
         ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
+        SetTooClose : from `choose`, at the masked stage; as above, and nothing is used up.
         BadShare : a secret cannot be rebuilt. More replies may still help.
-        BadSum : an exact sum that no honest votes give; the session ends without a result.
+        BadSum : an exact sum with another number of votes; the session ends without a result.
         StageOrder : the session is done.
         """
         stage, state = self._due(), self._state
@@ -177,7 +201,8 @@ class Aggregation:
         if stage is Stage.UNMASK:
             self._finish(reasons)
         if stage is Stage.MASKED:
-            state.ciphertexts.clear()
+            self._close_set(reasons)
+            present = self._accepted(stage)
         following = STAGES.index(stage) + 1
         state.stage = STAGES[following] if following < len(STAGES) else None
         return StageReport(stage, tuple(self._roster.name(index) for index in present), dict(reasons))
@@ -191,8 +216,9 @@ class Aggregation:
         """
         if self._state.sums is None:
             raise StageOrder(f"there is no sum yet: stage {self._state.stage} is due")
-        survivors = tuple(self._roster.name(index) for index in sorted(self._state.evidence))
-        return SecureSum(self._state.sums, survivors, self.dropped)
+        survivors = tuple(self._roster.name(index) for index in self.summed)
+        sums, clipped = clip(self._state.sums, self._state.terms, len(survivors))
+        return SecureSum(sums, clipped, survivors, self.dropped)
 
     def _due(self) -> Stage:
         if self._state.stage is None:
@@ -233,7 +259,7 @@ class Aggregation:
         elif isinstance(reply, MaskedReply) and view is not None:
             fault = intake.fault_of_masked(reply, roster, state.terms, ctx, view.u1, view.u2)
             if fault is None:
-                np.add(state.total, reply.y, out=state.total)
+                state.masked[index] = _row(reply.y.tobytes())
                 state.evidence[index] = _row(ring_digest(reply.y) + reply.signature)
         elif isinstance(reply, ConsistencyReply) and view is not None:
             fault = intake.fault_of_view(reply, roster, ctx, view.u1, view.u2, view.u3)
@@ -244,6 +270,14 @@ class Aggregation:
             if fault is None:
                 state.shares[index] = reply.shares
         return fault
+
+    def _close_set(self, reasons: dict[str, str]) -> None:
+        state = self._state
+        for index in sorted(set(state.evidence) - set(self._choose(tuple(state.evidence)))):
+            del state.evidence[index]
+            reasons[self._roster.name(index)] = "left out of this sum, so that earlier and later ones are no closer"
+        state.add_up()
+        state.ciphertexts.clear()
 
     def _finish(self, reasons: dict[str, str]) -> None:
         state = self._state

@@ -17,7 +17,7 @@ from protocol.secagg.session import SessionDescriptor, parse_descriptor
 from protocol.secagg.stages import STAGES, Stage
 
 T = TypeVar("T")
-PER_PARTY = ("adverts", "nonces", "ciphertexts", "evidence", "views", "shares")
+PER_PARTY = ("adverts", "nonces", "ciphertexts", "masked", "evidence", "views", "shares")
 
 
 @dataclass
@@ -27,9 +27,10 @@ class SessionState:
 
     terms: the descriptor. invited: who was asked at all. stage: the one that is due; None when the sum is there.
     adverts: uint8 (160,), keys and signature. nonces: uint8 (12,). ciphertexts: uint8 (|U1| - 1, 82), forgotten when
-    U3 is closed. total: sum of all y, in the ring. evidence: uint8 (96,), SHA-256 and signature of each y.
+    U3 is closed. masked: uint8 (bytes of y,), forgotten when U3 is closed: who is in the sum is chosen then. total: sum
+    of their y, in the ring. evidence: uint8 (96,), SHA-256 and signature of each y.
     views: uint8 (64,), signatures on U3. shares: uint8 (|U2|, 33), forgotten with the masks.
-    dropped: reason by party by stage. sums: int64 (queries, classes), at the end.
+    dropped: reason by party by stage. sums: int64 (queries, classes), at the end, as they came out of the ring.
     """
 
     terms: SessionDescriptor
@@ -39,6 +40,7 @@ class SessionState:
     adverts: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     nonces: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     ciphertexts: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
+    masked: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     evidence: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     views: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     shares: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
@@ -49,6 +51,12 @@ class SessionState:
     def begin(cls, terms: SessionDescriptor, invited: tuple[int, ...]) -> SessionState:
         """Before the first request."""
         return cls(terms, invited, STAGES[0], np.zeros(terms.shape, dtype=RING_DTYPES[terms.ring]))
+
+    def add_up(self) -> None:
+        """Close U3: sum y of all who have evidence, and forget each."""
+        for index in sorted(self.evidence):
+            np.add(self.total, self.masked[index].view(self.total.dtype).reshape(self.total.shape), out=self.total)
+        self.masked.clear()
 
     def save(self, path: Path) -> None:
         """Write the file, mode 0600, durably and as a whole: a crash leaves the old one or the new one."""
