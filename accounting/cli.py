@@ -87,7 +87,7 @@ def epsilon(
     conversion: Annotated[Method, typer.Option(help="cks is tighter; classic is what the PATE papers use.")] = "cks",
     unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
     teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
-    noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.CONTINUOUS,
+    noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
     plan_votes: Annotated[
         Path | None,
         typer.Option(help="PUBLIC votes on which the sanitised release is planned; else a made-up profile."),
@@ -145,7 +145,7 @@ def _show(found: Assessment) -> None:
     table = Table("epsilon at delta " + f"{found.delta:g}", "value", "order", "may be published", box=None)
     for name, bound, publishable in found.rows():
         order = "" if math.isnan(bound.order) else f"{bound.order:g}"
-        table.add_row(name, f"{bound.epsilon:.4f}", order, "yes" if publishable else "no, secret")
+        table.add_row(name, f"{bound.epsilon:.4f}", order, publishable)
     console.print(table)
     console.print(found.sanitised_text())
     console.print(str(found.guarantee))

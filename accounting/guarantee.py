@@ -15,7 +15,9 @@ class Kind(StrEnum):
     """Where an epsilon comes from, which decides whether anyone may see it."""
 
     WORST_CASE = "worst_case"
-    """Holds for every data set; depends on public numbers only."""
+    """Holds for every data set; depends on numbers that were fixed before the run."""
+    REALISED = "realised"
+    """The same for the counts that came out. They are visible, but chosen after the fact: no promise."""
     DATA_DEPENDENT = "data_dependent"
     """Computed from the votes, so it is itself private."""
     SANITISED = "sanitised"
@@ -24,6 +26,7 @@ class Kind(StrEnum):
 
 _KIND_TEXT = {
     Kind.WORST_CASE: "worst case over all data",
+    Kind.REALISED: "worst case at the counts that came out, chosen after the fact",
     Kind.DATA_DEPENDENT: "data-dependent, at the data at hand",
     Kind.SANITISED: "data-dependent, released with noise (an estimate, not a ceiling)",
 }
@@ -71,8 +74,11 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
 
     @property
     def publishable(self) -> bool:
-        """False for a data-dependent epsilon: it is a function of the votes, and telling it tells about them."""
-        return self.kind is not Kind.DATA_DEPENDENT
+        """False for a data-dependent epsilon: it is a function of the votes, and telling it tells about them.
+
+        False also at realised counts: publish the epsilon of the caps, which was promised before they were known.
+        """
+        return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
 
     @property
     def direction(self) -> str:
@@ -80,7 +86,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
 
         Theorem 6 bounds D(M(D) || M(D')) only, with D the data at hand; a worst case is symmetric.
         """
-        if self.kind is Kind.WORST_CASE:
+        if self.kind in (Kind.WORST_CASE, Kind.REALISED):
             return "both directions"
         return "one direction, D(M(D) || M(D')) with D the data at hand"
 
@@ -96,7 +102,8 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         )
 
     def __str__(self) -> str:
-        what = "may be published" if self.publishable else "SECRET, do not publish"
+        realised = "not a promise, publish that of the caps" if self.kind is Kind.REALISED else "SECRET, do not publish"
+        what = "may be published" if self.publishable else realised
         order = "" if math.isnan(self.order) else f", order {self.order:g}"
         return (
             f"epsilon {self.epsilon:.4f} at delta {self.delta:g} towards the {self.towards}; {_KIND_TEXT[self.kind]}; "
@@ -104,7 +111,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         )
 
     def __repr__(self) -> str:
-        shown = f"{self.epsilon:.6g}" if self.publishable else "<secret>"
+        shown = "<secret>" if self.kind is Kind.DATA_DEPENDENT else f"{self.epsilon:.6g}"
         return f"Guarantee(epsilon={shown}, delta={self.delta:g}, unit={self.unit}, kind={self.kind})"
 
     def to_json(self) -> dict[str, object]:

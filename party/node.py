@@ -75,6 +75,8 @@ class PartyNode:
         if told.request != request.digest():
             raise Refused(Rule.PROMISE, detail="other teachers are asked for than this federation came with")
         check_terms(self.home.policy, told)
+        if request.seed >= 0 and not told.simulation:
+            raise Refused(Rule.SIMULATION, detail="a seed for the teachers is chosen outside a simulation")
         schema, asked = self._parse(request)
         spec = self.home.teacher or asked
         if list(schema.classes) != told.classes or request.teachers != told.teachers:
