@@ -87,6 +87,7 @@ for _command in (party.deploy.cli.keys, party.deploy.cli.join, party.deploy.cli.
     party.cli.app.command()(_command)
 app.add_typer(party.cli.app, name="party")
 app.add_typer(student.cli.app, name="student")
+app.command()(student.cli.predict)
 app.command()(coordinator.deploy.cli.status)
 coordinator.cli.audit_app.command("run")(simulations.cli.audit)
 coordinator.cli.audit_app.command("teachers")(simulations.teacher_audit.command.audit_teachers_command)

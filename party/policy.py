@@ -5,9 +5,10 @@ from __future__ import annotations
 from pydantic import Field, ValidationError, model_validator
 
 from accounting.units import Neighbouring, Unit
-from party.data.rules import Columns, CsvRule, DataRules, LabelRule, MissingRule, PatientRule
+from party.data.rules import Columns, DataRules, LabelRule, MissingRule, PatientRule
 from party.own_teacher import OwnTeacher
 from protocol.config_files import Frozen
+from protocol.csv_files import CsvRule
 from protocol.messages import VOTES_MODES, PartyName, Terms, VotesMode
 from protocol.pool import PoolTerms
 from protocol.refusals import Refused, Rule

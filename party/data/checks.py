@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from party.data.columns import Column, State, Wanted
 from party.data.problems import Problem
 from party.data.rules import DataRules
+from protocol.columns import Column, State, Wanted
 from protocol.refusals import Rule
 from protocol.schema import Range
 

@@ -12,20 +12,13 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
-from party.data.columns import Column, Table, Wanted, from_text
 from party.data.npz import absent_or_double, patient_of
 from party.data.problems import Problem, Unreadable
-from party.data.rules import CsvRule
+from party.data.table import Table
+from protocol.columns import Column, Wanted, from_text
+from protocol.csv_files import CsvRule, foreign_kind, is_number, other_separator
 
 BLOCK = 10_000
-FOREIGN = {
-    b"\xff\xfe": "UTF-16 text",
-    b"\xfe\xff": "UTF-16 text",
-    b"PK\x03\x04": "a zip or Excel file",
-    b"\xd0\xcf\x11\xe0": "an old Excel file",
-    b"\x1f\x8b": "a gzip file",
-    b"PAR1": "a Parquet file",
-}
 
 
 def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule, patient: str | None = None) -> Table:
@@ -36,9 +29,8 @@ def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule, patient: str | Non
     Unreadable : not text in the encoding that `[csv]` names, no header, or no CSV. OSError
     """
     check_kind(path)
-    encoding = "utf-8-sig" if rule.encoding == "utf-8" else rule.encoding  # with or without a byte order mark
     try:
-        with open(path, encoding=encoding, newline="") as file:
+        with open(path, encoding=rule.codec, newline="") as file:
             lines = csv.reader(file, delimiter=rule.separator, strict=True)
             names = next(lines, [])
             _check_header(path, names, rule)
@@ -53,23 +45,20 @@ def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule, patient: str | Non
 
 def check_kind(path: Path) -> None:
     """Raise Unreadable for files that carry the mark of another format, and for empty ones."""
-    with open(path, "rb") as file:
-        start = file.read(4)
-    if not start:
+    kind = foreign_kind(path)
+    if kind == "":
         raise Unreadable(Problem(str(path), "is empty", "Export the data again"))
-    for mark, kind in FOREIGN.items():
-        if start.startswith(mark):
-            raise Unreadable(Problem(str(path), f"is {kind}, not CSV", "Export it as CSV in UTF-8"))
+    if kind is not None:
+        raise Unreadable(Problem(str(path), f"is {kind}, not CSV", "Export it as CSV in UTF-8"))
 
 
 def _check_header(path: Path, names: Sequence[str], rule: CsvRule) -> None:
     if not any(name.strip() for name in names):
         raise Unreadable(Problem(str(path), "has an empty first line", "The first line must name the columns"))
-    other = [mark for mark in ",;\t|" if mark != rule.separator and mark in names[0]]
-    if len(names) == 1 and other:
+    if other := other_separator(names, rule):
         what = f"has one column only when split at {rule.separator!r}"
-        raise Unreadable(Problem(str(path), what, f"Set separator = {other[0]!r} under [csv]"))
-    if all(_is_number(name) for name in names):
+        raise Unreadable(Problem(str(path), what, f"Set separator = {other!r} under [csv]"))
+    if all(is_number(name) for name in names):
         what = "has nothing but numbers in its first line"
         raise Unreadable(Problem(str(path), what, "The first line must name the columns"))
 
@@ -115,11 +104,3 @@ def _columns(
         columns.append(Column.joined(part) if part else None)
         part.clear()  # half of the memory, where files are large
     return Table(columns, problems, None if whose is None else patients)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.strip().replace(",", "."))
-    except ValueError:
-        return False
-    return True

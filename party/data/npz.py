@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from party.data.columns import Column, State, Table, Wanted, from_numbers
 from party.data.problems import Problem, Unreadable
+from party.data.table import Table
+from protocol.columns import Column, State, Wanted, from_numbers
 from protocol.refusals import Rule
 
 FORM = "An .npz needs x (n, features), y (n,), and features and classes as text; save it without objects"

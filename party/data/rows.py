@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from party.data import checks, csv_file, identities, npz, parquet
-from party.data.columns import State, Table, Wanted
 from party.data.problems import Problem, Report, Unreadable
 from party.data.rules import DataRules
+from party.data.table import Table
+from protocol.columns import State, Wanted
 from protocol.representation import represent
 from protocol.schema import Schema
 

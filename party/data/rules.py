@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from protocol.config_files import Frozen
+from protocol.csv_files import CsvRule
 
 Missing = Literal["refuse", "drop-row", "mean"]
 """A value that is missing: is an error, drops its row, or becomes the mean of the schema's public rows."""
@@ -55,14 +56,6 @@ class MissingRule(Frozen):
 
     rule: Missing = "refuse"
     codes: tuple[str, ...] = ()
-
-
-class CsvRule(Frozen):
-    """The `[csv]` table. With `decimal_comma` a point in a number is an error: it might be a thousands separator."""
-
-    separator: Literal[",", ";", "\t", "|"] = ","
-    decimal_comma: bool = False
-    encoding: Literal["utf-8", "latin-1", "cp1252"] = "utf-8"
 
 
 class PatientRule(Frozen):
