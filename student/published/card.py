@@ -82,7 +82,7 @@ def make_card(
         "parties": terms.parties,
         "privacy": {
             "unit": terms.unit,
-            "neighbouring": "replace",
+            "neighbouring": terms.neighbouring,
             "towards": "whoever sees the released labels, or anything made of them: the student, and all who get it",
             "delta": terms.delta,
             "epsilon_worst_case": terms.epsilon_worst_case,
@@ -184,7 +184,7 @@ def _privacy(card: dict[str, Any]) -> list[str]:
     lines = [
         f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the caps, fixed before"
         " anything was asked. It does not depend on anybody's data",
-        f"- unit: a {_plain(privacy['unit'])}; neighbouring: its data is replaced by other data",
+        f"- unit: a {_plain(privacy['unit'])}; neighbouring: {_plain(privacy['neighbouring'])}",
         f"- towards {privacy['towards']}. What the coordinator and the parties see is another matter: see the"
         " federation's threat model",
         "- it holds for all students of the federation together, and for whatever anybody computes from the model",
