@@ -16,14 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from protocol.errors import ConfigError
 from protocol.messages import PartyName
 from protocol.schema import canonical_digest
+from protocol.secagg.curve import is_proper
 from protocol.secagg.errors import RosterMismatch
 
 MOST_PARTIES = 1000
-FIELD_PRIME = 2**255 - 19
-
-_ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
-# The y of the points of order 1, 2, 4 and 8, and their non-canonical forms: under such a key anyone can sign.
-SMALL_ORDER = {0, 1, FIELD_PRIME - 1, FIELD_PRIME, FIELD_PRIME + 1, _ORDER_8, FIELD_PRIME - _ORDER_8}
 
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -61,8 +57,7 @@ class Roster(BaseModel):
         if len(set(keys)) < len(keys):
             raise ValueError("two nodes have one key")
         for key in keys:
-            y = int.from_bytes(bytes.fromhex(key), "little") & (2**255 - 1)
-            if y >= FIELD_PRIME or y in SMALL_ORDER:
+            if not is_proper(bytes.fromhex(key)):
                 raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
         if not 2 * self.t > n + self.c:
             raise ValueError(f"2t = {2 * self.t} must be above parties + colluders = {n + self.c}")

@@ -37,7 +37,7 @@ class SessionDescriptor(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     sid: SessionId
     federation: Hash
     roster: Hash
