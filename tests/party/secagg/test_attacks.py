@@ -344,7 +344,9 @@ class TestMasked:
             request,
             sharers=np.arange(5, dtype=np.uint16),
             nonces=np.resize(request.nonces, (4, 12)),
-            ciphertexts=np.resize(request.ciphertexts, (4, 82)),
+            ciphertexts=np.resize(request.ciphertexts, (4, 112)),
+            challenges=np.resize(request.challenges, (4, 32)),
+            values=np.resize(request.values, (4, 32)),
         )
         refused(federation, Stage.MASKED, more, InconsistentView, "not in U1")
 
