@@ -20,7 +20,7 @@ from coordinator.secagg.unmasking import SecretRebuilder, check_sum, remove_mask
 from protocol.errors import ConfigError
 from protocol.messages import WireModel
 from protocol.queries import query_set_hash
-from protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet
+from protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet, named
 from protocol.secagg.identity import Identity
 from protocol.secagg.messages import (
     REPLIES,
@@ -261,6 +261,10 @@ class Aggregation:
         rebuilder = SecretRebuilder(self._roster, sharers, state.shares, disputes)
         sums = remove_masks(state.total, state.terms, state.adverts, survivors, gone, rebuilder)
         check_sum(sums, state.terms, len(survivors))
+        for dealer, against in disputes.items():
+            reasons[self._roster.name(dealer)] = (
+                f"gave no good share, say {named(map(self._roster.name, sorted(against)))}"
+            )
         for index in rebuilder.liars:
             reasons[self._roster.name(index)] = "gave a share that does not fit the others"
         state.shares.clear()
