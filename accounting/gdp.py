@@ -25,6 +25,10 @@ from accounting.errors import CalibrationError, NoiseError
 from accounting.units import Noise
 
 _LARGEST_SLACK = 1e-3
+_FAR = 40
+"""Standard deviations beyond which a Gaussian tail is 0 in double precision (e^-800)."""
+MOST_LATTICE = 2_000_000
+"""Entries of the largest table that `exact_epsilon` makes (half a second, 200 MB); beyond it, take the Renyi curve."""
 
 
 class GaussianPart(NamedTuple):
@@ -132,17 +136,24 @@ def discrete_delta(coordinates: int, sigma: float, shift: int, epsilon: float) -
     # P = sum around 0, Q = around distance; log P/Q at s is shift (distance - 2 s) / (2 sigma^2), so P's bad side is s
     # <= cut.
     cut = math.floor(distance / 2 - epsilon * sigma**2 / shift)
-    tails = log_tail_table(total, max(abs(cut), abs(cut - distance)) + 1)
+    # Beyond `far` both tails are 0 in double precision. The tail at `far` stands for those beyond it where an upper
+    # bound is wanted, 0 where a lower one is, so that neither table nor time grows with epsilon.
+    far = _far(total, distance)
+    tails = log_tail_table(total, min(max(abs(cut), abs(cut - distance)), far) + 1)
 
     def below(value: int) -> float:
-        """log Pr[Z <= value] = log Pr[Z >= -value]."""
+        """log Pr[Z <= value] = log Pr[Z >= -value], rounded up beyond `far`."""
         if value <= 0:
-            return float(tails[-value])
-        return float(np.log1p(-np.exp(tails[value + 1])))
+            return float(tails[min(-value, far)])
+        return float(np.log1p(-np.exp(tails[value + 1]))) if value < far else 0.0
 
-    low, high = below(cut), epsilon + below(cut - distance)
+    low, high = below(cut), epsilon + (below(cut - distance) if abs(cut - distance) < far else -math.inf)
     first, second = math.exp(low + slack), math.exp(high - slack)
     return max(0.0, first - second)
+
+
+def _far(total: float, distance: int) -> int:
+    return math.ceil(_FAR * total) + distance
 
 
 def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
@@ -169,8 +180,8 @@ def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -
 def exact_epsilon(parts: Sequence[GaussianPart], noise: Noise, votes_moved: int, delta: float) -> float | None:
     """Least epsilon of a composition of Gaussian releases, or None where no exact form is known.
 
-    Continuous noise: always. Integer noise: one sigma, one moved vote (or numbers only), and shares that are fine
-    enough. Otherwise take the Renyi curve.
+    Continuous noise: always. Integer noise: one sigma, one moved vote (or numbers only), shares that are fine enough,
+    and a lattice of at most `MOST_LATTICE` points. Otherwise take the Renyi curve.
 
     >>> round(exact_epsilon([GaussianPart(640, 40.0, False)], Noise.DISCRETE, 1, 1e-5) or 0, 4)
     3.8486
@@ -185,6 +196,8 @@ def exact_epsilon(parts: Sequence[GaussianPart], noise: Noise, votes_moved: int,
         return None
     sigma = used[0].sigma
     coordinates = sum(part.releases * (1 if part.scalar else 2) for part in used)
+    if _far(sigma * math.sqrt(coordinates), coordinates * votes_moved) > MOST_LATTICE:
+        return None
     slack = sum(part.slack * part.releases * (1 if part.scalar else 2) for part in used)
     if sigma < 1 or slack > _LARGEST_SLACK:
         return None

@@ -12,7 +12,9 @@ from coordinator.events import EventLog
 from coordinator.exchange import Failure, Transport, exchange
 from coordinator.members import Member, require, tell_left_out
 from protocol.labels import Progress, no_progress
-from protocol.messages import VOTE_DTYPE, VoteReply, VoteRequest
+from protocol.messages import VOTE_DTYPE, LedgerPosition, VoteReply, VoteRequest
+from protocol.pool import HASH_BYTES, PoolTree
+from protocol.queries import query_ids
 
 VotesSink = Callable[[dict[str, np.ndarray]], None]
 """Gets every counted party's matrix by name. Only simulations have one: it is where exact votes leave this module."""
@@ -42,6 +44,21 @@ def fault(votes: np.ndarray, queries: int, classes: int, teachers: int) -> str |
     return None
 
 
+@dataclass(frozen=True)
+class Standing:
+    """What goes with every request for votes: where the ledger stands, and the pool that its queries are proved to be
+    of, if there is one."""
+
+    position: Callable[[], LedgerPosition]
+    pool: PoolTree | None = None
+
+    def proof(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Places and proof of canonical queries, see `PoolTree.prove`; both empty where there is no pool."""
+        if self.pool is None:
+            return np.zeros(0, dtype=np.uint32), np.zeros((0, HASH_BYTES), dtype=np.uint8)
+        return self.pool.prove(query_ids(queries))
+
+
 class ClearCollector:
     """The `Ballot` of clear votes. `sink_for` makes, for simulations, what keeps each party's votes."""
 
@@ -50,18 +67,28 @@ class ClearCollector:
         transport: Transport,
         config: FederationConfig,
         members: list[Member],
+        standing: Standing,
         log: EventLog,
         sink_for: Callable[[np.ndarray, str], VotesSink] | None = None,
     ) -> None:
         self._transport, self._config, self._members, self._log = transport, config, members, log
-        self._sink_for = sink_for
+        self._standing, self._sink_for = standing, sink_for
 
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
     ) -> Histogram:
         """See `collect`; clear votes have one phase."""
         sink = None if self._sink_for is None else self._sink_for(queries, query_set)
-        return collect(self._transport, self._config, self._members, queries, query_set, self._log, sink, progress)
+        places, proof = self._standing.proof(queries)
+        request = VoteRequest(
+            federation=self._config.digest(),
+            query_set=query_set,
+            **self._standing.position().model_dump(),
+            queries=queries,
+            places=places,
+            proof=proof,
+        )
+        return collect(self._transport, self._config, self._members, request, self._log, sink, progress)
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""
@@ -71,17 +98,13 @@ def collect(
     transport: Transport,
     config: FederationConfig,
     members: list[Member],
-    queries: np.ndarray,
-    query_set: str,
+    request: VoteRequest,
     log: EventLog,
     sink: VotesSink | None = None,
     progress: Progress = no_progress,
 ) -> Histogram:
-    """Ask `query.vote` of every member and add up the valid answers.
-
-    `queries` is canonical float32 (queries, features), `query_set` its hash. Raises NotEnoughParties.
-    """
-    request = VoteRequest(federation=config.digest(), promise=config.promise(), query_set=query_set, queries=queries)
+    """Ask `query.vote` of every member and add up the valid answers. Raises NotEnoughParties."""
+    queries, query_set = request.queries, request.query_set
     log.write("stage", stage="vote", total=len(members), queries=len(queries))
     by_node = {member.node: member for member in members}
 

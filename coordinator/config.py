@@ -13,7 +13,8 @@ from accounting.units import Unit
 from coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
 from protocol.config_files import Frozen
 from protocol.errors import ConfigError
-from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
+from protocol.messages import MOST_TEACHERS, TeacherSpec, Terms, TrainRequest, VotesMode
+from protocol.pool import PoolTerms
 from protocol.schema import Schema, canonical_digest
 
 
@@ -121,6 +122,7 @@ class FederationConfig(Frozen):
     seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; clear votes only.
     votes: see `protocol.messages.VotesMode`. roster: hash of the roster, which secure and distributed votes need.
+    pool: all rows that may ever be asked, see `protocol.pool`; parties refuse secure votes without it by default.
     service: host:port on which the label service listens for a student; port 0 for any free one.
     """
 
@@ -131,6 +133,7 @@ class FederationConfig(Frozen):
     minimum_parties: int = Field(ge=2)
     votes: VotesMode = "clear"
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    pool: PoolTerms | None = None
     mechanism: AnyMechanism
     privacy: Privacy
     caps: Caps
@@ -176,6 +179,30 @@ class FederationConfig(Frozen):
     def promise(self) -> str:
         """JSON of the promised events, which parties hold the coordinator to."""
         return json.dumps([event.to_json() for event in self.promised_events()], sort_keys=True)
+
+    def train_request(self) -> TrainRequest:
+        """The one train request of this federation."""
+        return TrainRequest(
+            federation=self.digest(),
+            rows_json=self.rows.model_dump_json(),
+            spec_json=self.teacher.model_dump_json(),
+            teachers=self.teachers_per_party,
+            seed=self.seed,
+        )
+
+    def terms(self) -> Terms:
+        """What the parties are told, and pin."""
+        return Terms(
+            federation=self.digest(),
+            classes=list(self.rows.classes),
+            teachers=self.teachers_per_party,
+            simulation=self.simulation,
+            promise=self.promise(),
+            votes=self.votes,
+            roster=self.roster,
+            pool=self.pool.model_dump_json() if self.pool else "",
+            request=self.train_request().digest(),
+        )
 
     def digest(self) -> str:
         """Hash of what the parties and the student agree on: all but addresses, time limits and the noise seed."""

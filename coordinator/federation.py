@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from coordinator.closing import Normal, close
-from coordinator.collection import ClearCollector, Histogram
+from coordinator.collection import ClearCollector, Histogram, Standing
 from coordinator.config import FederationConfig, check_sanitised, check_threshold
 from coordinator.events import EventLog
 from coordinator.exchange import Transport
@@ -24,6 +24,7 @@ from coordinator.service import Ballot, LabelService, NoiseFor
 from protocol.errors import ConfigError, ServiceError
 from protocol.labels import LabelSource, Progress
 from protocol.noise import SeededNoise, SystemNoise
+from protocol.pool import PoolTree
 from protocol.queries import query_ids
 from protocol.schema import canonical_digest
 
@@ -39,12 +40,13 @@ def run_federation(
     student: Student | None = None,
     keys: SecureKeys | None = None,
     door: Door = OPEN_DOOR,
+    pool: PoolTree | None = None,
 ) -> None:
     """Enrol, train, answer the student, close. Without `student`, one is awaited on the socket `config.service`, at
     `door`.
 
     Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes.npz.
-    Secure and distributed votes need `keys`.
+    Secure and distributed votes need `keys`, a federation whose queries were fixed beforehand its `pool`.
 
     Raises
     ------
@@ -54,53 +56,70 @@ def run_federation(
         if keys is None:
             raise ConfigError(f"{config.votes} votes need a roster and the coordinator's key", "Name their files")
         keys.check(config)
+    if config.pool is not None and (pool is None or pool.terms(config.pool.least_distance) != config.pool):
+        raise ConfigError("the federation's queries are fixed to a pool, and this is not its file", "Name its pool.npy")
+    ledger = Ledger(run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+    try:
+        _run(transport, config, run_dir, ledger, log, student, keys, door, pool)
+    finally:
+        ledger.close()
+
+
+def _run(
+    transport: Transport,
+    config: FederationConfig,
+    run_dir: Path,
+    ledger: Ledger,
+    log: EventLog,
+    student: Student | None,
+    keys: SecureKeys | None,
+    door: Door,
+    pool: PoolTree | None,
+) -> None:
     clock = _Clock()
-    members = enrol(transport, config, log)
+    members = enrol(transport, config, ledger.id, log)
     clock.lap("enrol")
     members = train(transport, config, members, log)
     clock.lap("train")
     teachers = sum(member.teachers for member in members)
     check_threshold(config.mechanism, teachers)
     check_sanitised(config, teachers)
-    ledger = Ledger(run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+    standing = Standing(ledger.position, pool if config.pool else None)
     if keys is not None and config.votes != "clear":
-        collector: Ballot = SecureCollector(transport, config, members, keys, run_dir / "sessions", log)
+        collector: Ballot = SecureCollector(transport, config, members, keys, run_dir / "sessions", standing, log)
     else:
         sinks = partial(_votes_sink, run_dir) if config.record_votes else None
-        collector = ClearCollector(transport, config, members, log, sinks)
+        collector = ClearCollector(transport, config, members, standing, log, sinks)
     ballot = _Timed(collector)
 
-    try:
-        service = LabelService(config, ledger, noise_for(config), ballot, len(members), log)
-        log.write("promised", **service.promised.to_json())
-        if student is not None:
-            student(service)
-        else:
-            _serve(service, config, log, door)
-        clock.lap("student", minus=ballot.seconds)
-        sanitised = close(config, ledger, normal_for(config), log)
-        batches = ledger.batches()
-        guarantees = spent(config, batches, closed=sanitised is not None)
-        summary = {
-            "federation": config.digest(),
-            "parties": sorted(member.party for member in members),
-            "teachers": teachers,
-            "parties_counted": ballot.counted,
-            "votes": config.votes,
-            "asked": sum(len(batch.query_ids) for batch in batches),
-            "answered": sum(int(batch.answered.sum()) for batch in batches),
-            "reinforced": sum(int(batch.reinforced.sum()) for batch in batches),
-            "noise": "system" if config.noise_seed is None else "seeded",
-            "privacy": {
-                "promised": service.promised.to_json(),
-                **{name: guarantee.to_json() for name, guarantee in guarantees.items()},
-                **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
-            },
-            "sanitised": sanitised,
-            "seconds": {**clock.laps, "vote": ballot.seconds},
-        }
-    finally:
-        ledger.close()
+    service = LabelService(config, ledger, noise_for(config), ballot, len(members), log, standing.pool)
+    log.write("promised", **service.promised.to_json())
+    if student is not None:
+        student(service)
+    else:
+        _serve(service, config, log, door)
+    clock.lap("student", minus=ballot.seconds)
+    sanitised = close(config, ledger, normal_for(config), log)
+    batches = ledger.batches()
+    guarantees = spent(config, batches, closed=sanitised is not None)
+    summary = {
+        "federation": config.digest(),
+        "parties": sorted(member.party for member in members),
+        "teachers": teachers,
+        "parties_counted": ballot.counted,
+        "votes": config.votes,
+        "asked": sum(len(batch.query_ids) for batch in batches),
+        "answered": sum(int(batch.answered.sum()) for batch in batches),
+        "reinforced": sum(int(batch.reinforced.sum()) for batch in batches),
+        "noise": "system" if config.noise_seed is None else "seeded",
+        "privacy": {
+            "promised": service.promised.to_json(),
+            **{name: guarantee.to_json() for name, guarantee in guarantees.items()},
+            **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
+        },
+        "sanitised": sanitised,
+        "seconds": {**clock.laps, "vote": ballot.seconds},
+    }
     (run_dir / "coordinator.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
 

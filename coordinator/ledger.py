@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -25,8 +26,9 @@ import numpy as np
 
 from protocol.errors import BudgetExceeded, LedgerError
 from protocol.labels import NO_LABEL, Outcome
+from protocol.messages import LedgerPosition
 
-FORMAT = 1
+FORMAT = 2
 GENESIS = "0" * 64
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -120,7 +122,14 @@ class Ledger:
                 if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
                     for statement in TABLES.split(";"):
                         self._connection.execute(statement)
-                    meta = {"format": str(FORMAT), "federation": federation, "config": config_json}
+                    meta = {
+                        "format": str(FORMAT),
+                        "federation": federation,
+                        "config": config_json,
+                        "id": secrets.token_hex(
+                            32
+                        ),  # of this very file: a new one is another ledger, and parties see it
+                    }
                     self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             found = dict(self._connection.execute("SELECT key, value FROM meta"))
         except (sqlite3.Error, OSError) as error:
@@ -128,11 +137,12 @@ class Ledger:
         self._check(found, federation)
 
     def _check(self, found: dict[str, str], federation: str) -> None:
-        if found.get("format") != str(FORMAT) or found.get("federation") != federation:
+        if found.get("format") != str(FORMAT) or found.get("federation") != federation or "id" not in found:
             raise LedgerError(
                 f"ledger {self.path} belongs to another federation or format",
                 "Use the configuration it was made with, or another run folder",
             )
+        self.id = found["id"]
 
     @contextmanager
     def _transaction(self):
@@ -274,6 +284,11 @@ class Ledger:
         if previous != self._head()[1] or link != _sha256([previous, "closing", at, result]):
             raise LedgerError(f"ledger {self.path}: the hash chain is broken at the closing", "Do not trust it")
         return result
+
+    def position(self) -> LedgerPosition:
+        """Where the ledger stands, for the parties, who do not follow one that has gone back."""
+        batch, head = self._head()
+        return LedgerPosition(ledger=self.id, batch=batch, head=head)
 
     def _head(self) -> tuple[int, str]:
         """Number and hash of the last batch."""

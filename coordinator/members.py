@@ -10,7 +10,7 @@ from coordinator.config import FederationConfig
 from coordinator.events import EventLog
 from coordinator.exchange import Failure, Transport, exchange
 from protocol.errors import NotEnoughParties
-from protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, TrainReply, TrainRequest
+from protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, TrainReply
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failu
     )
 
 
-def enrol(transport: Transport, config: FederationConfig, log: EventLog) -> list[Member]:
-    """Ask `query.hello` of every connected node; returns the members sorted by name.
+def enrol(transport: Transport, config: FederationConfig, ledger: str, log: EventLog) -> list[Member]:
+    """Ask `query.hello` of every connected node; returns the members sorted by name. `ledger`: its id.
 
     Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
     can tell which is the party.
@@ -50,16 +50,7 @@ def enrol(transport: Transport, config: FederationConfig, log: EventLog) -> list
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
         time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
-    request = HelloRequest(
-        protocol_version=PROTOCOL_VERSION,
-        federation=config.digest(),
-        classes=list(config.rows.classes),
-        teachers=config.teachers_per_party,
-        simulation=config.simulation,
-        promise=config.promise(),
-        votes=config.votes,
-        roster=config.roster,
-    )
+    request = HelloRequest(**config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, ledger=ledger)
     log.write("stage", stage="enrol", total=len(nodes))
     replies = exchange(
         transport,
@@ -88,13 +79,7 @@ def enrol(transport: Transport, config: FederationConfig, log: EventLog) -> list
 
 def train(transport: Transport, config: FederationConfig, members: list[Member], log: EventLog) -> list[Member]:
     """Ask `train.teacher` of every member; returns those that have trained. Raises NotEnoughParties."""
-    request = TrainRequest(
-        federation=config.digest(),
-        rows_json=config.rows.model_dump_json(),
-        spec_json=config.teacher.model_dump_json(),
-        teachers=config.teachers_per_party,
-        seed=config.seed,
-    )
+    request = config.train_request()
     log.write("stage", stage="train", total=len(members))
     by_node = {member.node: member for member in members}
     replies = exchange(

@@ -14,7 +14,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from coordinator.collection import Histogram
+from coordinator.collection import Histogram, Standing
 from coordinator.config import FederationConfig
 from coordinator.events import EventLog
 from coordinator.exchange import Failure, Transport, exchange
@@ -73,9 +73,11 @@ class SecureCollector:
         members: list[Member],
         keys: SecureKeys,
         folder: Path,
+        standing: Standing,
         log: EventLog,
     ) -> None:
         keys.check(config)
+        self._standing = standing
         self._transport, self._config, self._keys, self._log = transport, config, keys, log
         self._nodes = {member.party: member.node for member in members}
         self._folder = folder
@@ -98,7 +100,9 @@ class SecureCollector:
             if done is not None:
                 return self._histogram(done)
         terms = self._terms(queries, phase)
-        machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, list(self._nodes))
+        machine = Aggregation(
+            self._keys.roster, self._keys.signer, terms, queries, list(self._nodes), self._standing.proof(queries)
+        )
         return self._histogram(self._run(machine, path, progress))
 
     def settle(self) -> None:
@@ -116,6 +120,7 @@ class SecureCollector:
             queries,
             len(self._config.rows.classes),
             self._config.teachers_per_party,
+            position=self._standing.position(),
             sigma=mechanism.sigma_of(phase) if noisy else 0.0,
             noise_shares=mechanism.noise_shares if noisy else 0,
             phase=cast(Literal[1, 2], phase),
@@ -128,7 +133,9 @@ class SecureCollector:
         sum.
         """
         try:
-            machine = Aggregation.load(path, self._keys.roster, self._keys.signer, queries)
+            machine = Aggregation.load(
+                path, self._keys.roster, self._keys.signer, queries, self._standing.proof(queries)
+            )
             self._log.write("resumed-session", stage=str(machine.stage or "done"))
             return self._run(machine, path, progress)
         except (ThresholdNotMet, BadShare, ConfigError) as error:

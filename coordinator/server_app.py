@@ -2,7 +2,8 @@
 
 run_config: `federation-file` (configuration), `run-dir` (where ledger and events go), `student` ("socket", or the name
 of an entry point in group `consilium.in_process_student`, which simulations provide); for secure and distributed votes
-`roster-file` and `identity-file` (the coordinator's signing key); `kit` (the coordinator's kit: the label service then
+`roster-file` and `identity-file` (the coordinator's signing key); `pool-file` (all rows that may be asked, where they
+were fixed beforehand); `kit` (the coordinator's kit: the label service then
 uses mutual TLS, and serves one student after another until the file `close` is in the run folder).
 """
 
@@ -24,6 +25,7 @@ from coordinator.secure_collection import SecureKeys
 from protocol.config_files import load
 from protocol.deploy.kit import open_kit
 from protocol.errors import ConfigError, ConsiliumError
+from protocol.pool import PoolTree
 from protocol.secagg.identity import Identity
 from protocol.secagg.roster import Roster
 
@@ -47,6 +49,12 @@ def secure_keys(context: Context) -> SecureKeys:
             "Secure and distributed votes need both; see docs/flower.md",
         )
     return SecureKeys(Roster.load(Path(names[0])), Identity.load(Path(names[1])))
+
+
+def pool_tree(context: Context) -> PoolTree | None:
+    """The public pool whose file the run config names, if it names one. Raises ConfigError."""
+    name = str(context.run_config.get("pool-file") or "")
+    return PoolTree.load(Path(name)) if name else None
 
 
 def label_door(context: Context, run_dir: Path) -> Door:
@@ -75,7 +83,8 @@ def main(grid: Grid, context: Context) -> None:
         name = str(context.run_config.get("student") or "socket")
         student = None if name == "socket" else in_process_student(name, run_dir)
         keys = secure_keys(context) if config.votes != "clear" else None
-        run_federation(FlowerTransport(grid), config, run_dir, log, student, keys, label_door(context, run_dir))
+        door = label_door(context, run_dir)
+        run_federation(FlowerTransport(grid), config, run_dir, log, student, keys, door, pool_tree(context))
     except ConsiliumError as error:
         failure = {"error": type(error).__name__, "what": error.what, "action": error.action}
         (run_dir / "failure.json").write_text(json.dumps(failure) + "\n", encoding="utf-8")

@@ -18,6 +18,7 @@ from coordinator.privacy import promised
 from protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from protocol.labels import NO_LABEL, Answers, Outcome, Progress, Terms, no_progress
 from protocol.noise import NoiseSource
+from protocol.pool import PoolTree
 from protocol.queries import canonical_queries, query_ids, query_set_hash
 
 
@@ -44,7 +45,14 @@ class LabelService:
     """
 
     def __init__(
-        self, config: FederationConfig, ledger: Ledger, noise: NoiseFor, ballot: Ballot, parties: int, log: EventLog
+        self,
+        config: FederationConfig,
+        ledger: Ledger,
+        noise: NoiseFor,
+        ballot: Ballot,
+        parties: int,
+        log: EventLog,
+        pool: PoolTree | None = None,
     ) -> None:
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
@@ -54,6 +62,7 @@ class LabelService:
         self._ballot = ballot
         self._parties = parties
         self._log = log
+        self._pool = pool
         self._keeps_votes = config.privacy.sanitised is not None  # a sanitised epsilon is computed from them at close
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
@@ -85,6 +94,12 @@ class LabelService:
             probabilities = np.zeros((len(canonical), len(self._config.rows.classes)))  # no opinion yet
         check_probabilities(probabilities, len(canonical), len(self._config.rows.classes))
         ids = query_ids(canonical)
+        if self._pool is not None and (outside := self._pool.missing(ids)):
+            raise DataError(
+                f"{len(outside)} of {len(ids)} queries are no rows of the pool that was fixed before the federation"
+                f" started (first: row {outside[0]})",
+                "Ask rows of that pool only (pool.npz of the kit); nothing was charged",
+            )
         with self._lock, self._ledger.exclusive():
             recorded = self._ledger.find(ids)
             first_at: dict[str, int] = {}

@@ -19,10 +19,10 @@ from party import store
 from party.data import Problem, Report, Rows, read_rows
 from party.data.federation import FederationFile
 from party.own_teacher import SklearnSpec
-from party.policy import PartyFile, check_hello, check_shards
+from party.policy import PartyFile, check_shards, check_terms
 from party.teachers import check_rows, shards, train_all, vote
 from protocol.errors import ConfigError, ConsiliumError, DataError
-from protocol.messages import PROTOCOL_VERSION, VOTE_DTYPE, HelloRequest, TeacherSpec, VoteReply
+from protocol.messages import VOTE_DTYPE, TeacherSpec, Terms, VoteReply
 from protocol.queries import canonical_queries, query_set_hash
 from protocol.refusals import Refused
 from protocol.schema import Schema
@@ -62,7 +62,7 @@ def check(settings: PartyFile, data_file: Path, federation: FederationFile) -> t
     """The rows, if they could be trained on, and what is wrong with policy or data."""
     refusals = []
     try:
-        check_hello(settings.policy, _hello(federation))
+        check_terms(settings.policy, _terms(federation))
     except Refused as error:
         refusals.append(f"the policy would refuse this federation: {error}")
     try:
@@ -155,13 +155,16 @@ def contained(stage: str) -> Iterator[None]:
         raise ConsiliumError(what, "Report this line") from None
 
 
-def _hello(federation: FederationFile) -> HelloRequest:
-    return HelloRequest(
-        protocol_version=PROTOCOL_VERSION,
+def _terms(federation: FederationFile) -> Terms:
+    """As far as the file says; what only a coordinator knows is left out."""
+    return Terms(
         federation=NOWHERE,
         classes=list(federation.rows.classes),
         teachers=federation.teachers_per_party,
         simulation=federation.simulation,
         promise="[]",
         votes=federation.votes,
+        roster="",
+        pool=federation.pool.model_dump_json() if federation.pool else "",
+        request=NOWHERE,
     )

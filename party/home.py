@@ -4,6 +4,7 @@ party.toml          name, data file, policy
 data.npz            or .csv, .parquet: rows float (n, features), labels int (n,), features and classes as text
 identity.pem        signing key, and
 roster.json         the parties and their keys, for secure and distributed votes
+terms.json          in a kit: the terms of the one federation that the party takes part in
 state/spend.db      queries answered so far
 state/sessions.db   secure sums this party took part in
 state/teachers-<id>/ teachers of one federation
@@ -14,11 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from party.data import DataRules
 from party.own_teacher import SklearnSpec
 from party.policy import PartyFile, Policy
 from protocol.config_files import load
-from protocol.messages import TeacherSpec
+from protocol.errors import ConfigError
+from protocol.messages import TeacherSpec, Terms
 
 SETTINGS = "party.toml"
 
@@ -36,6 +40,16 @@ class Home:
     simulated_noise_seed: int | None = None
     rules: DataRules = field(default_factory=DataRules)
     teacher: TeacherSpec | SklearnSpec | None = None
+    terms_file: Path | None = None
+
+    def pinned_terms(self) -> Terms | None:
+        """Terms of the one federation that this party takes part in; None where it pins none. Raises ConfigError."""
+        if self.terms_file is None:
+            return None
+        try:
+            return Terms.model_validate_json(self.terms_file.read_bytes())
+        except (OSError, ValidationError):
+            raise ConfigError(f"{self.terms_file} cannot be read", "Unpack the kit again") from None
 
     @property
     def state(self) -> Path:
@@ -43,6 +57,11 @@ class Home:
         path = self.folder / "state"
         path.mkdir(mode=0o700, exist_ok=True)
         return path
+
+    @property
+    def spend_file(self) -> Path:
+        """Where the party keeps what it has given, see `party.spend`."""
+        return self.state / "spend.db"
 
     def teachers(self, federation: str) -> Path:
         """Folder of the teachers for a federation with this digest; it need not be there yet."""
@@ -67,4 +86,5 @@ def open_home(folder: Path) -> Home:
         settings.simulated_noise_seed,
         settings.rules,
         settings.teacher,
+        folder / settings.terms if settings.terms else None,
     )

@@ -5,31 +5,35 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
 
-from party import spend, store
+from party import store
 from party.data import load_rows
 from party.home import Home
 from party.inputs import query_inputs
 from party.own_teacher import SklearnSpec
-from party.policy import check_hello, check_shards, check_teachers, check_votes_mode
-from party.secure_votes import SecureVotes, check_roster
+from party.policy import check_shards, check_terms, pool_of
+from party.promise import promise_of
+from party.secure_votes import Asked, SecureVotes, check_roster
+from party.spend import Spend
 from party.teachers import check_rows, shards, train_all, vote
 from protocol.errors import DataError
 from protocol.messages import (
+    PROTOCOL_VERSION,
     VOTE_DTYPE,
     HelloReply,
     HelloRequest,
     TeacherSpec,
+    Terms,
     TrainReply,
     TrainRequest,
     VoteReply,
     VoteRequest,
 )
-from protocol.queries import QUERY_DTYPE, canonical_queries, query_set_hash
+from protocol.pool import proves
+from protocol.queries import QUERY_DTYPE, canonical_queries, query_ids, query_set_hash
 from protocol.refusals import Refused, Rule
 from protocol.schema import Schema, canonical_digest
 
@@ -41,15 +45,20 @@ class PartyNode:
     home: Home
 
     def hello(self, request: HelloRequest) -> HelloReply:
-        """Name and number of teachers, if the policy lets the party serve; Refused otherwise."""
-        check_hello(self.home.policy, request)
-        spend.check_promise(self.spend_file, request.federation, request.promise, self.home.policy)
+        """Name and number of teachers, if the policy lets the party serve; Refused otherwise.
+
+        From here on the federation is what these terms say: whatever a later message says otherwise is refused.
+        """
+        if request.protocol_version != PROTOCOL_VERSION:
+            raise Refused(Rule.VERSION, limit=PROTOCOL_VERSION, requested=request.protocol_version)
+        check_terms(self.home.policy, request.terms)
+        pinned = self.home.pinned_terms()
+        if pinned is not None and pinned != request.terms:
+            differing = [name for name in Terms.model_fields if getattr(pinned, name) != getattr(request, name)]
+            raise Refused(Rule.TERMS, detail=f"this party's terms have other {', '.join(differing)}")
         if request.votes != "clear":
-            check_roster(self.home, request.roster)
-        terms = spend.FederationTerms(
-            promise=request.promise, votes=request.votes, roster=request.roster, simulation=request.simulation
-        )
-        spend.remember_terms(self.spend_file, request.federation, terms)
+            check_roster(self.home, request.terms)
+        self.spend.enrol(request.terms, request.ledger, self.home.policy)
         return HelloReply(party=self.home.name, teachers=request.teachers)
 
     def train(self, request: TrainRequest) -> TrainReply:
@@ -62,13 +71,15 @@ class PartyNode:
         Refused : policy, data or schema do not allow it, the request is malformed, or the federation asked for other
             teachers before.
         """
+        told = self.spend.terms(request.federation)
+        if told.request != request.digest():
+            raise Refused(Rule.PROMISE, detail="other teachers are asked for than this federation came with")
+        check_terms(self.home.policy, told)
         schema, asked = self._parse(request)
         spec = self.home.teacher or asked
-        check_teachers(self.home.policy, request.teachers)
-        if set(schema.classes) != set(self.home.policy.allowed_classes):
-            raise Refused(Rule.CLASSES, limit=len(self.home.policy.allowed_classes), requested=len(schema.classes))
+        if list(schema.classes) != told.classes or request.teachers != told.teachers:
+            raise Refused(Rule.PROMISE, detail="the rows or the number of teachers are not those of the terms")
         check_rows(spec, schema)
-        spend.remember_request(self.spend_file, request.federation, canonical_digest(request.model_dump()))
         folder = self.home.teachers(request.federation)
         made_from = self._made_from(schema, spec, request)
         if not self._trained(request.federation, made_from):
@@ -83,52 +94,66 @@ class PartyNode:
         return TrainReply(party=self.home.name, teachers=request.teachers)
 
     def vote(self, request: VoteRequest) -> VoteReply:
-        """Votes of the party's teachers, counted against its own limit before they leave.
+        """Votes of the party's teachers, counted against its own limits before they leave.
 
         Raises
         ------
-        Refused : nothing trained, the limit on queries would be passed, or the request is malformed.
+        Refused : nothing trained, another ledger than before, queries that are not of the pool, a limit would be
+            passed, or the request is malformed.
         """
-        told = spend.told_terms(self.spend_file, request.federation)
-        check_votes_mode(self.home.policy, "clear")
-        if told is not None and told.votes != "clear":
+        told = self.spend.terms(request.federation)
+        check_terms(self.home.policy, told)
+        if told.votes != "clear":
             raise Refused(Rule.VOTES, detail=f"clear votes asked in a federation of {told.votes} ones")
-        if request.queries.dtype != QUERY_DTYPE:
+        if request.queries.dtype != QUERY_DTYPE or request.queries.ndim != 2:
             raise Refused(Rule.MALFORMED)
-        votes = self.charged_votes(request.queries, request.query_set, request.federation, request.promise)
-        return VoteReply(party=self.home.name, query_set=request.query_set, votes=votes)
+        asked = Asked(request.queries, request.query_set, request.places, request.proof)
+        self.spend.follow(request.federation, request.position)
+        return VoteReply(party=self.home.name, query_set=request.query_set, votes=self.charged_votes(asked, told))
 
-    def charged_votes(
-        self, queries: np.ndarray, query_set: str, federation: str, promise: str, phase: int = 1
-    ) -> np.ndarray:
-        """Votes uint16 (queries, classes) on float32 (queries, features), after they were counted. Secret.
+    def charged_votes(self, asked: Asked, told: Terms, phase: int = 1) -> np.ndarray:
+        """Votes uint16 (queries, classes), after they were counted. Secret.
 
         Raises
         ------
-        Refused : nothing trained, a limit would be passed, or the queries are not those of the hash `query_set`.
+        Refused : nothing trained, a limit would be passed, or the queries are not those of their hash or of the pool.
         """
-        trained = store.load(self.home.teachers(federation), federation)
+        if len(asked.queries) > min(self.home.policy.most_queries, promise_of(told).most(phase)):
+            raise Refused(Rule.MOST_QUERIES, limit=self.home.policy.most_queries, requested=len(asked.queries))
+        trained = store.load(self.home.teachers(told.federation), told.federation)
         schema = trained.schema
         try:
-            queries = canonical_queries(queries, len(schema.features))
+            queries = canonical_queries(asked.queries, len(schema.features))
         except DataError:
             raise Refused(Rule.MALFORMED) from None
-        if query_set_hash(queries) != query_set:
+        if query_set_hash(queries) != asked.query_set:
             raise Refused(Rule.MALFORMED)
-        spend.charge(
-            self.spend_file, trained.digest, federation, promise, query_set, len(queries), self.home.policy, phase
+        ids, pool = query_ids(queries), pool_of(told)
+        if pool is not None and not proves(pool, ids, asked.places, asked.proof):
+            raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
+        self.spend.charge(
+            told,
+            trained.digest,
+            canonical_digest([schema.features, schema.center, schema.scale]),
+            ids,
+            schema.standardise(queries),
+            pool.least_distance if pool else 0.0,
+            self.home.policy,
+            phase,
         )
-        return vote(trained.teachers, query_inputs(schema, queries, query_set), len(schema.classes)).astype(VOTE_DTYPE)
+        return vote(trained.teachers, query_inputs(schema, queries, asked.query_set), len(schema.classes)).astype(
+            VOTE_DTYPE
+        )
 
     @property
     def secure(self) -> SecureVotes:
         """The stages of secure and distributed votes."""
-        return SecureVotes(self.home, self.spend_file, self.charged_votes)
+        return SecureVotes(self.home, self.spend, self.charged_votes)
 
     @property
-    def spend_file(self) -> Path:
-        """Where the party keeps what it has given."""
-        return self.home.state / "spend.db"
+    def spend(self) -> Spend:
+        """What the party has given."""
+        return Spend(self.home.spend_file)
 
     def _trained(self, federation: str, made_from: str) -> bool:
         try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from accounting.units import Unit
 from party.data.rules import Columns, CsvRule, DataRules, LabelRule, MissingRule
 from party.own_teacher import OwnTeacher
 from protocol.config_files import Frozen
-from protocol.messages import PROTOCOL_VERSION, VOTES_MODES, HelloRequest, PartyName, VotesMode
+from protocol.messages import VOTES_MODES, PartyName, Terms, VotesMode
+from protocol.pool import PoolTerms
 from protocol.refusals import Refused, Rule
 
 
@@ -17,11 +19,17 @@ class Policy(Frozen):
     allowed_classes: class names the party is willing to vote on, in any order; a request must ask exactly these.
     least_rows_per_teacher: no teacher is trained on fewer rows.
     most_teachers: the most teachers, and so votes, that the party gives for one query.
+    unit: what the party protects, and what most_epsilon is counted for, in whatever unit a coordinator states its own
+        promise: "party" (everything it has; the strictest) or "record".
     most_epsilon, delta: the largest worst-case epsilon at that delta, over all federations ever served on these data.
         Federations count with what their caps allow, whether it was used or not.
     most_queries: the most queries ever answered on these data, over all runs.
     votes: the least secret way in which the party's votes may be collected: "clear" (the coordinator sees them),
         "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own).
+    open_pool: serve secure votes though the queries were not fixed beforehand. A coordinator that makes up questions as
+        it goes can ask nearly the same again.
+    least_distance: of any two queries that are ever answered, see `protocol.pool.PoolTerms`; the larger of this and the
+        federation's holds.
     least_parties: parties other than assumed colluders that must be in every such sum.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
     """
@@ -32,7 +40,10 @@ class Policy(Frozen):
     most_queries: int = Field(default=10_000, ge=0)
     most_epsilon: float = Field(default=3.0, ge=0)
     delta: float = Field(default=1e-5, gt=0, lt=1)
-    votes: VotesMode = "clear"
+    unit: Unit = Unit.PARTY
+    votes: VotesMode = "secure"
+    open_pool: bool = False
+    least_distance: float = Field(default=0.0, ge=0, le=1e6)
     least_parties: int = Field(default=2, ge=2)
     allow_simulation: bool = False
 
@@ -40,8 +51,11 @@ class Policy(Frozen):
 class PartyFile(Frozen):
     """The file `party.toml` in a party's home.
 
-    identity, roster: files that secure and distributed votes need. simulated_noise_seed: of the party's share of the
-    noise in simulations, which must be allowed; elsewhere the operating system's entropy is used whatever stands here.
+    identity, roster: files that secure and distributed votes need.
+    terms: file with the terms of the one federation that the party takes part in (`terms.json` of a kit); without it,
+    in any that the policy allows.
+    simulated_noise_seed: of the party's share of the noise in simulations, which must be allowed; elsewhere the
+    operating system's entropy is used whatever stands here.
     teacher: what is trained here, instead of the kind that the coordinator asks for.
     """
 
@@ -49,6 +63,7 @@ class PartyFile(Frozen):
     data: str = Field(default="data.npz", min_length=1)
     identity: str = Field(default="identity.pem", min_length=1)
     roster: str = Field(default="roster.json", min_length=1)
+    terms: str = ""
     policy: Policy
     simulated_noise_seed: int | None = Field(default=None, ge=0)
     columns: Columns = Field(default_factory=dict)
@@ -75,16 +90,25 @@ class PartyFile(Frozen):
         )
 
 
-def check_hello(policy: Policy, request: HelloRequest) -> None:
-    """Raise Refused if the policy does not let the party serve in the federation that `request` describes."""
-    if request.protocol_version != PROTOCOL_VERSION:
-        raise Refused(Rule.VERSION, limit=PROTOCOL_VERSION, requested=request.protocol_version)
-    if request.simulation and not policy.allow_simulation:
+def check_terms(policy: Policy, terms: Terms) -> None:
+    """Raise Refused if the policy does not let the party serve in a federation with these terms."""
+    if terms.simulation and not policy.allow_simulation:
         raise Refused(Rule.SIMULATION)
-    if sorted(request.classes) != sorted(policy.allowed_classes):
-        raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(request.classes))
-    check_teachers(policy, request.teachers)
-    check_votes_mode(policy, request.votes)
+    if sorted(terms.classes) != sorted(policy.allowed_classes):
+        raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
+    check_teachers(policy, terms.teachers)
+    check_votes_mode(policy, terms.votes)
+    if terms.votes == "secure" and not terms.pool and not policy.open_pool:
+        raise Refused(Rule.POOL, detail="secure votes on queries that were not fixed beforehand")
+    pool_of(terms)
+
+
+def pool_of(terms: Terms) -> PoolTerms | None:
+    """The pool that the terms pin, or None. Refused (MALFORMED) if they pin nonsense."""
+    try:
+        return PoolTerms.model_validate_json(terms.pool) if terms.pool else None
+    except ValidationError:
+        raise Refused(Rule.MALFORMED, detail="terms: pool") from None
 
 
 def check_votes_mode(policy: Policy, votes: VotesMode) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from accounting.events import DistributedEvent, DistributedTwoPhaseEvent
-from accounting.release import ReleaseEvent
-from party import spend
 from party.home import Home
-from party.policy import check_teachers, check_votes_mode
+from party.policy import check_terms
+from party.promise import promise_of
 from party.secagg.session import PartySession
 from party.secagg.store import SessionStore
-from protocol.messages import NAME_PATTERN
+from party.spend import Spend
+from protocol.messages import NAME_PATTERN, Terms
 from protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from protocol.refusals import Refusal, Refused, Rule
 from protocol.schema import canonical_digest
@@ -60,28 +59,42 @@ def refusal_of(error: errors.SecAggError) -> Refusal:
     return Refusal(rule=RULES.get(type(error), Rule.INTERNAL), party=named if known else None)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Queries, float32 (queries, features), their hash, and the proof that they are rows of the pool
+    (`protocol.pool`)."""
+
+    queries: np.ndarray = field(repr=False)
+    query_set: str
+    places: np.ndarray = field(repr=False)
+    proof: np.ndarray = field(repr=False)
+
+
 class Ballot(Protocol):
     """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
 
-    def __call__(
-        self, queries: np.ndarray, query_set: str, federation: str, promise: str, phase: int = 1
-    ) -> np.ndarray: ...
+    def __call__(self, asked: Asked, told: Terms, phase: int = 1) -> np.ndarray: ...
 
 
-def check_roster(home: Home, digest: str) -> Roster:
-    """The party's own copy of the roster, if it is the one with this hash and can be served under the policy.
+def check_roster(home: Home, terms: Terms) -> Roster:
+    """The party's own copy of the roster, if it is the one of these terms and can be served under the policy.
 
     Raises
     ------
-    Refused : another roster, or too few honest parties in a sum. ConfigError : no usable roster file.
+    Refused : another roster, too few honest parties in a sum, or a promise of noise in more shares than there are sure
+        to be. ConfigError : no usable roster file.
     """
     roster = Roster.load(home.roster_file)
-    if roster.digest != digest:
+    if roster.digest != terms.roster:
         raise Refused(
-            Rule.ROSTER_MISMATCH, detail=f"the coordinator has {digest[:12]}, this party {roster.digest[:12]}"
+            Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
         )
-    if roster.u_min - roster.c < home.policy.least_parties:
-        raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=roster.u_min - roster.c)
+    sure = roster.u_min - roster.c
+    if sure < home.policy.least_parties:
+        raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
+    noise = promise_of(terms).noise(1)
+    if noise is not None and noise[1] > sure:
+        raise Refused(Rule.PROMISE, limit=sure, requested=noise[1], detail="noise in more shares than are sure to be")
     return roster
 
 
@@ -89,11 +102,11 @@ def check_roster(home: Home, digest: str) -> Roster:
 class SecureVotes:
     """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then.
 
-    spend_file: where the terms are kept that the party was told when it enrolled.
+    spend: where the terms are kept that the party was told when it enrolled.
     """
 
     home: Home
-    spend_file: Path
+    spend: Spend
     ballot: Ballot
 
     def advertise(self, request: AdvertiseRequest) -> AdvertiseReply:
@@ -114,10 +127,10 @@ class SecureVotes:
         if begun is None:
             raise errors.StageOrder(f"session {request.sid.hex()} was never begun here")
         terms = parse_descriptor(begun.descriptor)
-        told = self._told(terms.federation)
+        told = self.spend.terms(terms.federation)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.ballot(queries, terms.query_set, terms.federation, told.promise, terms.phase)
+            return self.ballot(Asked(queries, terms.query_set, request.places, request.proof), told, terms.phase)
 
         source = self._noise(terms, told)
         return session.masked(request, votes, lambda sigma, shape: source.gaussian(sigma, shape))
@@ -131,26 +144,27 @@ class SecureVotes:
         return self._session().unmask(request)
 
     def accept(self, terms: SessionDescriptor) -> None:
-        """Refused unless the session's terms are what the policy allows and what was promised at enrolment."""
-        told = self._told(terms.federation)
-        if told.votes == "clear" or (told.votes == "distributed") != (terms.sigma > 0):
-            raise Refused(Rule.VOTES, detail=f"promised {told.votes} votes, the session has sigma {terms.sigma:g}")
-        check_votes_mode(self.home.policy, told.votes)
-        check_teachers(self.home.policy, terms.teachers)
-        check_roster(self.home, terms.roster)
-        event = spend.parse_promise(told.promise)[0]
-        if terms.teachers != event.teachers_per_party:
-            raise Refused(Rule.PROMISE, limit=event.teachers_per_party, requested=terms.teachers)
-        if terms.sigma > 0 and (terms.sigma, terms.noise_shares) != promised_noise(event, terms.phase):
+        """Refused unless the session's terms are what the policy allows and what was promised at enrolment.
+
+        The noise that the party is about to draw must be, to the digit, the noise of the release that it charges.
+        """
+        told = self.spend.terms(terms.federation)
+        check_terms(self.home.policy, told)
+        if told.votes == "clear":
+            raise Refused(Rule.VOTES, detail="a secure session in a federation of clear votes")
+        if terms.roster != check_roster(self.home, told).digest:
+            raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
+        if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
+            raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)
+        promise = promise_of(told)
+        if ((terms.sigma, terms.noise_shares) if terms.sigma > 0 else None) != promise.noise(terms.phase):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
+        most = min(promise.most(terms.phase), self.home.policy.most_queries)
+        if terms.queries > most:
+            raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
+        self.spend.follow(terms.federation, terms.position)
 
-    def _told(self, federation: str) -> spend.FederationTerms:
-        told = spend.told_terms(self.spend_file, federation)
-        if told is None:
-            raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.hello)")
-        return told
-
-    def _noise(self, terms: SessionDescriptor, told: spend.FederationTerms) -> NoiseSource:
+    def _noise(self, terms: SessionDescriptor, told: Terms) -> NoiseSource:
         seed = self.home.simulated_noise_seed
         if seed is None or not told.simulation:
             return SystemNoise()
@@ -163,12 +177,3 @@ class SecureVotes:
     def _session(self) -> PartySession:
         roster = Roster.load(self.home.roster_file)
         return PartySession(self._store, Identity.load(self.home.identity_file), self.home.name, roster)
-
-
-def promised_noise(event: ReleaseEvent, phase: int) -> tuple[float, int] | None:
-    """Sigma and number of shares that the promised event charges for in this phase; None where it has none."""
-    if isinstance(event, DistributedEvent) and phase == 1:
-        return event.sigma, event.noise_shares
-    if isinstance(event, DistributedTwoPhaseEvent):
-        return (event.sigma1 if phase == 1 else event.sigma2), event.noise_shares
-    return None

@@ -1,220 +1,229 @@
 """What a party has ever given: queries answered and worst-case epsilon promised to it, durable, over all federations.
 
-It also keeps the terms that it was told when it enrolled, since later messages do not repeat them.
+It also keeps the terms that it was told when it enrolled, since later messages do not repeat them, and where the
+coordinator's ledger stood when it last asked.
 
-Both are counted before a vote leaves. The party cannot see what the coordinator does with its votes, but it holds the
-coordinator to the terms that it was told: mechanism, parameters and caps, whose worst case composes over federations.
+Queries and promises are counted before a vote leaves. Where the coordinator adds the noise, the party cannot see what
+it does with the votes, but holds it to the terms that it was told: mechanism, parameters and caps, whose worst case
+composes over federations. Where the parties add the noise, what is charged is what is drawn (`party.promise`).
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
-from accounting.accountant import Accountant
-from accounting.conversion import rdp_to_epsilon
-from accounting.errors import AccountingError
-from accounting.events import ReleaseEvent, event_from_json
-from accounting.orders import DEFAULT_ORDERS
+from accounting.release import ReleaseEvent
 from party.policy import Policy
-from protocol.messages import VotesMode
+from party.promise import Promise, epsilon, parse_events, promise_of
+from protocol.messages import LedgerPosition, Terms
+from protocol.nearness import too_near
 from protocol.refusals import Refused, Rule
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS answered (teachers TEXT, federation TEXT, query_set TEXT, phase INTEGER,"
-    " queries INTEGER NOT NULL, PRIMARY KEY (teachers, query_set, phase))",
+    "CREATE TABLE IF NOT EXISTS given (teachers TEXT, query BLOB, phase INTEGER, federation TEXT NOT NULL,"
+    " PRIMARY KEY (teachers, query, phase)) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS given_to ON given (federation, phase)",
+    "CREATE TABLE IF NOT EXISTS asked_rows (schema TEXT, query BLOB, row BLOB NOT NULL, PRIMARY KEY (schema, query))",
     "CREATE TABLE IF NOT EXISTS promises (federation TEXT PRIMARY KEY, event TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS requests (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
+    " head TEXT NOT NULL)",
 )
+OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
+"""Versions before 0.2 counted query sets in a table `answered`; what stands there stays counted."""
+ROW = np.dtype("<f4")
 
 
-class FederationTerms(BaseModel):
-    """What a coordinator told at enrolment, and is held to."""
+class Spend:
+    """The file `spend.db`; made on first use."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-    promise: str
-    votes: VotesMode
-    roster: str
-    simulation: bool
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, committed at the end and undone by any error; Refused (POLICY) if the file is unusable."""
+        try:
+            with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous=FULL")
+                connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
+                for statement in TABLES:
+                    connection.execute(statement)
+                yield connection
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise Refused(Rule.POLICY, detail=f"{self._path}: {error}") from None
 
+    def enrol(self, terms: Terms, ledger: str, policy: Policy) -> None:
+        """Check that the policy's epsilon allows the promise, and keep terms and ledger of a federation.
 
-def remember_terms(database: Path, federation: str, terms: FederationTerms) -> None:
-    """Keep the terms of a federation; Refused (PROMISE) if others were told before."""
-    _keep_first(database, "terms", federation, terms.model_dump_json())
-
-
-def remember_request(database: Path, federation: str, digest: str) -> None:
-    """Keep what teachers a federation asks for; Refused (PROMISE) if it asked for others before.
-
-    A federation's digest fixes them. Were they changed, the same rows would answer the same queries once more, with
-    other votes, and count against no cap of the federation's.
-    """
-    _keep_first(database, "requests", federation, digest)
-
-
-def _keep_first(database: Path, table: str, federation: str, text: str) -> None:
-    """The first text of a federation stays; Refused (PROMISE) for another."""
-    try:
-        with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
-            for statement in TABLES:
-                connection.execute(statement)
-            connection.execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", (federation, text))
-            query = f"SELECT content FROM {table} WHERE federation = ?"
-            kept = connection.execute(query, (federation,)).fetchone()[0]
-    except sqlite3.Error as error:
-        raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
-    if kept != text:
-        raise Refused(Rule.PROMISE, detail=f"this federation's {table} are not those it came with first")
-
-
-def told_terms(database: Path, federation: str) -> FederationTerms | None:
-    """The terms that were told at enrolment, or None."""
-    if not database.exists():
-        return None
-    try:
-        with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
-            for statement in TABLES:
-                connection.execute(statement)
-            found = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
-    except sqlite3.Error as error:
-        raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
-    return FederationTerms.model_validate_json(found[0]) if found else None
-
-
-def parse_promise(text: str) -> list[ReleaseEvent]:
-    """The events that a coordinator promises not to exceed, together; Refused (MALFORMED) if it is no list of some."""
-    try:
-        events = json.loads(text)
-        if not isinstance(events, list) or not events:
-            raise ValueError
-        return [event_from_json(event) for event in events]
-    except (AccountingError, ValueError, TypeError):
-        raise Refused(Rule.MALFORMED) from None
-
-
-def epsilon(events: list[ReleaseEvent], delta: float) -> float:
-    """Worst-case epsilon of all events together at `delta`; inf where there is none.
-
-    The least of the Renyi bound and, where all noise is Gaussian, the exact value: as the coordinator states it.
-    """
-    left = delta - sum(event.added_delta() for event in events)
-    if left <= 0:
-        return float("inf")
-    total = np.zeros(len(DEFAULT_ORDERS))
-    for event in events:
-        total += event.worst_case_rdp(DEFAULT_ORDERS)
-    bound = rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
-    try:
-        accountant = Accountant(DEFAULT_ORDERS)
-        for event in events:
-            accountant.commit(event)
-        exact = accountant.exact_worst_case_epsilon(delta)
-    except AccountingError:
-        return bound  # federations with different units or audiences have no common exact form
-    return bound if exact is None else min(bound, exact)
-
-
-def check_promise(database: Path, federation: str, promise: str, policy: Policy) -> None:
-    """Raise Refused (MOST_EPSILON) if serving this federation would take the party beyond its own limit.
-
-    Records nothing: it is asked before training, so that a party does not work for votes that it will not give.
-    """
-    events = parse_promise(promise)
-    if not database.exists():
-        _check_epsilon(events, policy)
-        return
-    try:
-        with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as connection:
-            for statement in TABLES:
-                connection.execute(statement)
-            _check_epsilon([*_others(connection, federation), *events], policy)
-    except sqlite3.Error as error:
-        raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
-
-
-def charge(
-    database: Path,
-    teachers: str,
-    federation: str,
-    promise: str,
-    query_set: str,
-    queries: int,
-    policy: Policy,
-    phase: int = 1,
-) -> None:
-    """Count `queries` more, or refuse the whole request.
-
-    The count is on disk when this returns. The same query set to the same `teachers` (digest of the set) is counted
-    once, in whatever run: a repeated request gets the same votes. In phase 2 the queries are some of those of phase 1:
-    they count against the federation's cap on answers and not as further queries.
-
-    Raises
-    ------
-    Refused : the policy's limit on queries or epsilon, or the federation's own cap on queries, would be passed, the
-        promise is not the one that was given before, or the count cannot be kept.
-    """
-    events = parse_promise(promise)
-    try:
-        with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as connection:
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
-            for statement in TABLES:
-                connection.execute(statement)
-            if connection.execute(
-                "SELECT 1 FROM answered WHERE teachers = ? AND query_set = ? AND phase = ?",
-                (teachers, query_set, phase),
-            ).fetchone():
-                return
-            spent = connection.execute("SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1").fetchone()[0]
-            if phase == 1 and spent + queries > policy.most_queries:
-                raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + queries)
-            _check_federation(connection, federation, events, promise, query_set, queries, phase)
-            _check_epsilon([*_others(connection, federation), *events], policy)
-            connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (federation, promise))
+        Raises
+        ------
+        Refused : the promise is none, or too much (MOST_EPSILON); other terms (PROMISE) or another ledger (LEDGER) than
+            this federation came with first.
+        """
+        promise = promise_of(terms)
+        with self._transaction() as connection:
+            self._check_epsilon(connection, terms.federation, promise, policy)
+            _keep_first(connection, terms.federation, terms.model_dump_json())
             connection.execute(
-                "INSERT INTO answered VALUES (?, ?, ?, ?, ?)", (teachers, federation, query_set, phase, queries)
+                "INSERT OR IGNORE INTO ledgers VALUES (?, ?, 0, ?)", (terms.federation, ledger, "0" * 64)
             )
-            connection.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise Refused(Rule.POLICY, detail=f"{database}: {error}") from None
+            _ledger_of(connection, terms.federation, ledger)
+
+    def check(self, terms: Terms, policy: Policy) -> float:
+        """Epsilon of this federation alone, in the policy's unit, if it could be served now. Records nothing.
+
+        Raises
+        ------
+        Refused : as `enrol`.
+        """
+        promise = promise_of(terms)
+        if self._path.exists():
+            with self._transaction() as connection:
+                self._check_epsilon(connection, terms.federation, promise, policy)
+        else:
+            _within(list(promise.events), policy)
+        return epsilon(promise.events, policy)
+
+    def terms(self, federation: str) -> Terms:
+        """What was told at enrolment. Refused (PROMISE) if this federation never enrolled here."""
+        if self._path.exists():
+            with self._transaction() as connection:
+                found = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
+            if found:
+                return Terms.model_validate_json(found[0])
+        raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.hello)")
+
+    def follow(self, federation: str, position: LedgerPosition) -> None:
+        """Note where the federation's ledger stands.
+
+        Raises
+        ------
+        Refused (LEDGER) : another ledger, or one that has gone back or was rewritten: what was charged in it may be
+            forgotten, and the same queries would be answered again with fresh noise.
+        """
+        with self._transaction() as connection:
+            batch, head = _ledger_of(connection, federation, position.ledger)
+            if position.batch < batch or (position.batch == batch and position.head != head):
+                raise Refused(Rule.LEDGER, limit=batch, requested=position.batch)
+            connection.execute(
+                "UPDATE ledgers SET batch = ?, head = ? WHERE federation = ?",
+                (position.batch, position.head, federation),
+            )
+
+    def charge(
+        self,
+        terms: Terms,
+        teachers: str,
+        schema: str,
+        ids: Sequence[str],
+        standardised: np.ndarray,
+        least_distance: float,
+        policy: Policy,
+        phase: int = 1,
+    ) -> None:
+        """Count the queries that were not counted before, or refuse the whole request; on disk when this returns.
+
+        A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
+        are the same. In phase 2 the queries are some of those of phase 1: they count against the federation's cap on
+        answers and not as further queries.
+
+        Parameters
+        ----------
+        ids : query ids, hex, all different. standardised : their rows, float64 (queries, features), by the schema whose
+            features have the digest `schema`.
+        least_distance : see `protocol.pool.PoolTerms`; 0 checks nothing.
+
+        Raises
+        ------
+        Refused : the policy's limit on queries or epsilon, or the federation's own cap, would be passed; a query twice,
+            or too near to another that was ever answered; the promise is not the one that was given before; or the
+            count cannot be kept.
+        """
+        promise = promise_of(terms)
+        if len(set(ids)) < len(ids):
+            raise Refused(Rule.MALFORMED, detail="a query stands twice in one request")
+        keys = [bytes.fromhex(query_id) for query_id in ids]
+        with self._transaction() as connection:
+            before = connection.execute(
+                "SELECT event FROM promises WHERE federation = ?", (terms.federation,)
+            ).fetchone()
+            if before is not None and before[0] != terms.promise:
+                raise Refused(Rule.PROMISE)
+            new = [
+                at
+                for at, key in enumerate(keys)
+                if not connection.execute(
+                    "SELECT 1 FROM given WHERE teachers = ? AND query = ? AND phase = ?", (teachers, key, phase)
+                ).fetchone()
+            ]
+            count = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?"
+            asked = connection.execute(count, (terms.federation, phase)).fetchone()[0] + len(new)
+            if asked > promise.most(phase):
+                raise Refused(Rule.PROMISE, limit=promise.most(phase), requested=asked)
+            spent = _answered(connection)
+            if phase == 1 and new and spent + len(new) > policy.most_queries:
+                raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + len(new))
+            self._check_epsilon(connection, terms.federation, promise, policy)
+            _remember_rows(connection, schema, keys, standardised, max(least_distance, policy.least_distance))
+            connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (terms.federation, terms.promise))
+            connection.executemany(
+                "INSERT INTO given VALUES (?, ?, ?, ?)",
+                ((teachers, keys[at], phase, terms.federation) for at in new),
+            )
+
+    def _check_epsilon(self, connection: sqlite3.Connection, federation: str, promise: Promise, policy: Policy) -> None:
+        rows = connection.execute("SELECT event FROM promises WHERE federation != ?", (federation,)).fetchall()
+        others = [event for (text,) in rows for event in parse_events(text)]
+        _within([*others, *promise.events], policy)
 
 
-def _others(connection: sqlite3.Connection, federation: str) -> list[ReleaseEvent]:
-    rows = connection.execute("SELECT event FROM promises WHERE federation != ?", (federation,)).fetchall()
-    return [event for (text,) in rows for event in parse_promise(text)]
-
-
-def _check_epsilon(events: list[ReleaseEvent], policy: Policy) -> None:
-    total = epsilon(events, policy.delta)
+def _within(events: list[ReleaseEvent], policy: Policy) -> None:
+    total = epsilon(events, policy)
     if total > policy.most_epsilon:
         raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
 
 
-def _check_federation(
-    connection: sqlite3.Connection,
-    federation: str,
-    events: list[ReleaseEvent],
-    promise: str,
-    query_set: str,
-    queries: int,
-    phase: int,
+def _keep_first(connection: sqlite3.Connection, federation: str, text: str) -> None:
+    connection.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", (federation, text))
+    kept = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()[0]
+    if kept != text:
+        raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
+
+
+def _ledger_of(connection: sqlite3.Connection, federation: str, ledger: str) -> tuple[int, str]:
+    """Batch and head where the federation's ledger last stood; Refused (LEDGER) for another ledger."""
+    found = connection.execute("SELECT ledger, batch, head FROM ledgers WHERE federation = ?", (federation,)).fetchone()
+    if found is None or found[0] != ledger:
+        raise Refused(Rule.LEDGER, detail="not the ledger that this federation came with first")
+    return found[1], found[2]
+
+
+def _answered(connection: sqlite3.Connection) -> int:
+    """Queries ever answered, over all federations."""
+    old = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'answered'").fetchone()
+    earlier = connection.execute(OLD_COUNT).fetchone()[0] if old else 0
+    return earlier + connection.execute("SELECT COUNT(*) FROM given WHERE phase = 1").fetchone()[0]
+
+
+def _remember_rows(
+    connection: sqlite3.Connection, schema: str, keys: Sequence[bytes], rows: np.ndarray, least: float
 ) -> None:
-    """Hold the coordinator to its promise. A set that was asked of earlier teachers already does not count again."""
-    before = connection.execute("SELECT event FROM promises WHERE federation = ?", (federation,)).fetchone()
-    if before is not None and before[0] != promise:
-        raise Refused(Rule.PROMISE)
-    asked = connection.execute(
-        "SELECT COALESCE(SUM(queries), 0) FROM"
-        " (SELECT DISTINCT query_set, queries FROM answered WHERE federation = ? AND query_set != ? AND phase = ?)",
-        (federation, query_set, phase),
-    ).fetchone()[0]
-    most = sum(event.asked if phase == 1 else event.answered for event in events)
-    if asked + queries > most:
-        raise Refused(Rule.PROMISE, limit=most, requested=asked + queries)
+    """Keep the rows, if none is too near to another that was kept; nothing where `least` is 0."""
+    if least <= 0:
+        return
+    kept = dict(connection.execute("SELECT query, row FROM asked_rows WHERE schema = ?", (schema,)).fetchall())
+    fresh = [at for at, key in enumerate(keys) if key not in kept]
+    earlier = np.frombuffer(b"".join(kept.values()), dtype=ROW).reshape(len(kept), rows.shape[1])
+    stored = rows.astype(ROW)
+    if too_near(stored[fresh].astype(np.float64), earlier.astype(np.float64), least):
+        raise Refused(Rule.NEAR_QUERY, limit=least)
+    connection.executemany(
+        "INSERT INTO asked_rows VALUES (?, ?, ?)", ((schema, keys[at], stored[at].tobytes()) for at in fresh)
+    )

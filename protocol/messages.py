@@ -9,11 +9,23 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-PROTOCOL_VERSION = 1
+from protocol.schema import canonical_digest
+
+PROTOCOL_VERSION = 2
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
+MOST_CLASSES = 1000
+MOST_BATCHES = 10_000_000
 NETWORKS = ("mlp", "cnn")
 """Teachers that are trained with torch."""
 
@@ -25,6 +37,25 @@ VOTES_MODES: tuple[VotesMode, ...] = ("clear", "secure", "distributed")
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 PartyName = Annotated[str, Field(pattern=NAME_PATTERN)]
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+OptionalHash = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+Class = Annotated[str, Field(min_length=1, max_length=100)]
+Promise = Annotated[str, Field(max_length=4000)]
+
+
+def _places(array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.uint32 or array.ndim != 1:
+        raise ValueError("places in the pool must be uint32 (queries,)")
+    return array
+
+
+def _hashes(array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != 32:
+        raise ValueError("a proof must be uint8 (hashes, 32)")
+    return array
+
+
+Places = Annotated[np.ndarray, AfterValidator(_places), Field(repr=False)]
+Proof = Annotated[np.ndarray, AfterValidator(_hashes), Field(repr=False)]
 
 
 class WireModel(BaseModel):
@@ -89,22 +120,49 @@ class TeacherSpec(BaseModel):
         return {key: value for key, value in table.items() if key not in unused}
 
 
-class HelloRequest(WireModel):
-    """Who are you, and would you serve in this federation, with these classes and this number of teachers?
+class Terms(WireModel):
+    """What a federation is, as far as a party is concerned. A party that pins terms takes part in no other.
 
-    `promise` is a JSON list of release events, the first at the caps: what the coordinator will not exceed. `roster` is
-    the hash of the roster that secure and distributed votes need, empty for clear ones.
+    federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
+    each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events, the first at the
+    caps, which the coordinator will not exceed. votes: how they are collected. roster: hash of the roster, empty for
+    clear votes. pool: JSON of `protocol.pool.PoolTerms`, empty where the queries were not fixed beforehand. request:
+    digest of the one `TrainRequest` of the federation.
     """
 
-    kind: ClassVar[str] = "query.hello"
-    protocol_version: int
+    kind: ClassVar[str] = "terms"
     federation: Hash
-    classes: list[str]
+    classes: Annotated[list[Class], Field(min_length=2, max_length=MOST_CLASSES)]
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     simulation: bool
-    promise: str = Field(max_length=10_000)
-    votes: VotesMode = "clear"
-    roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    promise: Promise
+    votes: VotesMode
+    roster: OptionalHash
+    pool: str = Field(max_length=500)
+    request: Hash
+
+
+class LedgerPosition(BaseModel):
+    """Where a coordinator's ledger stands: its random id, the number of its last batch and that batch's hash."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    ledger: Hash
+    batch: int = Field(ge=0, le=MOST_BATCHES)
+    head: Hash
+
+
+class HelloRequest(Terms):
+    """Who are you, and would you serve in this federation? `ledger`: id of the one ledger that it is charged to."""
+
+    kind: ClassVar[str] = "query.hello"
+    protocol_version: int = Field(ge=0, le=1_000_000)
+    ledger: Hash
+
+    @property
+    def terms(self) -> Terms:
+        """What is to be pinned."""
+        return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
 
 
 class HelloReply(WireModel):
@@ -123,7 +181,11 @@ class TrainRequest(WireModel):
     rows_json: str = Field(max_length=10_000_000)
     spec_json: str = Field(max_length=10_000)
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
-    seed: int = Field(ge=-1, description="-1: from the operating system's entropy")
+    seed: int = Field(ge=-1, le=2**63 - 1, description="-1: from the operating system's entropy")
+
+    def digest(self) -> str:
+        """What `Terms.request` pins."""
+        return canonical_digest(self.model_dump())
 
 
 class TrainReply(WireModel):
@@ -135,13 +197,26 @@ class TrainReply(WireModel):
 
 
 class VoteRequest(WireModel):
-    """All queries of a round in one message: float32 (queries, features)."""
+    """All queries of a round in one message: float32 (queries, features).
+
+    ledger, batch, head: see `LedgerPosition`. places, proof: that the queries are rows of the pool
+    (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool.
+    """
 
     kind: ClassVar[str] = "query.vote"
     federation: Hash
-    promise: str = Field(max_length=10_000)
     query_set: Hash
+    ledger: Hash
+    batch: int = Field(ge=0, le=MOST_BATCHES)
+    head: Hash
     queries: np.ndarray = Field(repr=False)
+    places: Places
+    proof: Proof
+
+    @property
+    def position(self) -> LedgerPosition:
+        """Where the coordinator's ledger stands."""
+        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
 
 class VoteReply(WireModel):

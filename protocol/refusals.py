@@ -23,6 +23,10 @@ class Rule(StrEnum):
     LEAST_PARTIES = "least-parties"
     VERSION = "protocol-version"
     SCHEMA = "schema"
+    TERMS = "pinned-terms"  # the party takes part in the federation of its own terms only
+    POOL = "pool"  # queries were not fixed beforehand, or are no rows of the pool
+    NEAR_QUERY = "near-query"  # a query that is hardly another one than one that was answered
+    LEDGER = "ledger"  # another ledger than before, or one that has gone back
     NOT_TRAINED = "not-trained"
     MALFORMED = "malformed-request"
     DATA = "data"

@@ -20,11 +20,15 @@ Division = Literal["owners", "iid", "groups"]
 
 @dataclass(frozen=True)
 class Partition:
-    """Row indices into the data set: of each party by name, of the student's queries, and of the test set."""
+    """Row indices into the data set: of each party by name, of the student's queries, and of the test set.
+
+    too_near: public rows that are not asked, since others are too much like them (`simulations.public_rows`).
+    """
 
     parties: dict[str, np.ndarray] = field(repr=False)
     queries: np.ndarray = field(repr=False)
     test: np.ndarray = field(repr=False)
+    too_near: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 def eligible_owners(dataset: Dataset, least_rows: int) -> np.ndarray:

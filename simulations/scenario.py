@@ -20,6 +20,7 @@ from protocol.representation import Representation
 from simulations.datasets import NAMES, load_dataset
 from simulations.datasets.base import Dataset
 from simulations.partition import Division, Partition, iid_partition, natural_partition
+from simulations.public_rows import without_near_rows
 from student.config import StudentSpec
 
 
@@ -83,6 +84,15 @@ class PartiesSpec(Frozen):
     least_survivors: int | None = Field(default=None, ge=2)
 
 
+class PoolSpec(Frozen):
+    """The pool of secure votes, which is fixed before the run.
+
+    least_distance: Euclidean distance of standardised rows; of two different rows that are closer, one is left out.
+    """
+
+    least_distance: float = Field(default=0.05, ge=0, le=1e6)
+
+
 class TeacherShare(Frozen):
     """A share of the parties, drawn by lot, that has a teacher of its own choice in its `party.toml`."""
 
@@ -104,12 +114,18 @@ class Scenario(Frozen):
     teacher: TeacherSpec = TeacherSpec()
     teachers: tuple[TeacherShare, ...] = ()
     votes: VotesMode = "clear"
+    pool: PoolSpec = PoolSpec()
     mechanism: AnyMechanism
     privacy: Privacy
     caps: Caps
     student: StudentSpec = StudentSpec()
     timeouts: Timeouts = Timeouts()
     noise: Literal["seeded", "system"] = "seeded"
+
+    @property
+    def pool_is_fixed(self) -> bool:
+        """Whether the parties know beforehand what may be asked, as they insist on for secure votes."""
+        return self.votes == "secure"
 
     @model_validator(mode="after")
     def _mechanism_fits_votes_and_caps(self) -> Scenario:
@@ -185,10 +201,17 @@ def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
     ------
     NotEnoughParties, DataError
     """
+    dataset = load_dataset(scenario.data.set, scenario.data.path)
+    partition = _divided(scenario, dataset, seed)
+    if scenario.pool_is_fixed:
+        partition = without_near_rows(scenario.data, dataset, partition, scenario.pool.least_distance)
+    return dataset, partition
+
+
+def _divided(scenario: Scenario, dataset: Dataset, seed: int) -> Partition:
     data = scenario.data
-    dataset = load_dataset(data.set, data.path)
     if data.partition == "owners":
-        return dataset, natural_partition(dataset, data.public_share, data.least_rows, scenario.parties.minimum, seed)
+        return natural_partition(dataset, data.public_share, data.least_rows, scenario.parties.minimum, seed)
     assert data.parties is not None
     partition = iid_partition(dataset, data.parties, data.most_rows, seed, data.partition == "groups")
     smallest = min(len(rows) for rows in partition.parties.values())
@@ -198,7 +221,7 @@ def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
             f" {scenario.parties.minimum} with {data.least_rows} are required",
             "Change data.parties, parties.minimum or data.least_rows",
         )
-    return dataset, partition
+    return partition
 
 
 def scenario_json(scenario: Scenario) -> dict[str, Any]:

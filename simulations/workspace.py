@@ -2,6 +2,7 @@
 
 RUN/private/work/federation.json     the coordinator's configuration
 RUN/private/work/pool.npz            the student's public rows
+RUN/private/work/pool.npy            ids of the rows that may be asked, for secure votes
 RUN/private/work/student.json        how the student learns, and its seed
 RUN/private/work/roster.json         for secure and distributed votes, and
 RUN/private/work/coordinator.pem     the coordinator's signing key
@@ -21,14 +22,13 @@ from typing import Any
 
 import numpy as np
 import tomli_w
-from pydantic import ValidationError
 
 from coordinator.config import FederationConfig
 from party.home import SETTINGS
 from protocol.errors import ConfigError, OutputExists
 from protocol.images import why_no_images
 from protocol.queries import canonical_queries
-from protocol.schema import Schema
+from simulations import public_rows
 from simulations.datasets.base import Dataset
 from simulations.identities import simulated_identities
 from simulations.kinds import own_teachers
@@ -62,6 +62,10 @@ class Workspace:
         return self.work / "roster.json"
 
     @property
+    def pool_file(self) -> Path:
+        return self.work / "pool.npy"
+
+    @property
     def identity_file(self) -> Path:
         return self.work / "coordinator.pem"
 
@@ -75,6 +79,7 @@ class Workspace:
             "party-root": str(self.party_root),
             "roster-file": str(self.roster_file) if secure else "",
             "identity-file": str(self.identity_file) if secure else "",
+            "pool-file": str(self.pool_file) if self.pool_file.exists() else "",
         }
 
     @property
@@ -134,7 +139,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
             f" which has {list(dataset.classes)}",
             "Use the same names in the same order",
         )
-    schema = _schema(scenario, dataset, np.concatenate([partition.queries, partition.test]))
+    schema = public_rows.schema(scenario.data, dataset, partition)
     wanted = [scenario.teacher, *(item.teacher for item in scenario.teachers)]
     if any(spec.model == "cnn" for spec in wanted) and (reason := why_no_images(schema)):
         raise ConfigError(
@@ -159,20 +164,10 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         record_votes=not secure,
         votes=scenario.votes,
         roster=roster.digest if roster else "",
+        pool=public_rows.pool(dataset, partition).terms(scenario.pool.least_distance)
+        if scenario.pool_is_fixed
+        else None,
     )
-
-
-def _schema(scenario: Scenario, dataset: Dataset, public: np.ndarray) -> Schema:
-    representation = scenario.data.representation
-    try:
-        if representation != "none":
-            return Schema.of_images(dataset.features, dataset.classes, representation)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise ConfigError(f"data.representation {representation!r} does not fit {dataset.name!r}: {reason}") from None
-    if not scenario.data.standardise:
-        return Schema.of_images(dataset.features, dataset.classes, "none")
-    return Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[public].astype(np.float64))
 
 
 def lay_out(
@@ -191,10 +186,12 @@ def lay_out(
     np.savez(
         space.work / "pool.npz",
         features=np.array(dataset.features),
-        queries=canonical_queries(dataset.x[partition.queries], width),
+        queries=public_rows.queries(dataset, partition),
         test_x=canonical_queries(dataset.x[partition.test], width),
         test_y=dataset.y[partition.test],
     )
+    if config.pool is not None:
+        public_rows.pool(dataset, partition).save(space.pool_file)
     student = {"spec": scenario.student.model_dump(mode="json"), "seed": seed}
     (space.work / "student.json").write_text(json.dumps(student) + "\n", encoding="utf-8")
     features, classes = np.array(dataset.features), np.array(dataset.classes)
@@ -204,6 +201,8 @@ def lay_out(
         "most_teachers": scenario.parties.teachers_per_party,
         "most_queries": scenario.parties.most_queries,
         "most_epsilon": float("inf"),
+        "unit": scenario.privacy.unit.value,
+        "votes": scenario.votes,
         "allow_simulation": True,
     }
     settings: dict[str, Any] = {"data": "data.npz", "policy": policy}

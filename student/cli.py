@@ -33,8 +33,11 @@ def run(
 @app.command()
 def start(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="The student's kit.")],
-    pool: Annotated[Path, typer.Option(help=".npz with features, queries and optionally test_x, test_y.")],
     out: Annotated[Path, typer.Option(help="New folder for labels and model.")],
+    pool: Annotated[
+        Path | None,
+        typer.Option(help=".npz with features, queries and optionally test_x, test_y; else pool.npz of the kit."),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
@@ -44,7 +47,7 @@ def start(
     from student.deploy import open_channel
 
     node = open_kit(kit, "student")
-    _ask(lambda: open_channel(node, wait), pool, out, config, seed)
+    _ask(lambda: open_channel(node, wait), pool or node / "pool.npz", out, config, seed)
 
 
 def _ask(channel: Callable[[], LabelChannel], pool: Path, out: Path, config: Path | None, seed: int) -> None:

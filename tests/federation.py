@@ -11,6 +11,7 @@ import tomli_w
 from flwr.app import RecordDict
 
 from accounting.units import Unit
+from coordinator.collection import Standing
 from coordinator.config import Caps, FederationConfig, Privacy, Timeouts
 from coordinator.exchange import Failure
 from coordinator.mechanisms.confident import Confident
@@ -19,7 +20,8 @@ from coordinator.secure_collection import SecureKeys
 from party.home import open_home
 from party.node import PartyNode
 from party.secure_votes import refusal_of
-from protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
+from protocol.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
+from protocol.queries import query_set_hash
 from protocol.records import from_record, refusal_to_record, to_record
 from protocol.refusals import Refused
 from protocol.schema import Schema
@@ -27,6 +29,7 @@ from protocol.secagg import messages
 from protocol.secagg.errors import SecAggError
 from protocol.secagg.identity import Identity
 from protocol.secagg.roster import Roster
+from protocol.secagg.session import NO_LEDGER
 
 FEATURES = ("age", "pressure", "drowsy")
 CLASSES = ("well", "ill")
@@ -63,6 +66,8 @@ def make_home(folder: Path, name: str, rows: int = 40, seed: int = 0, **policy: 
         "least_rows_per_teacher": 5,
         "most_epsilon": float("inf"),
         "allow_simulation": True,
+        "votes": "clear",
+        "open_pool": True,
         **policy,
     }
     (folder / "party.toml").write_text(tomli_w.dumps({"name": name, "policy": settings}))
@@ -106,6 +111,31 @@ def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivo
         roster.save(home / "roster.json")
     roster.save(root / "roster.json")
     return SecureKeys(roster, signer)
+
+
+def standing() -> Standing:
+    """Of a ledger that never moves, without a pool."""
+    return Standing(lambda: NO_LEDGER)
+
+
+def hello_of(config: FederationConfig, /, **changes: Any) -> HelloRequest:
+    """What a coordinator with this configuration asks."""
+    fields = {**config.terms().model_dump(), "protocol_version": PROTOCOL_VERSION, "ledger": NO_LEDGER.ledger}
+    return HelloRequest(**{**fields, **changes})
+
+
+def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: Any) -> VoteRequest:
+    """Clear votes on canonical queries, asked with an empty ledger and no pool."""
+    places, proof = standing().proof(queries)
+    fields = {
+        "federation": config.digest(),
+        "query_set": query_set_hash(queries),
+        **NO_LEDGER.model_dump(),
+        "queries": queries,
+        "places": places,
+        "proof": proof,
+    }
+    return VoteRequest(**{**fields, **changes})
 
 
 class FakeTransport:

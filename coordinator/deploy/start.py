@@ -104,6 +104,7 @@ def run_config(kit: Kit, config: FederationConfig) -> dict[str, str]:
         "party-root": "",
         "roster-file": str(kit / "roster.json") if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
+        "pool-file": str(kit / "pool.npy") if config.pool else "",
         "kit": str(kit.folder),
     }
 

@@ -18,6 +18,7 @@ from cryptography import x509
 
 from coordinator.provision.authority import Authority, node_key
 from coordinator.provision.plan import PartyPlan, read_plan
+from coordinator.provision.pool import read_pool
 from coordinator.provision.registry import OPERATOR, PartyRecord, Registry, load_registry
 from coordinator.provision.write import (
     coordinator_kit,
@@ -29,6 +30,7 @@ from coordinator.provision.write import (
     roster,
     student_kit,
     students,
+    terms,
 )
 from protocol.deploy.files import private_folder
 from protocol.errors import ConfigError, OutputExists
@@ -55,6 +57,7 @@ def make(plan_file: Path, out: Path) -> Made:
     OutputExists : `out` is there. ConfigError, DataError : the plan says something it may not say.
     """
     plan, rows = read_plan(plan_file)
+    pool = read_pool(plan_file, plan, rows)
     if out.exists():
         raise OutputExists(f"{out} is already there", "Choose another folder: keys are never overwritten")
     part = out.with_name(out.name + ".part")
@@ -72,6 +75,7 @@ def make(plan_file: Path, out: Path) -> Made:
         registry = Registry(
             plan=plan,
             rows=rows,
+            pool=pool.terms if pool else None,
             coordinator_identity=coordinator.public.hex(),
             parties={
                 party.name: PartyRecord(
@@ -84,6 +88,8 @@ def make(plan_file: Path, out: Path) -> Made:
                 name: pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
             },
         )
+        if pool is not None:
+            pool.save(part / OPERATOR)
         folders = [coordinator_kit(part, registry, authority, coordinator, server)]
         folders += [party_kit(part, registry, authority, name, signers[name], node_keys[name]) for name in signers]
         folders += [student_kit(part, registry, authority, name, issued) for name, issued in certificates.items()]
@@ -92,7 +98,7 @@ def make(plan_file: Path, out: Path) -> Made:
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)  # it holds keys
         raise
-    return Made(tuple(out / folder.name for folder in folders))
+    return Made(tuple(out / folder.name for folder in folders), note=pool.note if pool else "")
 
 
 def add_party(kits: Path, name: str, port: int = 9094) -> Made:
@@ -214,7 +220,7 @@ def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:
     told = {
         "roster.json": roster(registry),
         "federation.json": federation(registry),
-        "terms.json": registry.hello().model_dump_json(indent=1) + "\n",
+        "terms.json": terms(registry),
     }
     return files | {f"party-{name}": told for name in registry.parties if name != but}
 

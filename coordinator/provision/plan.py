@@ -15,6 +15,7 @@ from protocol.config_files import Frozen, load, validate
 from protocol.deploy.kit import Coordinator, Port, joined
 from protocol.errors import ConfigError, DataError
 from protocol.messages import MOST_TEACHERS, PartyName, TeacherSpec, VotesMode
+from protocol.pool import PoolTerms
 from protocol.schema import Name, Range, Schema
 
 
@@ -58,6 +59,17 @@ class RowsPlan(Frozen):
         return Schema(**{**found.model_dump(), "ranges": self.ranges})
 
 
+class PoolPlan(Frozen):
+    """All rows that may ever be asked, which parties insist on for secure votes.
+
+    file: as `rows.public`, and that file where it is left out. least_distance: Euclidean distance of standardised rows;
+    of two different rows that are closer, one is left out.
+    """
+
+    file: str = ""
+    least_distance: float = Field(default=0.05, ge=0, le=1e6)
+
+
 class PartyPlan(Frozen):
     """One party. port: loopback port of its SuperNode; parties on one machine need different ones."""
 
@@ -74,6 +86,7 @@ class StudentPlan(Frozen):
 class Plan(Frozen):
     """The file `federation.toml`. Keys that are not explained here are those of `coordinator.config.FederationConfig`.
 
+    pool: see `PoolPlan`; for secure votes it is made from `rows.public` where it is left out.
     colluders, least_survivors: of the roster (`protocol.secagg.roster`), for secure and distributed votes.
     """
 
@@ -83,6 +96,7 @@ class Plan(Frozen):
     teacher: TeacherSpec = TeacherSpec()
     minimum_parties: int = Field(ge=2)
     votes: VotesMode = "secure"
+    pool: PoolPlan | None = None
     colluders: int = Field(default=0, ge=0)
     least_survivors: int | None = Field(default=None, ge=2)
     mechanism: AnyMechanism
@@ -103,12 +117,20 @@ class Plan(Frozen):
             raise ValueError(f"minimum_parties {self.minimum_parties} is above the {len(self.parties)} parties")
         return self
 
-    def federation(self, schema: Schema, roster: str) -> FederationConfig:
+    def federation(self, schema: Schema, roster: str, pool: PoolTerms | None) -> FederationConfig:
         """The coordinator's configuration. roster: its hash, empty for clear votes. Raises ConfigError."""
-        chosen = self.model_dump(exclude={"rows", "colluders", "least_survivors", "coordinator", "parties", "students"})
+        chosen = self.model_dump(
+            exclude={"rows", "pool", "colluders", "least_survivors", "coordinator", "parties", "students"}
+        )
         service = joined(self.coordinator.listen, self.coordinator.label_port)
         return validate(
-            {**chosen, "rows": schema.model_dump(), "roster": roster, "service": service},
+            {
+                **chosen,
+                "rows": schema.model_dump(),
+                "roster": roster,
+                "pool": pool.model_dump() if pool else None,
+                "service": service,
+            },
             FederationConfig,
             "federation.toml",
         )

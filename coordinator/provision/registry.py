@@ -13,7 +13,8 @@ from protocol.config_files import Frozen, load
 from protocol.deploy.files import replace_text
 from protocol.deploy.kit import Coordinator, Port
 from protocol.errors import ConfigError
-from protocol.messages import PROTOCOL_VERSION, HelloRequest, PartyName
+from protocol.messages import PartyName
+from protocol.pool import PoolTerms
 from protocol.schema import Schema
 from protocol.secagg.identity import Identity
 from protocol.secagg.roster import Roster
@@ -39,6 +40,7 @@ class Registry(Frozen):
     version: int = 1
     plan: Plan
     rows: Schema
+    pool: PoolTerms | None = None
     coordinator_identity: str
     parties: dict[PartyName, PartyRecord]
     students: dict[PartyName, list[str]]
@@ -60,7 +62,7 @@ class Registry(Frozen):
     def federation(self) -> FederationConfig:
         """The coordinator's configuration with the present parties. Raises ConfigError."""
         roster = self.roster()
-        config = self.plan.federation(self.rows, roster.digest if roster else "")
+        config = self.plan.federation(self.rows, roster.digest if roster else "", self.pool)
         if roster is not None:
             SecureKeys(roster, Identity.generate()).check(config)  # the check does not look at the signer
         if len(self.parties) < config.minimum_parties:
@@ -69,20 +71,6 @@ class Registry(Frozen):
                 "Provision a new federation with fewer",
             )
         return config
-
-    def hello(self) -> HelloRequest:
-        """What the coordinator will ask every party: so a party can check its policy before it connects."""
-        config = self.federation()
-        return HelloRequest(
-            protocol_version=PROTOCOL_VERSION,
-            federation=config.digest(),
-            classes=list(config.rows.classes),
-            teachers=config.teachers_per_party,
-            simulation=config.simulation,
-            promise=config.promise(),
-            votes=config.votes,
-            roster=config.roster,
-        )
 
     def check_new(self, name: str) -> None:
         """Raise ConfigError if a node of this name exists, or did."""

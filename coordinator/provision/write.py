@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from coordinator.deploy.flower import Nodes
 from coordinator.provision.authority import Authority, Issued
-from coordinator.provision.registry import Registry
+from coordinator.provision.pool import POOL_IDS, POOL_ROWS
+from coordinator.provision.registry import OPERATOR, Registry
 from coordinator.provision.render import party_settings, write_start_files
 from protocol.deploy.files import private_folder, write_private
 from protocol.deploy.kit import KIT_FILE, Kind, KitFile
@@ -29,6 +31,8 @@ def coordinator_kit(out: Path, registry: Registry, authority: Authority, identit
         (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
         (folder / "nodes.json").write_text(nodes(registry), encoding="utf-8")
         (folder / "students.json").write_text(students(registry), encoding="utf-8")
+        if registry.pool:
+            shutil.copy(out / OPERATOR / POOL_IDS, folder / POOL_IDS)
         if registry.roster():
             (folder / "roster.json").write_text(roster(registry), encoding="utf-8")
 
@@ -45,7 +49,7 @@ def party_kit(
         write_private(folder / "node.key", node[0])
         (folder / "node.pub").write_text(node[1] + "\n", encoding="utf-8")
         (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
-        (folder / "terms.json").write_text(registry.hello().model_dump_json(indent=1) + "\n", encoding="utf-8")
+        (folder / "terms.json").write_text(terms(registry), encoding="utf-8")
         settings = party_settings(name, registry.federation(), registry.roster())
         (folder / "party.toml").write_text(settings, encoding="utf-8")
         if registry.roster():
@@ -60,6 +64,8 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
     def fill(folder: Path) -> None:
         issued.save(folder, "client")
         (folder / "schema.json").write_text(registry.rows.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        if registry.pool:
+            shutil.copy(out / OPERATOR / POOL_ROWS, folder / POOL_ROWS)
 
     return _kit(out / f"student-{name}", registry, authority, "student", name, fill)
 
@@ -118,6 +124,11 @@ def roster(registry: Registry) -> str:
     found = registry.roster()
     assert found is not None
     return found.model_dump_json(indent=1) + "\n"
+
+
+def terms(registry: Registry) -> str:
+    """terms.json: what a party pins."""
+    return registry.federation().terms().model_dump_json(indent=1) + "\n"
 
 
 def federation(registry: Registry) -> str:

@@ -67,6 +67,7 @@ class Aggregation:
     terms : the session descriptor (`SessionDescriptor.create`).
     queries : canonical float32 (queries, features), those of the descriptor.
     invited : names of the parties that are asked; None: all of the roster.
+    proof : places in the pool and proof, as `protocol.messages.VoteRequest` has them.
 
     Raises
     ------
@@ -81,17 +82,19 @@ class Aggregation:
         terms: SessionDescriptor,
         queries: np.ndarray,
         invited: Collection[str] | None = None,
+        proof: requests.PoolProof = requests.NO_POOL,
     ) -> None:
         places = range(roster.n) if invited is None else sorted({roster.index(name) for name in invited})
-        self._set_up(roster, signer, queries, SessionState.begin(terms, tuple(places)))
+        self._set_up(roster, signer, requests.Question(queries, *proof), SessionState.begin(terms, tuple(places)))
 
-    def _set_up(self, roster: Roster, signer: Identity, queries: np.ndarray, state: SessionState) -> None:
+    def _set_up(self, roster: Roster, signer: Identity, question: requests.Question, state: SessionState) -> None:
+        queries = question.queries
         state.terms.check(roster)
         if signer.public.hex() != roster.coordinator_pk:
             raise RosterMismatch("the roster lists the coordinator with another key than this one")
         if len(queries) != state.terms.queries or query_set_hash(queries) != state.terms.query_set:
             raise ConfigError("the queries are not those of the session", "Pass the queries that it was made for")
-        self._roster, self._signer, self._queries, self._state = roster, signer, queries, state
+        self._roster, self._signer, self._question, self._state = roster, signer, question, state
         self._ctx = state.terms.ctx()
         self._sid = state.terms.sid_bytes()
 
@@ -100,10 +103,17 @@ class Aggregation:
         self._state.save(path)
 
     @classmethod
-    def load(cls, path: Path, roster: Roster, signer: Identity, queries: np.ndarray) -> Aggregation:
+    def load(
+        cls,
+        path: Path,
+        roster: Roster,
+        signer: Identity,
+        queries: np.ndarray,
+        proof: requests.PoolProof = requests.NO_POOL,
+    ) -> Aggregation:
         """Go on from a saved state with the same U1, U2 and U3. Raises as `__init__`, and ConfigError for the file."""
         machine = cls.__new__(cls)
-        machine._set_up(roster, signer, queries, SessionState.load(path))
+        machine._set_up(roster, signer, requests.Question(queries, *proof), SessionState.load(path))
         return machine
 
     @property
@@ -128,7 +138,9 @@ class Aggregation:
         ------
         StageOrder : the session is done.
         """
-        made = requests.of_stage(self._due(), self._state, self._signer, self._queries, self._roster.t, self._waiting())
+        made = requests.of_stage(
+            self._due(), self._state, self._signer, self._question, self._roster.t, self._waiting()
+        )
         return {self._roster.name(index): request for index, request in made.items()}
 
     def take(self, replies: Mapping[str, WireModel | str]) -> StageReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,19 @@ from protocol.secagg.session import SessionDescriptor
 from protocol.secagg.shamir import share_bytes
 from protocol.secagg.stages import Stage
 from protocol.secagg.statements import adverts_digest, challenge, set_digest
+
+PoolProof = tuple[np.ndarray, np.ndarray]
+"""Places in the pool, uint32 (queries,), and proof, uint8 (hashes, 32)."""
+NO_POOL: PoolProof = (np.zeros(0, dtype=np.uint32), np.zeros((0, 32), dtype=np.uint8))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Canonical queries, float32 (queries, features), and that they are rows of the pool."""
+
+    queries: np.ndarray = field(repr=False)
+    places: np.ndarray = field(repr=False)
+    proof: np.ndarray = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -52,12 +65,12 @@ def challenges(state: SessionState, u1: bytes) -> dict[int, int]:
 
 
 def of_stage(
-    stage: Stage, state: SessionState, signer: Identity, queries: np.ndarray, t: int, receivers: list[int]
+    stage: Stage, state: SessionState, signer: Identity, question: Question, t: int, receivers: list[int]
 ) -> dict[int, SecAggMessage]:
     """Request by place in the roster, for each receiver."""
     match stage:
         case Stage.MASKED:
-            return _masked(state, queries, receivers)
+            return _masked(state, question, receivers)
         case Stage.ADVERTISE:
             request: SecAggMessage = _advertise(state.terms, signer)
         case Stage.SHARE:
@@ -81,7 +94,7 @@ def _adverts(state: SessionState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return advertised, rows[:, :KEYS_BYTES], rows[:, KEYS_BYTES:]
 
 
-def _masked(state: SessionState, queries: np.ndarray, receivers: list[int]) -> dict[int, SecAggMessage]:
+def _masked(state: SessionState, question: Question, receivers: list[int]) -> dict[int, SecAggMessage]:
     """Each receiver gets its own column of ciphertexts only."""
     advertised, sharers = _places(state.adverts), _places(state.nonces)
     nonces = np.stack([state.nonces[index] for index in sharers.tolist()])
@@ -102,7 +115,9 @@ def _masked(state: SessionState, queries: np.ndarray, receivers: list[int]) -> d
             ciphertexts=ciphertexts[np.flatnonzero(others), row],
             challenges=factors[others],
             values=values[others, at],
-            queries=queries,
+            queries=question.queries,
+            places=question.places,
+            proof=question.proof,
         )
     return made
 

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from protocol.config_files import Frozen, read_table, validate
 from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
+from protocol.pool import PoolTerms
 from protocol.schema import Schema
 
 
@@ -28,6 +29,7 @@ class FederationFile(Frozen):
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
     teacher: TeacherSpec = TeacherSpec()
     votes: VotesMode = "clear"
+    pool: PoolTerms | None = None
     simulation: bool = False
 
 

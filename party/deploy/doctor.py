@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pydantic import ValidationError
-
-from party import spend
 from party.data.federation import load_federation
 from party.dry_run import check, stop
 from party.home import SETTINGS, open_home
-from party.policy import PartyFile, check_hello
+from party.policy import PartyFile, check_terms
 from party.secure_votes import check_roster as check_served_roster
+from party.spend import Spend
 from protocol.config_files import load
 from protocol.deploy.checks import (
     Advice,
@@ -24,7 +22,7 @@ from protocol.deploy.checks import (
 )
 from protocol.deploy.kit import Kit
 from protocol.errors import ConfigError, ConsiliumError, DataError
-from protocol.messages import HelloRequest
+from protocol.messages import Terms
 from protocol.refusals import Refused
 
 LEAST_FREE_BYTES = 500_000_000
@@ -45,12 +43,15 @@ def checks(kit: Kit, running: bool) -> list[Check]:
     return [*found, ("coordinator", lambda: check_coordinator(kit))]
 
 
-def _asked(kit: Kit) -> HelloRequest:
-    """What the coordinator will ask of this party, as the operator said when the kit was made."""
-    try:
-        return HelloRequest.model_validate_json((kit / "terms.json").read_bytes())
-    except (OSError, ValidationError):
-        raise ConfigError(f"{kit / 'terms.json'} cannot be read", "Unpack the kit again") from None
+def _asked(kit: Kit) -> Terms:
+    """The terms of the one federation that this kit takes part in. Raises ConfigError."""
+    pinned = open_home(kit.folder).pinned_terms()
+    if pinned is None:
+        raise ConfigError(
+            "party.toml pins no terms, so the party would take part in whatever a coordinator asks",
+            'Set terms = "terms.json" in party.toml',
+        )
+    return pinned
 
 
 def _policy(kit: Kit) -> str:
@@ -58,17 +59,20 @@ def _policy(kit: Kit) -> str:
     if home.name != kit.name:
         raise ConfigError(f"party.toml says name {home.name!r}, the kit is that of {kit.name!r}", "Set name back")
     _refused_is_wrong(
-        lambda: check_hello(home.policy, asked),
+        lambda: check_terms(home.policy, asked),
         "policy in party.toml",
         "Change the policy, or do not take part: the coordinator will ask exactly this",
     )
     _refused_is_wrong(
-        lambda: spend.check_promise(home.state / "spend.db", asked.federation, asked.promise, home.policy),
+        lambda: Spend(home.spend_file).check(asked, home.policy),
         "policy in party.toml",
         "Raise policy.most_epsilon if you agree to that much, over all federations so far and this one",
     )
-    epsilon = spend.epsilon(spend.parse_promise(asked.promise), home.policy.delta)
-    return f"allows this federation: {asked.votes} votes, epsilon at most {epsilon:.3f} at delta {home.policy.delta:g}"
+    epsilon, policy = Spend(home.spend_file).check(asked, home.policy), home.policy
+    return (
+        f"allows this federation: {asked.votes} votes, epsilon at most {epsilon:.3f} at delta {policy.delta:g}"
+        f" for a {policy.unit}"
+    )
 
 
 def _data(kit: Kit) -> str:
@@ -93,7 +97,7 @@ def _roster(kit: Kit) -> str:
         raise Advice("there is a roster.json, but votes are clear and use none", "Nothing to do")
     said = check_roster(kit, asked.roster, kit.name)
     _refused_is_wrong(
-        lambda: check_served_roster(open_home(kit.folder), asked.roster),
+        lambda: check_served_roster(open_home(kit.folder), asked),
         "policy in party.toml",
         "Lower policy.least_parties if you agree to sums over so few",
     )

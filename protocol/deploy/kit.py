@@ -3,9 +3,9 @@
 kit.json            which node of which federation this is, and where the coordinator is
 ca.crt              the federation's certificate authority
 state/              made by the node itself: ledgers, teachers, logs, Flower's own files
-coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json]
+coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [pool.npy]
 party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file
-student:     schema.json client.crt client.key
+student:     schema.json client.crt client.key [pool.npz]
 """
 
 from __future__ import annotations

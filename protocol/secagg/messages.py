@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from protocol.messages import WireModel
+from protocol.messages import Places, Proof, WireModel
 from protocol.secagg.agreement import NONCE_BYTES, TAG_BYTES
 from protocol.secagg.identity import SIGNATURE_BYTES
 from protocol.secagg.roster import MOST_PARTIES
@@ -137,6 +137,7 @@ class MaskedRequest(SessionMessage):
     """U2, what the others in U2 sealed for the addressee, in order, and the queries, canonical float32.
 
     challenges, values: uint8 (|U2| - 1, 32), each dealer's r and its w at the addressee's point.
+    places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
     """
 
     kind: ClassVar[str] = "query.sa_masked"
@@ -146,6 +147,8 @@ class MaskedRequest(SessionMessage):
     challenges: Values
     values: Values
     queries: Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
+    places: Places
+    proof: Proof
 
     @model_validator(mode="after")
     def _agree(self) -> MaskedRequest:

@@ -12,16 +12,19 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from protocol.errors import MalformedMessage
-from protocol.messages import MOST_TEACHERS, Hash
+from protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, Hash, LedgerPosition
 from protocol.queries import query_ids, query_set_hash
 from protocol.secagg.errors import BadSignature, OverflowRisk, RosterMismatch, UnsafeSession
 from protocol.secagg.framing import canonical_json
 from protocol.secagg.identity import Identity, verify
 from protocol.secagg.ring import TAIL, RingBits, choose_ring, sigma_total
-from protocol.secagg.roster import Roster
+from protocol.secagg.roster import MOST_PARTIES, Roster
 
 SID_BYTES = 16
 LIFETIME = 24 * 3600
+MOST_SIGMA = 1e6
+NO_LEDGER = LedgerPosition(ledger="0" * 64, batch=0, head="0" * 64)
+"""Of a session that is no federation's, in tests and benchmarks of the protocol alone."""
 SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
@@ -32,6 +35,7 @@ class SessionDescriptor(BaseModel):
     queries, classes: shape of the sum. ring: bits. teachers: votes that each party gives to each query.
     sigma: standard deviation of the noise on one count, all `noise_shares` shares together; 0 and 0 without noise.
     phase: 1, or 2 for fresh noise on queries that a first phase has screened.
+    ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
     lifetime: seconds from a party's first answer until it throws the session away, by its own clock.
     """
 
@@ -43,12 +47,15 @@ class SessionDescriptor(BaseModel):
     roster: Hash
     query_set: Hash
     queries: int = Field(ge=1, le=10_000_000)
-    classes: int = Field(ge=2, le=100_000)
+    classes: int = Field(ge=2, le=MOST_CLASSES)
     ring: RingBits
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
-    sigma: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    noise_shares: int = Field(default=0, ge=0)
+    sigma: float = Field(default=0.0, ge=0, le=MOST_SIGMA, allow_inf_nan=False)
+    noise_shares: int = Field(default=0, ge=0, le=MOST_PARTIES)
     phase: Literal[1, 2] = 1
+    ledger: Hash
+    batch: int = Field(ge=0, le=MOST_BATCHES)
+    head: Hash
     lifetime: int = Field(default=LIFETIME, ge=1, le=30 * 24 * 3600)
 
     @classmethod
@@ -60,6 +67,7 @@ class SessionDescriptor(BaseModel):
         classes: int,
         teachers: int,
         *,
+        position: LedgerPosition = NO_LEDGER,
         sigma: float = 0.0,
         noise_shares: int = 0,
         phase: Literal[1, 2] = 1,
@@ -89,6 +97,7 @@ class SessionDescriptor(BaseModel):
             sigma=float(sigma),
             noise_shares=noise_shares,
             phase=phase,
+            **position.model_dump(),
             lifetime=lifetime,
         )
         made.check(roster)
@@ -120,6 +129,11 @@ class SessionDescriptor(BaseModel):
         reach = self.teachers * roster.n + TAIL * sigma_total(self.sigma, max(self.noise_shares, 1), roster.n)
         if reach >= 2 ** (self.ring - 1):
             raise OverflowRisk(reach, 2 ** (self.ring - 1))
+
+    @property
+    def position(self) -> LedgerPosition:
+        """Where the coordinator's ledger stands."""
+        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
     @property
     def shape(self) -> tuple[int, int]:

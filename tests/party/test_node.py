@@ -3,62 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from coordinator.config import Caps
+from coordinator.config import Caps, FederationConfig
 from coordinator.mechanisms import GNMax, Immutable
 from party import store
 from party.data.rules import DataRules, MissingRule
 from party.home import open_home
 from party.node import PartyNode
-from party.spend import epsilon, parse_promise
-from protocol.messages import PROTOCOL_VERSION, HelloRequest, TeacherSpec, TrainRequest, VoteRequest
-from protocol.queries import canonical_queries, query_set_hash
+from party.promise import epsilon
+from protocol.messages import HelloRequest, TeacherSpec, TrainRequest, VoteRequest
+from protocol.queries import canonical_queries
 from protocol.refusals import Refusal, Refused, Rule
-from tests.federation import CLASSES, make_config, make_home, make_rows
+from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 
 CONFIG = make_config(caps=Caps(queries=1000, answers=1000))
 HASH = CONFIG.digest()
 
 
-def hello(**changes) -> HelloRequest:
-    values = {
-        "protocol_version": PROTOCOL_VERSION,
-        "federation": HASH,
-        "classes": list(CLASSES),
-        "teachers": 1,
-        "simulation": True,
-        "promise": CONFIG.promise(),
-    }
-    return HelloRequest(**{**values, **changes})
+def hello(config: FederationConfig = CONFIG, **changes) -> HelloRequest:
+    return hello_of(config, **changes)
 
 
-def train(**changes) -> TrainRequest:
-    values = {
-        "federation": HASH,
-        "rows_json": CONFIG.rows.model_dump_json(),
-        "spec_json": TeacherSpec().model_dump_json(),
-        "teachers": 1,
-        "seed": 1,
-    }
-    return TrainRequest(**{**values, **changes})
+def train(config: FederationConfig = CONFIG, **changes) -> TrainRequest:
+    return config.train_request().model_copy(update=changes)
 
 
-OTHER_ROWS = CONFIG.rows.model_copy(update={"classes": tuple(reversed(CLASSES))}).model_dump_json()
-
-
-def vote(rows: np.ndarray, **changes) -> VoteRequest:
-    queries = canonical_queries(rows, rows.shape[1])
-    values = {
-        "federation": HASH,
-        "promise": CONFIG.promise(),
-        "query_set": query_set_hash(queries),
-        "queries": queries,
-    }
-    return VoteRequest(**{**values, **changes})
+def vote(rows: np.ndarray, config: FederationConfig = CONFIG, **changes) -> VoteRequest:
+    return vote_request(config, canonical_queries(rows, rows.shape[1]), **changes)
 
 
 def node(tmp_path: Path, **policy) -> PartyNode:
@@ -66,6 +42,14 @@ def node(tmp_path: Path, **policy) -> PartyNode:
     if not folder.exists():
         make_home(folder, "p", **policy)
     return PartyNode(open_home(folder))
+
+
+def member(tmp_path: Path, config: FederationConfig = CONFIG, **policy) -> PartyNode:
+    """A party that enrolled and trained."""
+    party = node(tmp_path, **policy)
+    party.hello(hello(config))
+    party.train(train(config))
+    return party
 
 
 def refused(action, request) -> Rule:
@@ -100,32 +84,41 @@ def test_simulations_are_refused_by_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "request_change", "rule"),
-    [
-        ({"least_rows_per_teacher": 41}, {}, Rule.LEAST_ROWS),
-        ({"most_teachers": 5, "least_rows_per_teacher": 20}, {"teachers": 3}, Rule.LEAST_ROWS),
-        ({}, {"teachers": 2}, Rule.MOST_TEACHERS),
-        ({}, {"spec_json": "{}}"}, Rule.MALFORMED),
-        ({}, {"spec_json": '{"model": "pickle"}'}, Rule.MALFORMED),
-        ({}, {"rows_json": "[]"}, Rule.MALFORMED),
-    ],
+    ("policy", "teachers", "rule"),
+    [({"least_rows_per_teacher": 41}, 1, Rule.LEAST_ROWS), ({"least_rows_per_teacher": 20}, 3, Rule.LEAST_ROWS)],
 )
-def test_training_is_refused(tmp_path: Path, policy: dict, request_change: dict, rule: Rule) -> None:
-    assert refused(node(tmp_path, **policy).train, train(**request_change)) is rule
+def test_training_is_refused(tmp_path: Path, policy: dict, teachers: int, rule: Rule) -> None:
+    config = make_config(teachers_per_party=teachers)
+    party = node(tmp_path, most_teachers=5, **policy)
+    party.hello(hello(config))
+    assert refused(party.train, train(config)) is rule
+
+
+@pytest.mark.parametrize("change", [{"spec_json": "{}}"}, {"spec_json": '{"model": "pickle"}'}, {"rows_json": "[]"}])
+def test_a_train_request_that_was_pinned_and_is_none_is_refused(tmp_path: Path, change: dict) -> None:
+    party, request = node(tmp_path), train(**change)
+    party.hello(hello(request=request.digest()))
+    assert refused(party.train, request) is Rule.MALFORMED
+
+
+def test_training_without_enrolment_is_refused(tmp_path: Path) -> None:
+    assert refused(node(tmp_path).train, train()) is Rule.PROMISE
 
 
 def test_least_rows_refusal_does_not_tell_the_number_of_rows(tmp_path: Path) -> None:
+    party = node(tmp_path, least_rows_per_teacher=41)
+    party.hello(hello())
     with pytest.raises(Refused) as caught:
-        node(tmp_path, least_rows_per_teacher=41).train(train())
+        party.train(train())
     assert caught.value.refusal.requested is None
     assert "40" not in str(caught.value.refusal)
 
 
 def test_votes_of_k_teachers_sum_to_k(tmp_path: Path) -> None:
-    party = node(tmp_path, most_teachers=4)
-    party.train(train(teachers=4))
+    config = make_config(teachers_per_party=4)
+    party = member(tmp_path, config, most_teachers=4)
     x, _ = make_rows(30, 5)
-    votes = party.vote(vote(x)).votes
+    votes = party.vote(vote(x, config)).votes
     assert votes.dtype == np.uint16
     assert votes.shape == (30, 2)
     assert (votes.sum(axis=1) == 4).all()
@@ -133,37 +126,34 @@ def test_votes_of_k_teachers_sum_to_k(tmp_path: Path) -> None:
 
 
 def test_teachers_learn(tmp_path: Path) -> None:
-    party = node(tmp_path)
-    party.train(train())
     x, y = make_rows(500, 6)
-    assert (party.vote(vote(x)).votes.argmax(axis=1) == y).mean() > 0.75
+    assert (member(tmp_path).vote(vote(x)).votes.argmax(axis=1) == y).mean() > 0.75
 
 
 def test_same_seed_same_votes_and_a_new_process_goes_on(tmp_path: Path) -> None:
     x, _ = make_rows(50, 5)
-    spec = TeacherSpec(model="random_forest", trees=5).model_dump_json()
+    config = make_config(teacher=TeacherSpec(model="random_forest", trees=5), teachers_per_party=2)
     votes = []
     for place in ("one", "other"):
-        node(tmp_path / place, most_teachers=2).train(train(spec_json=spec, teachers=2))
-        votes.append(node(tmp_path / place).vote(vote(x)).votes)  # a new object: only the disk remembers
+        member(tmp_path / place, config, most_teachers=2)
+        votes.append(node(tmp_path / place).vote(vote(x, config)).votes)  # a new object: only the disk remembers
     assert (votes[0] == votes[1]).all()
 
 
 def test_training_again_changes_nothing(tmp_path: Path) -> None:
     def written() -> dict[Path, int]:
-        return {path: path.stat().st_mtime_ns for path in party.home.teachers(HASH).iterdir()}
+        return {path: path.stat().st_mtime_ns for path in party.home.teachers(config.digest()).iterdir()}
 
-    party = node(tmp_path)
-    party.train(train(seed=-1))
+    config = make_config(seed=-1)
+    party = member(tmp_path, config)
     before = written()
-    node(tmp_path).train(train(seed=-1))  # another process, another run of the coordinator's
+    node(tmp_path).train(train(config))  # another process, another run of the coordinator's
     assert written() == before
 
 
 @pytest.mark.parametrize("change", ["data", "mapping", "own teacher"])
 def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_path: Path, change: str) -> None:
-    party = node(tmp_path)
-    party.train(train())
+    party = member(tmp_path)
     before = store.load(party.home.teachers(HASH), HASH)
     match change:
         case "data":
@@ -179,37 +169,35 @@ def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_pat
     assert after.digest != before.digest  # so the same queries count again
 
 
+OTHER_ROWS = CONFIG.rows.model_copy(update={"classes": tuple(reversed(CLASSES))}).model_dump_json()
+
+
 @pytest.mark.parametrize(
     "change",
     [{"spec_json": TeacherSpec(C=2.0).model_dump_json()}, {"seed": 8}, {"teachers": 2}, {"rows_json": OTHER_ROWS}],
 )
 def test_a_federation_that_asks_for_other_teachers_later_is_refused(tmp_path: Path, change: dict) -> None:
-    party = node(tmp_path, most_teachers=4)
-    party.train(train())
+    party = member(tmp_path, most_teachers=4)
     before = store.load(party.home.teachers(HASH), HASH)
     again = node(tmp_path, most_teachers=4)  # a new process
     assert refused(again.train, train(**change)) is Rule.PROMISE
+    assert refused(again.hello, hello(request=train(**change).digest())) is Rule.PROMISE
     assert store.load(party.home.teachers(HASH), HASH).digest == before.digest
     again.train(train())
-    again.train(train(**change, federation="b" * 64))  # another federation may ask for them, and pays for itself
-
-
-def test_a_request_that_was_refused_binds_no_one(tmp_path: Path) -> None:
-    assert refused(node(tmp_path, most_teachers=1).train, train(teachers=2)) is Rule.MOST_TEACHERS
-    node(tmp_path).train(train())
 
 
 def test_voting_before_training_or_for_another_federation_is_refused(tmp_path: Path) -> None:
     party = node(tmp_path)
     x, _ = make_rows(3, 1)
+    assert refused(party.vote, vote(x)) is Rule.PROMISE
+    party.hello(hello())
     assert refused(party.vote, vote(x)) is Rule.NOT_TRAINED
     party.train(train())
-    assert refused(party.vote, vote(x, federation="b" * 64)) is Rule.NOT_TRAINED
+    assert refused(party.vote, vote(x, federation="b" * 64)) is Rule.PROMISE
 
 
 def test_teachers_that_were_changed_on_disk_are_not_loaded(tmp_path: Path) -> None:
-    party = node(tmp_path)
-    party.train(train())
+    party = member(tmp_path)
     file = next(party.home.teachers(HASH).glob("*.pickle"))
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
@@ -219,19 +207,18 @@ def test_teachers_that_were_changed_on_disk_are_not_loaded(tmp_path: Path) -> No
 
 
 def test_queries_that_are_not_what_was_hashed_are_refused(tmp_path: Path) -> None:
-    party = node(tmp_path)
-    party.train(train())
+    party = member(tmp_path)
     x, _ = make_rows(3, 1)
     assert refused(party.vote, vote(x, query_set="b" * 64)) is Rule.MALFORMED
     assert refused(party.vote, vote(x[:, :2])) is Rule.MALFORMED
     assert refused(party.vote, vote(x, queries=x.astype(np.float64))) is Rule.MALFORMED
+    assert refused(party.vote, vote(x, queries=x[0])) is Rule.MALFORMED
 
 
 def test_most_queries_holds_over_runs_and_repeats_are_free(tmp_path: Path) -> None:
     x, _ = make_rows(30, 1)
     for _ in range(3):
-        party = node(tmp_path, most_queries=50)  # a run of the coordinator's, in a new process
-        party.train(train())
+        party = member(tmp_path, most_queries=50)  # a run of the coordinator's, in a new process
         party.vote(vote(x))
     second = node(tmp_path)
     make_home(tmp_path / "other", "p", seed=9)
@@ -244,8 +231,7 @@ def test_most_queries_holds_over_runs_and_repeats_are_free(tmp_path: Path) -> No
 
 
 def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> None:
-    party = node(tmp_path)
-    party.train(train())
+    party = member(tmp_path)
     (party.home.state / "spend.db").unlink()
     (party.home.state / "spend.db").mkdir()
     x, _ = make_rows(3, 1)
@@ -255,70 +241,70 @@ def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> No
 @pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "gradient_boosting"])
 @pytest.mark.parametrize("weight", ["none", "balanced"])
 def test_every_kind_of_teacher_votes(tmp_path: Path, model: str, weight: str) -> None:
-    party = node(tmp_path)
-    party.train(train(spec_json=TeacherSpec(model=model, class_weight=weight, trees=5).model_dump_json()))  # pyright: ignore
+    config = make_config(
+        teacher={"model": model, "class_weight": weight, "trees": 5}, caps=Caps(queries=200, answers=9)
+    )
     x, y = make_rows(200, 6)
-    assert (party.vote(vote(x)).votes.argmax(axis=1) == y).mean() > 0.7
+    assert (member(tmp_path, config).vote(vote(x, config)).votes.argmax(axis=1) == y).mean() > 0.7
 
 
 BIG = make_config(caps=Caps(queries=100_000, answers=50_000))
 
 
 def test_a_federation_that_promises_too_much_epsilon_is_refused_before_training(tmp_path: Path) -> None:
+    party = node(tmp_path, most_epsilon=3.0)
     with pytest.raises(Refused) as caught:
-        node(tmp_path, most_epsilon=3.0).hello(hello(promise=BIG.promise()))
+        party.hello(hello(BIG))
     refusal = caught.value.refusal
     assert refusal.rule is Rule.MOST_EPSILON
     assert refusal.limit == 3.0
     assert refusal.requested is not None
     assert refusal.requested > 100
-    assert not (tmp_path / "home" / "state" / "spend.db").exists()
+    assert refused(party.train, train(BIG)) is Rule.PROMISE  # nothing of it was kept
 
 
 def test_epsilon_composes_over_federations_and_survives_new_processes(tmp_path: Path) -> None:
-    def federation(index: int) -> dict:
-        config = make_config(name=f"federation {index}", mechanism=GNMax(sigma=60.0))
-        return {"federation": config.digest(), "promise": config.promise()}
+    def federation(index: int) -> FederationConfig:
+        return make_config(name=f"federation {index}", mechanism=GNMax(sigma=60.0))
 
     x, _ = make_rows(10, 1)
     served = 0
     for index in range(20):
         party = node(tmp_path, most_epsilon=2.0)
         try:
-            party.hello(hello(**federation(index)))
+            party.hello(hello(federation(index)))
         except Refused as error:
             assert error.refusal.rule is Rule.MOST_EPSILON
             break
-        party.train(train(federation=federation(index)["federation"]))
-        party.vote(vote(x, **federation(index)))
+        party.train(train(federation(index)))
+        party.vote(vote(x, federation(index)))
         served += 1
-    events = [event for index in range(served + 1) for event in parse_promise(federation(index)["promise"])]
-    assert epsilon(events[:-1], 1e-5) <= 2.0 < epsilon(events, 1e-5)
+    events = [event for index in range(served + 1) for event in federation(index).promised_events()]
+    policy = node(tmp_path).home.policy
+    assert epsilon(events[:-1], policy) <= 2.0 < epsilon(events, policy)
     assert served >= 2
     # a federation that was served before may go on: its caps are counted already
-    node(tmp_path).vote(vote(x[:5], **federation(0)))
+    node(tmp_path).vote(vote(x[:5], federation(0)))
 
 
-def test_the_coordinator_is_held_to_its_caps_and_terms(tmp_path: Path) -> None:
+def test_the_coordinator_is_held_to_its_caps(tmp_path: Path) -> None:
     small = make_config(caps=Caps(queries=25, answers=25))
-    terms = {"federation": small.digest(), "promise": small.promise()}
     x, _ = make_rows(40, 1)
-    party = node(tmp_path)
-    party.train(train(federation=small.digest()))
-    party.vote(vote(x[:20], **terms))
+    party = member(tmp_path, small)
+    party.vote(vote(x[:20], small))
     with pytest.raises(Refused) as caught:
-        party.vote(vote(x[20:30], **terms))
+        party.vote(vote(x[20:30], small))
     assert caught.value.refusal == Refusal(rule=Rule.PROMISE, limit=25, requested=30)
-    assert refused(party.vote, vote(x[20:25], **{**terms, "promise": CONFIG.promise()})) is Rule.PROMISE
-    again = node(tmp_path)  # the coordinator resumes in a new run and asks the same set: not counted twice
-    again.train(train(federation=small.digest()))
-    again.vote(vote(x[:20], **terms))
-    again.vote(vote(x[20:25], **terms))
+    again = member(tmp_path, small)  # the coordinator resumes in a new run and asks the same set: not counted twice
+    again.vote(vote(x[:20], small))
+    again.vote(vote(x[20:25], small))
+    again.vote(vote(x[10:25], small))  # nor in another set
+    assert refused(again.vote, vote(x[24:26], small)) is Rule.PROMISE
 
 
-@pytest.mark.parametrize("promise", ["", "{}", "[]", '{"type": "gnmax"}', '{"type": "free"}'])
-def test_promises_that_are_none_are_refused(tmp_path: Path, promise: str) -> None:
-    assert refused(node(tmp_path).hello, hello(promise=promise)) is Rule.MALFORMED
+def test_a_query_twice_in_one_request_is_refused(tmp_path: Path) -> None:
+    x, _ = make_rows(3, 1)
+    assert refused(member(tmp_path).vote, vote(np.concatenate([x, x[:1]]))) is Rule.MALFORMED
 
 
 def test_mechanisms_that_promise_nothing_are_refused(tmp_path: Path) -> None:
@@ -326,5 +312,18 @@ def test_mechanisms_that_promise_nothing_are_refused(tmp_path: Path) -> None:
         mechanism=Immutable(gamma=0.05, constant=100, unsafe_not_private=True), caps=Caps(queries=10, answers=10)
     )
     with pytest.raises(Refused) as caught:
-        node(tmp_path, most_epsilon=1e6).hello(hello(promise=unsafe.promise()))
+        node(tmp_path, most_epsilon=1e6).hello(hello(unsafe))
     assert caught.value.refusal.rule is Rule.MOST_EPSILON
+
+
+def test_what_an_earlier_version_counted_stays_counted(tmp_path: Path) -> None:
+    party = node(tmp_path, most_queries=50)
+    with sqlite3.connect(party.home.spend_file) as connection:
+        connection.execute(
+            "CREATE TABLE answered (teachers TEXT, federation TEXT, query_set TEXT, phase INTEGER, queries INTEGER)"
+        )
+        connection.execute("INSERT INTO answered VALUES ('t', 'f', 'q', 1, 45)")
+    x, _ = make_rows(10, 1)
+    party = member(tmp_path)
+    assert refused(party.vote, vote(x[:6])) is Rule.MOST_QUERIES
+    party.vote(vote(x[:5]))

@@ -1,0 +1,68 @@
+"""The pool of a federation, from the operator's file of public rows: fixed before the first kit is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from coordinator.provision.plan import Plan, PoolPlan, read_public
+from protocol.errors import ConfigError
+from protocol.nearness import thin
+from protocol.pool import PoolTerms, PoolTree
+from protocol.queries import canonical_queries
+from protocol.schema import Schema
+
+POOL_IDS, POOL_ROWS = "pool.npy", "pool.npz"
+
+
+@dataclass(frozen=True)
+class FixedPool:
+    """The rows that may be asked, canonical float32 (rows, features), and what is pinned of them.
+
+    note: for the operator, how many rows were left out, or nothing.
+    """
+
+    features: tuple[str, ...]
+    rows: np.ndarray = field(repr=False)
+    terms: PoolTerms
+    note: str
+
+    def save(self, folder: Path) -> None:
+        """`pool.npy` with the ids, for the coordinator, and `pool.npz` with the rows, for students."""
+        PoolTree.of_rows(self.rows).save(folder / POOL_IDS)
+        np.savez(folder / POOL_ROWS, features=np.array(self.features), queries=self.rows)
+
+
+def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
+    """The pool that the plan names; None where the federation has none.
+
+    Raises
+    ------
+    ConfigError : secure votes without any file of public rows, or one that lacks features. DataError : not usable.
+    """
+    asked = plan.pool or PoolPlan()
+    name = asked.file or plan.rows.public
+    if plan.pool is None and plan.votes != "secure":
+        return None
+    if not name:
+        raise ConfigError(
+            "secure votes need a pool that is fixed beforehand: who makes up questions as it goes can ask nearly the"
+            " same of other parties, and subtract",
+            'Name the public rows that may be asked: [pool] file = "pool.csv", or rows.public',
+        )
+    names, rows = read_public(plan_file.parent / name)
+    missing = sorted(set(schema.features) - set(names))
+    if missing:
+        raise ConfigError(f"pool.file: {name} has no column {missing[0]!r}", f"It has {list(names)}")
+    chosen = canonical_queries(rows[:, [names.index(feature) for feature in schema.features]], len(schema.features))
+    stay = thin(schema.standardise(chosen).astype(np.float32).astype(np.float64), asked.least_distance * (1 + 1e-5))
+    kept, gone = chosen[stay], len(chosen) - len(stay)
+    note = (
+        f"{gone} of {len(chosen)} public rows are left out of the pool: each is closer than"
+        f" {asked.least_distance:g} to another (students ask rows of pool.npz in their kit)"
+        if gone
+        else ""
+    )
+    return FixedPool(schema.features, kept, PoolTree.of_rows(kept).terms(asked.least_distance), note)

@@ -1,0 +1,166 @@
+"""The coordinator's promise: the one release that a federation makes of this party's votes, and what it may cost.
+
+A party charges what it can verify. Where the parties add the noise, that is the very event whose noise it draws itself;
+elsewhere it holds the coordinator to the promised number of queries. So a promise is one release, and beside it at most
+the one release of a sanitised epsilon; any list that could be read in two ways is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from accounting.accountant import Accountant
+from accounting.conversion import rdp_to_epsilon
+from accounting.errors import AccountingError
+from accounting.events import DistributedEvent, DistributedTwoPhaseEvent, SanitisedEvent, event_from_json
+from accounting.orders import DEFAULT_ORDERS
+from accounting.release import ReleaseEvent
+from accounting.units import Noise, Towards
+from party.policy import Policy
+from protocol.messages import MOST_TEACHERS, Terms, VotesMode
+from protocol.refusals import Refused, Rule
+from protocol.secagg.roster import MOST_PARTIES
+
+MOST_QUERIES = 10_000_000
+MOST_VOTES = MOST_TEACHERS * MOST_PARTIES
+MOST: dict[str, float] = {
+    "asked": MOST_QUERIES,
+    "answered": MOST_QUERIES,
+    "teachers_per_party": MOST_TEACHERS,
+    "threshold": MOST_VOTES,
+    "constant": MOST_VOTES,
+    "noise_shares": MOST_PARTIES,
+    "unstable_cap": MOST_QUERIES,
+    "gamma": 1e3,
+    "sigma": 1e5,
+    "sigma1": 1e5,
+    "sigma2": 1e5,
+    "scale": 1e5,
+    "beta": 10,
+    "sigma_ss": 1e6,
+    "log_scale_sigma": 1e6,
+    "version": 1000,
+}
+"""The largest number that each field of an event may hold: what it costs to compute an epsilon grows with them."""
+LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma2": 0.01, "scale": 1e-3}
+
+BY_PARTIES = (DistributedEvent, DistributedTwoPhaseEvent)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """release: what leaves, with all caps used up. closing: the charge of a sanitised epsilon, if one is planned."""
+
+    release: ReleaseEvent
+    closing: SanitisedEvent | None = None
+
+    @property
+    def events(self) -> tuple[ReleaseEvent, ...]:
+        """All that is charged."""
+        return (self.release,) if self.closing is None else (self.release, self.closing)
+
+    def most(self, phase: int) -> int:
+        """Queries that may be asked in phase 1, or screened ones that may be asked once more in phase 2."""
+        if phase == 1:
+            return self.release.asked
+        return self.release.answered if isinstance(self.release, DistributedTwoPhaseEvent) else 0
+
+    def noise(self, phase: int) -> tuple[float, int] | None:
+        """Sigma, all shares together, and number of shares that the release charges in this phase; None: no noise of
+        the parties is charged."""
+        if isinstance(self.release, DistributedEvent) and phase == 1:
+            return self.release.sigma, self.release.noise_shares
+        if isinstance(self.release, DistributedTwoPhaseEvent):
+            return (self.release.sigma1 if phase == 1 else self.release.sigma2), self.release.noise_shares
+        return None
+
+
+def parse_events(text: str) -> tuple[ReleaseEvent, ...]:
+    """JSON -> events, whose numbers are all within bounds. Raises Refused (MALFORMED)."""
+    try:
+        listed = json.loads(text)
+        if not isinstance(listed, list) or not 1 <= len(listed) <= 2:
+            raise Refused(Rule.MALFORMED, detail="a promise lists one release, and at most one closing")
+        for item in listed:
+            _check_bounds(item)
+        return tuple(event_from_json(item) for item in listed)
+    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
+        raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
+
+
+def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) -> Promise:
+    """The promise of a federation with this mode and number of teachers.
+
+    Raises
+    ------
+    Refused : no list of events, or a number out of bounds (MALFORMED); more than one release, one of another kind than
+        the mode has, of other noise, or for another number of teachers (PROMISE).
+    """
+    events = parse_events(text)
+    release, *rest = events
+    closing = rest[0] if rest else None
+    if isinstance(release, SanitisedEvent) or not (closing is None or isinstance(closing, SanitisedEvent)):
+        raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
+    by_parties = isinstance(release, BY_PARTIES)
+    if by_parties != (votes == "distributed") and not (by_parties and simulation and votes == "clear"):
+        raise Refused(Rule.PROMISE, detail=f"a {release.TYPE} release is no release of {votes} votes")
+    if votes == "distributed" and closing is not None:
+        raise Refused(Rule.PROMISE, detail="noise of the parties leaves nothing to be sanitised")
+    if release.noise is not Noise.DISCRETE or (by_parties and release.towards is not Towards.COORDINATOR):
+        raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")
+    for event in events:
+        if event.teachers_per_party != teachers:
+            raise Refused(Rule.PROMISE, limit=event.teachers_per_party, requested=teachers)
+    if release.asked < 1:
+        raise Refused(Rule.PROMISE, limit=release.asked, detail="a promise of no queries")
+    return Promise(release, closing)
+
+
+def promise_of(terms: Terms) -> Promise:
+    """The promise of these terms. Raises Refused as `parse_promise`."""
+    return parse_promise(terms.promise, terms.votes, terms.teachers, terms.simulation)
+
+
+def epsilon(events: Sequence[ReleaseEvent], policy: Policy) -> float:
+    """Worst-case epsilon of all events together at the policy's delta, in the policy's own unit; inf where there is
+    none.
+
+    In whatever unit the coordinator states its promise, the party asks what it means for what it has to protect. The
+    least of the Renyi bound and, where all noise is Gaussian, the exact value, as the coordinator computes it.
+    """
+    own = [replace(event, unit=policy.unit) for event in events]
+    try:
+        left = policy.delta - sum(event.added_delta() for event in own)
+        if left <= 0:
+            return math.inf
+        total = np.zeros(len(DEFAULT_ORDERS))
+        for event in own:
+            total += event.worst_case_rdp(DEFAULT_ORDERS)
+        bound = rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
+    except AccountingError:
+        return math.inf  # noise for which nothing is proved
+    try:
+        accountant = Accountant(DEFAULT_ORDERS)
+        for event in own:
+            accountant.commit(event)
+        exact = accountant.exact_worst_case_epsilon(policy.delta)
+    except AccountingError:
+        return bound  # federations with different audiences have no common exact form
+    return bound if exact is None else min(bound, exact)
+
+
+def _check_bounds(item: object) -> None:
+    """Raise Refused (MALFORMED) unless every number of an event's JSON is within `MOST` and `LEAST`."""
+    if not isinstance(item, dict):
+        raise Refused(Rule.MALFORMED, detail="promise: an event is a table")
+    for key, value in item.items():
+        if isinstance(value, str):
+            continue
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or key not in MOST or not LEAST.get(key, 0) <= value <= MOST[key]:
+            raise Refused(Rule.MALFORMED, detail=f"promise: {str(key)[:40]} is out of bounds")

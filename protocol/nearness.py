@@ -1,0 +1,53 @@
+"""Rows that are too much alike: teachers answer them the same, so two sums over them are two sums on one row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+BLOCK = 1024
+"""Rows that are compared at a time with all others: 8 kB of distances for each of these."""
+
+
+def near_pairs(rows: np.ndarray, others: np.ndarray, least: float) -> np.ndarray:
+    """bool (rows,): which rows are closer than `least` to one of `others`, and different from it.
+
+    rows, others : float64 (n, features) and (m, features), standardised. Distances are Euclidean; equal rows are one
+    query and do not count. Rounding: relative 1e-9 of the rows' own length, towards near.
+    """
+    found = np.zeros(len(rows), dtype=bool)
+    if least <= 0 or not len(others):
+        return found
+    lengths = (others**2).sum(axis=1)
+    for start in range(0, len(rows), BLOCK):
+        block = rows[start : start + BLOCK]
+        own = (block**2).sum(axis=1)
+        squared = own[:, None] + lengths[None, :] - 2 * (block @ others.T)
+        slack = 1e-9 * (own[:, None] + lengths[None, :])
+        for row, other in np.argwhere(squared < least**2 + slack):
+            difference = block[row] - others[other]
+            distance = float(np.sqrt((difference**2).sum()))
+            found[start + row] |= 0 < distance < least
+    return found
+
+
+def too_near(rows: np.ndarray, before: np.ndarray, least: float) -> bool:
+    """Whether one of `rows` is closer than `least` to another of them or to one of `before`. Arguments as above."""
+    return bool(near_pairs(rows, before, least).any() or near_pairs(rows, rows, least).any())
+
+
+def thin(rows: np.ndarray, least: float) -> np.ndarray:
+    """Places, int64, of the rows that stay when each that is closer than `least` to an earlier one that stays is left
+    out. Equal rows stay: they are one query. `rows` float64 (n, features), standardised.
+
+    >>> thin(np.array([[0.0], [0.01], [0.5], [0.5]]), 0.1).tolist()
+    [0, 2, 3]
+    """
+    if least <= 0:
+        return np.arange(len(rows))
+    suspects = near_pairs(rows, rows, least)
+    stay = [at for at in range(len(rows)) if not suspects[at]]
+    chosen: list[int] = []
+    for at in np.flatnonzero(suspects).tolist():  # only suspects can be near to one another
+        if not near_pairs(rows[at : at + 1], rows[chosen], least).any():
+            chosen.append(at)
+    return np.array(sorted([*stay, *chosen]), dtype=np.int64)
