@@ -61,7 +61,8 @@ app = typer.Typer(
 simulations.cli.register(app)
 app.add_typer(coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
 app.add_typer(coordinator.deploy.cli.app, name="coordinator")
-party.cli.app.command("start")(party.deploy.cli.start)
+for _command in (party.deploy.cli.keys, party.deploy.cli.join, party.deploy.cli.fingerprint, party.deploy.cli.start):
+    party.cli.app.command()(_command)
 app.add_typer(party.cli.app, name="party")
 app.add_typer(student.cli.app, name="student")
 app.command()(coordinator.deploy.cli.status)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="A data holder: check its data, try a run locally.",
+    help="A data holder: its keys, its data, a run tried locally, its node.",
     pretty_exceptions_show_locals=False,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +12,7 @@ import numpy as np
 from party.home import Home
 from party.policy import check_terms
 from party.promise import promise_of
+from party.secagg import masking
 from party.secagg.session import PartySession
 from party.secagg.store import SessionStore
 from party.spend import Spend
@@ -127,13 +128,18 @@ class SecureVotes:
         if begun is None:
             raise errors.StageOrder(f"session {request.sid.hex()} was never begun here")
         terms = parse_descriptor(begun.descriptor)
+        asked = Asked(request.queries, terms.query_set, request.places, request.proof)
+        return session.masked(request, *self.sources(terms, asked))
+
+    def sources(self, terms: SessionDescriptor, asked: Asked) -> tuple[masking.Ballot, masking.Noise]:
+        """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
         told = self.spend.terms(terms.federation)
+        source = self._noise(terms, told)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.ballot(Asked(queries, terms.query_set, request.places, request.proof), told, terms.phase)
+            return self.ballot(replace(asked, queries=queries), told, terms.phase)
 
-        source = self._noise(terms, told)
-        return session.masked(request, votes, lambda sigma, shape: source.gaussian(sigma, shape))
+        return votes, lambda sigma, shape: source.gaussian(sigma, shape)
 
     def consistency(self, request: ConsistencyRequest) -> ConsistencyReply:
         """Stage 3."""

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from benchmarks.deployment.federation import ADDRESS, COORDINATOR, PARTIES, Federation, federation, row, told, wrong
 from coordinator.provision import kits
-from coordinator.provision.authority import Authority, node_key
-from protocol.deploy.files import write_private
+from coordinator.provision.authority import Authority
+from protocol.deploy.node_key import NodeKey
 from tests.deploy import netns
 
 CLOCK = """
@@ -42,7 +42,7 @@ def node_faults() -> None:
             if node != f"party-{behind}":
                 subprocess.run(["tar", "-xzf", str(archive), "-C", str(these.out / node)], check=True)
         (these.kit(stranger) / "node.key").unlink()
-        write_private(these.kit(stranger) / "node.key", node_key()[0])
+        NodeKey.generate().save(these.kit(stranger) / "node.key")
         begun = time.monotonic()
         these.start(COORDINATOR, *PARTIES)
         deadline = time.monotonic() + 300

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -122,13 +121,6 @@ class Issued:
         """Write STEM.key (0600) and STEM.crt."""
         write_private(folder / f"{stem}.key", private_pem(self.key))
         (folder / f"{stem}.crt").write_bytes(self.certificate.public_bytes(Encoding.PEM))
-
-
-def node_key() -> tuple[bytes, str]:
-    """A SuperNode's key pair on P-384: private in OpenSSH form, public as one OpenSSH line."""
-    key = ec.generate_private_key(ec.SECP384R1())
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
-    return private, key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -33,11 +33,14 @@ def add_party(
     kits: Kits,
     name: str,
     port: Annotated[int, typer.Option(help="Loopback port of its SuperNode.", min=1, max=65535)] = 9094,
+    keys: Annotated[
+        Path | None, typer.Option(help="NAME.enrol.json of a party that made its own keys; else they are made here.")
+    ] = None,
 ) -> None:
     """A kit for one more party; kits that are deployed stay as they are."""
     from coordinator.provision import kits as make_kits
 
-    _tell(make_kits.add_party(kits, name, port))
+    _tell(make_kits.add_party(kits, name, port, keys))
 
 
 @app.command("add-student")
@@ -69,5 +72,7 @@ def _tell(made: Made) -> None:
         print(f"kit     {kit}.tar.gz")
     for update in made.updates:
         print(f"update  {update}  (at the node: tar -xzf FILE -C KIT)")
+    for name, fingerprint in made.enrolled.items():
+        print(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
     if made.note:
         print(f"note    {made.note}", file=sys.stderr)

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography import x509
 
-from coordinator.provision.authority import Authority, node_key
+from coordinator.provision.authority import Authority
+from coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
 from coordinator.provision.plan import PartyPlan, read_plan
 from coordinator.provision.pool import read_pool
-from coordinator.provision.registry import OPERATOR, PartyRecord, Registry, load_registry
+from coordinator.provision.registry import OPERATOR, Registry, load_registry
 from coordinator.provision.write import (
     coordinator_kit,
     federation,
@@ -42,11 +43,15 @@ UPDATES = "updates"
 
 @dataclass(frozen=True)
 class Made:
-    """New kits, and files to send to nodes that are deployed already, by node."""
+    """New kits, and files to send to nodes that are deployed already, by node.
+
+    enrolled: fingerprints of the parties that made their own keys.
+    """
 
     kits: tuple[Path, ...] = ()
     updates: tuple[Path, ...] = ()
     note: str = ""
+    enrolled: Mapping[str, str] = field(default_factory=dict)
 
 
 def make(plan_file: Path, out: Path) -> Made:
@@ -68,8 +73,10 @@ def make(plan_file: Path, out: Path) -> Made:
         authority = Authority.create(plan.name)
         authority.save(part / OPERATOR)
         coordinator = Identity.generate()
-        signers = {party.name: Identity.generate() for party in plan.parties}
-        node_keys = {party.name: node_key() for party in plan.parties}
+        keys = {
+            party.name: keys_of(party.name, plan_file.parent / party.keys if party.keys else None)
+            for party in plan.parties
+        }
         certificates = {student.name: authority.client(student.name) for student in plan.students}
         server = authority.server(plan.coordinator.hosts)
         registry = Registry(
@@ -77,38 +84,38 @@ def make(plan_file: Path, out: Path) -> Made:
             rows=rows,
             pool=pool.terms if pool else None,
             coordinator_identity=coordinator.public.hex(),
-            parties={
-                party.name: PartyRecord(
-                    identity=signers[party.name].public.hex(), node=node_keys[party.name][1], port=party.port
-                )
-                for party in plan.parties
-            },
+            parties={party.name: keys[party.name].record(party.port) for party in plan.parties},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},
             certificates={
                 name: pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
             },
         )
+        check_distinct(registry.parties, registry.coordinator_identity, registry.revoked_keys)
         if pool is not None:
             pool.save(part / OPERATOR)
         folders = [coordinator_kit(part, registry, authority, coordinator, server)]
-        folders += [party_kit(part, registry, authority, name, signers[name], node_keys[name]) for name in signers]
+        folders += [party_kit(part, registry, authority, name, made) for name, made in keys.items()]
         folders += [student_kit(part, registry, authority, name, issued) for name, issued in certificates.items()]
         registry.save(part)
         part.rename(out)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)  # it holds keys
         raise
-    return Made(tuple(out / folder.name for folder in folders), note=pool.note if pool else "")
+    there = tuple(out / folder.name for folder in folders)
+    return Made(there, note=pool.note if pool else "", enrolled=_enrolled(keys))
 
 
-def add_party(kits: Path, name: str, port: int = 9094) -> Made:
+def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None) -> Made:
     """A kit for one more party, and updates for the others: for clear votes only the coordinator has one.
+
+    keys: the enrolment of a party that made its own; None: they are made here.
 
     For secure and distributed votes the roster changes, and with it the federation: it starts a new ledger.
 
     Raises
     ------
-    ConfigError : the name is taken or unfit, or no safe roster of these parties exists.
+    ConfigError : the name is taken or unfit, the enrolment is not that party's, or no safe roster of these parties
+        exists.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     try:
@@ -116,16 +123,16 @@ def add_party(kits: Path, name: str, port: int = 9094) -> Made:
     except ValueError:
         raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
     registry.check_new(name)
-    signer, node = Identity.generate(), node_key()
-    record = PartyRecord(identity=signer.public.hex(), node=node[1], port=party.port)
+    made = keys_of(name, keys)
     changed = registry.model_copy(
-        update={"version": registry.version + 1, "parties": {**registry.parties, name: record}}
+        update={"version": registry.version + 1, "parties": {**registry.parties, name: made.record(party.port)}}
     )
+    check_distinct(changed.parties, changed.coordinator_identity, changed.revoked_keys)
     changed.federation()
-    kit = party_kit(kits, changed, authority, name, signer, node)
+    kit = party_kit(kits, changed, authority, name, made)
     updates = _updates(kits, changed, _members(changed, but=name))
     changed.save(kits)
-    return Made((kit,), updates)
+    return Made((kit,), updates, enrolled=_enrolled({name: made}))
 
 
 def add_student(kits: Path, name: str) -> Made:
@@ -157,12 +164,14 @@ def revoke(kits: Path, name: str) -> Made:
         raise ConfigError(
             f"no party or student {name!r}", f"There are {sorted([*registry.parties, *registry.students])}"
         )
+    gone = registry.parties.get(name)
     changed = registry.model_copy(
         update={
             "version": registry.version + 1,
             "parties": {other: record for other, record in registry.parties.items() if other != name},
             "students": {other: pins for other, pins in registry.students.items() if other != name},
             "revoked": [*registry.revoked, name],
+            "revoked_keys": [*registry.revoked_keys, *((gone.identity, gone.node) if gone else ())],
         }
     )
     note = ""
@@ -209,6 +218,10 @@ def renew(kits: Path, name: str) -> Made:
     updates = _updates(kits, changed, files)
     changed.save(kits)
     return Made((), updates)
+
+
+def _enrolled(keys: Mapping[str, PartyKeys]) -> dict[str, str]:
+    return {name: made.enrolment.fingerprint for name, made in keys.items() if isinstance(made, MadeByParty)}
 
 
 def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:

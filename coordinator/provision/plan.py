@@ -71,9 +71,13 @@ class PoolPlan(Frozen):
 
 
 class PartyPlan(Frozen):
-    """One party. port: loopback port of its SuperNode; parties on one machine need different ones."""
+    """One party. port: loopback port of its SuperNode; parties on one machine need different ones.
+
+    keys: the NAME.enrol.json of a party that made its own keys, relative to federation.toml; empty: made here.
+    """
 
     name: PartyName
+    keys: str = ""
     port: Port = 9094
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -23,17 +24,22 @@ OPERATOR, REGISTRY = "operator", "registry.json"
 
 
 class PartyRecord(Frozen):
-    """Public keys of one party: Ed25519 in hex, and its SuperNode's in OpenSSH form."""
+    """Public keys of one party: Ed25519 in hex, and its SuperNode's in OpenSSH form.
+
+    made_by: who made the keys, and so who ever held the private ones.
+    """
 
     identity: str
     node: str
     port: Port
+    made_by: Literal["operator", "party"] = "operator"
 
 
 class Registry(Frozen):
     """The file `operator/registry.json`. Revoked nodes are not in it, but their names are never given again.
 
     certificates: PEM, by node. students: accepted fingerprints. version: counts the changes, and names their updates.
+    revoked_keys: both public keys of each revoked party; no other party is enrolled with one.
     """
 
     format: int = 1
@@ -46,6 +52,7 @@ class Registry(Frozen):
     students: dict[PartyName, list[str]]
     certificates: dict[str, str]
     revoked: list[str] = Field(default_factory=list)
+    revoked_keys: list[str] = Field(default_factory=list)
 
     @property
     def place(self) -> Coordinator:

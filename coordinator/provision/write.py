@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from coordinator.deploy.flower import Nodes
 from coordinator.provision.authority import Authority, Issued
+from coordinator.provision.party_keys import PartyKeys
 from coordinator.provision.pool import POOL_IDS, POOL_ROWS
 from coordinator.provision.registry import OPERATOR, Registry
 from coordinator.provision.render import party_settings, write_start_files
@@ -39,15 +40,11 @@ def coordinator_kit(out: Path, registry: Registry, authority: Authority, identit
     return _kit(out / "coordinator", registry, authority, "coordinator", "coordinator", fill)
 
 
-def party_kit(
-    out: Path, registry: Registry, authority: Authority, name: str, identity: Identity, node: tuple[bytes, str]
-) -> Path:
-    """One party's kit. node: its SuperNode's key pair."""
+def party_kit(out: Path, registry: Registry, authority: Authority, name: str, keys: PartyKeys) -> Path:
+    """One party's kit; without private keys, if the party made its own."""
 
     def fill(folder: Path) -> None:
-        identity.save(folder / "identity.pem")
-        write_private(folder / "node.key", node[0])
-        (folder / "node.pub").write_text(node[1] + "\n", encoding="utf-8")
+        keys.fill(folder)
         (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
         (folder / "terms.json").write_text(terms(registry), encoding="utf-8")
         settings = party_settings(name, registry.federation(), registry.roster())

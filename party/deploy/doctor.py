@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from party.data.federation import load_federation
+from party.deploy.keys import check_own, lacks_own_keys
 from party.dry_run import check, stop
 from party.home import SETTINGS, open_home
 from party.policy import PartyFile, check_terms
@@ -14,12 +15,14 @@ from protocol.config_files import load
 from protocol.deploy.checks import (
     Advice,
     Check,
+    check_authority,
     check_coordinator,
     check_disk,
     check_kit,
     check_port,
     check_roster,
 )
+from protocol.deploy.enrolment import IDENTITY, NODE_KEY
 from protocol.deploy.kit import Kit
 from protocol.errors import ConfigError, ConsiliumError, DataError
 from protocol.messages import Terms
@@ -30,13 +33,15 @@ LEAST_FREE_BYTES = 500_000_000
 
 def checks(kit: Kit, running: bool) -> list[Check]:
     """In the order in which to mend. running: the party is started, so that its own port is taken by itself."""
+    joined = not lacks_own_keys(kit)
     found: list[Check] = [
-        *check_kit(kit, ["node.key", "identity.pem"]),
+        *(check_kit(kit, [NODE_KEY, IDENTITY]) if joined else [("authority", lambda: check_authority(kit.authority))]),
+        ("own keys", lambda: check_own(kit)),
         ("policy", lambda: _policy(kit)),
         ("data", lambda: _data(kit)),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
     ]
-    if (kit / "roster.json").exists() or _asked(kit).roster:
+    if joined and ((kit / "roster.json").exists() or _asked(kit).roster):
         found.append(("roster", lambda: _roster(kit)))
     if not running:
         found.append(("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port")))

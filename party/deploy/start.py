@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from party.deploy.installed_app import write_programs
+from party.deploy.keys import check_present
 from party.home import open_home
 from protocol.deploy.checks import check_coordinator, check_disk
 from protocol.deploy.files import held
@@ -95,8 +96,9 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
 
     Raises
     ------
-    ConfigError : the party's settings cannot be read, or it is started already.
+    ConfigError : the party's settings cannot be read, its own keys are not in the kit, or it is started already.
     """
+    check_present(kit)
     home = open_home(kit.folder)
     if home.name != kit.name:
         raise ConfigError(

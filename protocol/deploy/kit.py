@@ -4,7 +4,8 @@ kit.json            which node of which federation this is, and where the coordi
 ca.crt              the federation's certificate authority
 state/              made by the node itself: ledgers, teachers, logs, Flower's own files
 coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [pool.npy]
-party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file
+party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file;
+             one that made its own keys gets enrolment.json, and puts node.key, node.pub and identity.pem in itself
 student:     schema.json client.crt client.key [pool.npz]
 """
 

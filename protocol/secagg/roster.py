@@ -24,6 +24,11 @@ MOST_PARTIES = 1000
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+def is_sound_key(key: str) -> bool:
+    """Whether an Ed25519 public key (hex) is canonical and of large order: under any other, anyone could sign."""
+    return is_proper(bytes.fromhex(key))
+
+
 class RosterEntry(BaseModel):
     """A party's name and its Ed25519 public key, hex."""
 
@@ -56,9 +61,8 @@ class Roster(BaseModel):
             raise ValueError("two parties have one id")
         if len(set(keys)) < len(keys):
             raise ValueError("two nodes have one key")
-        for key in keys:
-            if not is_proper(bytes.fromhex(key)):
-                raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
+        if not all(map(is_sound_key, keys)):
+            raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
         if not 2 * self.t > n + self.c:
             raise ValueError(f"2t = {2 * self.t} must be above parties + colluders = {n + self.c}")
         if not self.t <= self.u_min <= n:

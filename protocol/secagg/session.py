@@ -22,7 +22,7 @@ from protocol.secagg.roster import MOST_PARTIES, Roster
 
 SID_BYTES = 16
 LIFETIME = 24 * 3600
-MOST_SIGMA = 1e6
+MOST_SIGMA = 1e9
 NO_LEDGER = LedgerPosition(ledger="0" * 64, batch=0, head="0" * 64)
 """Of a session that is no federation's, in tests and benchmarks of the protocol alone."""
 SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]

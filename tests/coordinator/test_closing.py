@@ -23,7 +23,7 @@ from coordinator.ledger import Ledger
 from coordinator.mechanisms import Confident, GNMax, Interactive, Stable
 from coordinator.privacy import promised, spent
 from coordinator.service import LabelService
-from party.spend import parse_promise
+from party.promise import parse_events
 from protocol.errors import BudgetExceeded, ConfigError, LedgerError
 from protocol.noise import SeededNoise
 from tests.federation import make_config, make_rows
@@ -102,9 +102,9 @@ def test_the_promise_holds_the_release_too(make) -> None:
     config, _, _ = make()
     without = make_config(mechanism=CONFIDENT)
     assert promised(config).epsilon > promised(without).epsilon
-    events = parse_promise(config.promise())
+    events = parse_events(config.promise())
     assert [event.TYPE for event in events] == ["confident", "sanitised"]
-    assert [event.TYPE for event in parse_promise(without.promise())] == ["confident"]
+    assert [event.TYPE for event in parse_events(without.promise())] == ["confident"]
     assert config.digest() != without.digest()
 
 

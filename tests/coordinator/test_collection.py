@@ -13,12 +13,21 @@ from coordinator.collection import collect
 from coordinator.events import EventLog
 from coordinator.members import enrol, train
 from protocol.errors import NotEnoughParties
-from protocol.queries import canonical_queries, query_set_hash
-from tests.federation import FakeTransport, drop, make_config, make_home, make_rows, with_array, with_field
+from protocol.queries import canonical_queries
+from protocol.secagg.session import NO_LEDGER
+from tests.federation import (
+    FakeTransport,
+    drop,
+    make_config,
+    make_home,
+    make_rows,
+    vote_request,
+    with_array,
+    with_field,
+)
 
 CONFIG = make_config()
 X = canonical_queries(make_rows(20, 5)[0], 3)
-SET = query_set_hash(X)
 
 
 def left_out(log: EventLog) -> dict[str, str]:
@@ -26,17 +35,21 @@ def left_out(log: EventLog) -> dict[str, str]:
     return {event["party"]: event["reason"] for event in events if event["event"] == "left-out"}
 
 
+def joined(transport, log, config=CONFIG):
+    return train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log), log)
+
+
 def vote_with(homes, log, faults, config=CONFIG):
     transport = FakeTransport(homes, faults)
-    members = train(transport, config, enrol(transport, config, log), log)
-    return collect(transport, config, members, X, SET, log)
+    members = joined(transport, log, config)
+    return collect(transport, config, members, vote_request(config, X), log)
 
 
 def test_all_good_votes_are_counted_exactly(homes, log) -> None:
     singles: dict[str, np.ndarray] = {}
     transport = FakeTransport(homes)
-    members = train(transport, CONFIG, enrol(transport, CONFIG, log), log)
-    histogram = collect(transport, CONFIG, members, X, SET, log, singles.update)
+    members = joined(transport, log)
+    histogram = collect(transport, CONFIG, members, vote_request(CONFIG, X), log, singles.update)
     assert histogram.parties == ("p00", "p01", "p02", "p03", "p04")
     assert (histogram.votes.sum(axis=1) == 5).all()
     assert (histogram.votes == np.sum(list(singles.values()), axis=0)).all()
@@ -108,7 +121,7 @@ def test_too_few_left_ends_the_run_with_the_reasons(homes, log, kind: str) -> No
 
 def test_refusals_are_told_with_rule_and_limit(homes, tmp_path, log) -> None:
     strict = make_home(tmp_path / "strict", "strict", allow_simulation=False)
-    members = enrol(FakeTransport([strict, *homes]), CONFIG, log)
+    members = enrol(FakeTransport([strict, *homes]), CONFIG, NO_LEDGER.ledger, log)
     assert [member.party for member in members] == ["p00", "p01", "p02", "p03", "p04"]
     assert left_out(log) == {"node 0": "refused: simulation"}  # it has not told its name
 

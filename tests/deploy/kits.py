@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import tomli_w
 
 from coordinator.provision import kits
+from party.deploy.keys import join, make
+from protocol.deploy.kit import open_kit
 from tests.federation import CLASSES, FEATURES, make_rows
 
 PARTIES = ("ward-a", "ward-b", "ward-c")
@@ -36,6 +39,7 @@ def plan_table(**changes: Any) -> dict[str, Any]:
         "teachers_per_party": 4,
         "minimum_parties": 2,
         "rows": {"public": "public.csv", "classes": list(CLASSES)},
+        **({"pool": {"file": "pool.npz"}} if changes.get("votes") == "secure" else {}),
         "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5},
         "privacy": {"unit": "record", "delta": 1e-5},
         "caps": {"queries": 40, "answers": 30},
@@ -59,15 +63,23 @@ def write_plan(folder: Path, **changes: Any) -> Path:
     x, _ = make_rows(100, 999)
     lines = [",".join(FEATURES), *(",".join(map(str, row)) for row in x)]
     (folder / "public.csv").write_text("\n".join(lines) + "\n")
+    np.savez(folder / "pool.npz", features=np.array(FEATURES), queries=make_rows(400, 1000)[0])
     path = folder / "federation.toml"
     path.write_text(tomli_w.dumps(plan_table(**changes)))
     return path
 
 
-def make_kits(folder: Path, **changes: Any) -> Path:
-    """Kits of the three wards, each with data."""
-    out = folder / "kits"
-    kits.make(write_plan(folder, **changes), out)
+def make_kits(folder: Path, own: Sequence[str] = (), **changes: Any) -> Path:
+    """Kits of the three wards, each with data. own: the parties that make their own keys, and put them in."""
+    out, plan = folder / "kits", plan_table(**changes)
+    plan["parties"] = [
+        {**party, "keys": f"{party['name']}.enrol.json"} if party["name"] in own else party for party in plan["parties"]
+    ]
+    for name in own:
+        make(name, folder / f"keys-{name}").save(folder / f"{name}.enrol.json")
+    kits.make(write_plan(folder, **plan), out)
+    for name in own:
+        join(open_kit(out / f"party-{name}"), folder / f"keys-{name}")
     for seed, name in enumerate(PARTIES):
         write_data(out / f"party-{name}", seed)
     return out

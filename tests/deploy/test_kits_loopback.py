@@ -84,7 +84,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         "mechanism": {"name": "distributed", "threshold": 6, "sigma": 2.0, "noise_shares": 2},
         "caps": {"queries": 40, "answers": 40},
     }
-    out = make_kits(tmp_path, votes=votes, **(noisy if votes == "distributed" else {}))
+    out = make_kits(tmp_path, own=["ward-b"], votes=votes, **(noisy if votes == "distributed" else {}))
     logs = tmp_path / "logs"
     logs.mkdir()
     student = str(out / f"student-{STUDENT}")

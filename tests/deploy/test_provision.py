@@ -25,7 +25,7 @@ from protocol.config_files import load
 from protocol.deploy.checks import alternative_names, check_certificate
 from protocol.deploy.kit import open_kit
 from protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists
-from protocol.messages import HelloRequest
+from protocol.messages import PROTOCOL_VERSION, HelloRequest, Terms
 from protocol.secagg.identity import Identity
 from protocol.secagg.roster import Roster
 from protocol.tls import load_certificate
@@ -287,5 +287,6 @@ def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[Consili
 )
 def test_the_policy_of_a_kit_lets_its_party_serve_what_will_be_asked(tmp_path: Path, changes: dict) -> None:
     kit = make_kits(tmp_path, **changes) / f"party-{PARTIES[0]}"
-    asked = HelloRequest.model_validate_json((kit / "terms.json").read_bytes())
+    pinned = Terms.model_validate_json((kit / "terms.json").read_bytes())
+    asked = HelloRequest(**pinned.model_dump(), protocol_version=PROTOCOL_VERSION, ledger="0" * 64)
     assert PartyNode(open_home(kit)).hello(asked).teachers == asked.teachers

@@ -9,7 +9,7 @@ from party.home import open_home
 from party.node import PartyNode
 from protocol.refusals import Rule
 from tests.federation import CLASSES, make_home, make_rows
-from tests.party.test_node import node, refused, train, vote
+from tests.party.test_node import join, node, refused, vote
 
 COLUMNS = {"age": "Alter", "pressure": "RR", "drowsy": "D"}
 
@@ -23,7 +23,7 @@ def write(tmp_path, **tables) -> PartyNode:
     table = {
         "name": "p",
         "data": "rows.csv",
-        "policy": {**policy, "allow_simulation": True},
+        "policy": {**policy, "allow_simulation": True, "votes": "clear"},
         "columns": COLUMNS,
         "label": {"column": "Ergebnis", "classes": {"0": "well", "1": "ill"}},
         "csv": {"separator": ";"},
@@ -37,7 +37,7 @@ def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path) -> No
     x, _ = make_rows(200, 5)
     votes = []
     for party in (write(tmp_path), node(tmp_path)):
-        party.train(train())
+        join(party)
         votes.append(party.vote(vote(x)).votes)
     assert (votes[0] == votes[1]).all()
     assert len(np.unique(votes[0][:, 0])) > 1
@@ -45,4 +45,4 @@ def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path) -> No
 
 def test_a_feature_that_the_mapping_leaves_out_is_refused(tmp_path) -> None:
     columns = {name: column for name, column in COLUMNS.items() if name != "drowsy"}
-    assert refused(write(tmp_path, columns=columns).train, train()) is Rule.SCHEMA
+    assert refused(lambda party: join(party), write(tmp_path, columns=columns)) is Rule.SCHEMA

@@ -16,7 +16,7 @@ from party.data.rules import DataRules, MissingRule
 from party.home import open_home
 from party.node import PartyNode
 from party.promise import epsilon
-from protocol.messages import HelloRequest, TeacherSpec, TrainRequest, VoteRequest
+from protocol.messages import HelloRequest, TeacherSpec, TrainReply, TrainRequest, VoteRequest
 from protocol.queries import canonical_queries
 from protocol.refusals import Refusal, Refused, Rule
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
@@ -50,6 +50,15 @@ def member(tmp_path: Path, config: FederationConfig = CONFIG, **policy) -> Party
     party.hello(hello(config))
     party.train(train(config))
     return party
+
+
+def join(party: PartyNode, request: TrainRequest | None = None) -> TrainReply:
+    """Enrol in a federation that asks for these teachers, and train them."""
+    request = request or train()
+    told = {"federation": request.federation, "teachers": request.teachers, "request": request.digest()}
+    promise = make_config(teachers_per_party=request.teachers, caps=CONFIG.caps).promise()
+    party.hello(hello(**told, promise=promise))
+    return party.train(request)
 
 
 def refused(action, request) -> Rule:

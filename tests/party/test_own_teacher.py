@@ -29,7 +29,7 @@ from protocol.messages import TeacherSpec, TrainRequest
 from protocol.refusals import Refused, Rule
 from protocol.schema import Schema
 from tests.federation import make_config, make_home
-from tests.party.test_node import CONFIG, HASH, make_rows, vote
+from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
 from tests.party.test_node import train as train_request
 
 SVC_TABLE = {"model": "sklearn", "estimator": "sklearn.svm.SVC", "parameters": {"C": 2.0, "kernel": "rbf"}}
@@ -44,7 +44,7 @@ def home_with(tmp_path: Path, teacher: dict[str, Any], **policy: Any) -> Path:
 
 def trained(tmp_path: Path, teacher: dict[str, Any], request: TrainRequest | None = None) -> Any:
     party = PartyNode(open_home(home_with(tmp_path, teacher)))
-    party.train(request or train_request())
+    join(party, request)
     return store.load(party.home.teachers(HASH), HASH).teachers[0]
 
 
@@ -60,7 +60,7 @@ def test_the_own_teacher_is_trained_and_votes(tmp_path: Path) -> None:
 def test_several_own_networks_are_trained_in_one_go(tmp_path: Path) -> None:
     home = home_with(tmp_path, {"model": "mlp", "epochs": 2}, most_teachers=3)
     party = PartyNode(open_home(home))
-    party.train(train_request(teachers=3))
+    join(party, train_request(teachers=3))
     teachers = store.load(party.home.teachers(HASH), HASH).teachers
     assert [type(teacher) for teacher in teachers] == [NetworkTeacher] * 3
     assert len({float(teacher.weights["out.weight"][0, 0]) for teacher in teachers}) == 3  # pyright: ignore
@@ -168,7 +168,7 @@ def test_a_coordinator_cannot_name_a_class(tmp_path: Path, monkeypatch, table: d
     monkeypatch.syspath_prepend(str(tmp_path))
     party = PartyNode(open_home(make_home(tmp_path / "home", "p")))
     with pytest.raises(Refused) as caught:
-        party.train(train_request(spec_json=json.dumps(table)))
+        join(party, train_request(spec_json=json.dumps(table)))
     assert caught.value.refusal.rule is Rule.MALFORMED
     assert "planted_by_coordinator" not in sys.modules
     with pytest.raises(ValidationError):
@@ -200,7 +200,7 @@ def test_a_network_for_images_refuses_other_rows(tmp_path: Path, schema: Schema,
     party = PartyNode(open_home(make_home(tmp_path / "home", "p")))
     spec = TeacherSpec(model="cnn").model_dump_json()
     with pytest.raises(Refused) as caught:
-        party.train(train_request(spec_json=spec, rows_json=schema.model_dump_json()))
+        join(party, train_request(spec_json=spec, rows_json=schema.model_dump_json()))
     assert caught.value.refusal.rule is Rule.SCHEMA
     assert told in caught.value.detail
 

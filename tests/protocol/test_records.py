@@ -21,6 +21,7 @@ from protocol.records import (
     to_record,
 )
 from protocol.refusals import Refusal, Rule
+from tests.federation import hello_of, make_config
 
 HASH = "a" * 64
 
@@ -33,9 +34,7 @@ def test_arrays_come_back_equal(array: np.ndarray) -> None:
 
 
 def test_messages_come_back_equal() -> None:
-    request = HelloRequest(
-        protocol_version=1, federation=HASH, classes=["a", "b"], teachers=2, simulation=True, promise="{}"
-    )
+    request = hello_of(make_config())
     assert from_record(to_record(request), HelloRequest) == request
     votes = np.arange(6, dtype=np.uint16).reshape(3, 2)
     reply = from_record(to_record(VoteReply(party="p", query_set=HASH, votes=votes)), VoteReply)

@@ -11,13 +11,12 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from coordinator.config import Timeouts
 from protocol.errors import NotEnoughParties
-from protocol.messages import VoteRequest
-from protocol.queries import canonical_queries, query_set_hash
+from protocol.queries import canonical_queries
 from protocol.records import refusal_from_record, to_record
 from simulations.engines.flower_internals import assume_identity
 from simulations.engines.local import RUN_ID, run_local
 from simulations.engines.local_grid import LocalGrid, running_workers
-from tests.federation import make_config, make_homes, make_rows
+from tests.federation import make_config, make_homes, make_rows, vote_request
 
 SABOTAGE = """
 import os, sys, time
@@ -130,8 +129,7 @@ def test_leaving_the_grid_while_a_party_hangs_ends_its_worker_once(tmp_path: Pat
     make_homes(tmp_path / "parties", 2)
     assume_identity(RUN_ID, 1)
     x = canonical_queries(make_rows(4, 1)[0], 3)
-    terms = {"federation": make_config().digest(), "promise": make_config().promise()}
-    request = to_record(VoteRequest(**terms, query_set=query_set_hash(x), queries=x))
+    request = to_record(vote_request(make_config(), x))
     for ttl in (0.3, 60.0):
         with (
             running_workers(2) as workers,

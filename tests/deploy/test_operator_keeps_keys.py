@@ -1,0 +1,181 @@
+"""An operator that kept all that it ever made, and lies: what it can do to a party depends on who made its keys."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+import coordinator.secagg.intake
+import party.deploy.doctor
+from coordinator.provision import kits
+from party.deploy.keys import fingerprints, join, make
+from protocol.deploy.checks import examine
+from protocol.deploy.kit import open_kit
+from protocol.errors import ConfigError
+from protocol.secagg.errors import BadSignature, ThresholdNotMet
+from protocol.secagg.identity import Identity
+from protocol.secagg.roster import Roster
+from protocol.secagg.stages import Stage
+from tests.deploy.kits import PARTIES, plan_table, write_plan
+from tests.secagg.network import Federation, Network, make_votes, run_until
+
+OWN, MADE = "ward-a", "ward-b"
+"""The party that made its own keys, and one whose keys the operator made."""
+PEM = re.compile(rb"-----BEGIN PRIVATE KEY-----.*?-----END PRIVATE KEY-----", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A mixed federation: `hospital` is at the party, `kits` is all that the operator ever had. No kit was joined."""
+    folder = tmp_path_factory.mktemp("operator")
+    make(OWN, folder / "hospital").save(folder / f"{OWN}.enrol.json")
+    plan = plan_table(votes="secure")
+    plan["parties"][0]["keys"] = f"{OWN}.enrol.json"
+    made = kits.make(write_plan(folder, **plan), folder / "kits")
+    assert list(made.enrolled) == [OWN]
+    kits.add_party(folder / "kits", "ward-d")  # later changes write files too
+    return folder
+
+
+def everything(out: Path) -> list[bytes]:
+    """The content of every file that the operator wrote, and of every file in its archives."""
+    found = []
+    for path in out.rglob("*"):
+        if path.name.endswith(".tar.gz"):
+            with tarfile.open(path) as archive:
+                found += [file.read() for item in archive if (file := archive.extractfile(item))]
+        if path.is_file():
+            found.append(path.read_bytes())
+    return found
+
+
+def forms(secret: bytes) -> list[bytes]:
+    """Raw, reversed, in hex, and in base64 wherever it may begin in a longer file."""
+    shifted = [
+        base64.b64encode(bytes(at) + secret)[-(-at * 8 // 6) : (at + len(secret)) * 8 // 6] for at in range(3)
+    ]  # without the characters that hold bits of a neighbour
+    return [secret, secret[::-1], secret.hex().encode(), secret.hex().upper().encode(), *shifted]
+
+
+def secrets_in(keys: Path) -> list[bytes]:
+    """The two secret numbers of a party."""
+    identity = load_pem_private_key((keys / "identity.pem").read_bytes(), password=None)
+    node = load_ssh_private_key((keys / "node.key").read_bytes(), password=None)
+    assert isinstance(identity, Ed25519PrivateKey)
+    assert isinstance(node, ec.EllipticCurvePrivateKey)
+    return [identity.private_bytes_raw(), node.private_numbers().private_value.to_bytes(48, "big")]
+
+
+def holds(contents: list[bytes], secret: bytes) -> bool:
+    return any(form in content.replace(b"\n", b"") for content in contents for form in forms(secret))
+
+
+def test_no_private_key_of_the_party_is_anywhere_in_what_the_operator_has(folder: Path) -> None:
+    contents = everything(folder / "kits")
+    assert [holds(contents, secret) for secret in secrets_in(folder / "hospital")] == [False, False]
+    # control: the same search finds both keys of a party whose keys were made there, by any of the forms
+    assert [holds(contents, secret) for secret in secrets_in(folder / "kits" / f"party-{MADE}")] == [True, True]
+    for secret in secrets_in(folder / "hospital"):
+        assert all(holds([b"x" * at + base64.b64encode(b"y" * at + secret + b"z")], secret) for at in range(4))
+
+
+def kept(contents: list[bytes], public: bytes) -> Identity | None:
+    """The signing key with this public half, if the operator has it."""
+    for pem in {pem for content in contents for pem in PEM.findall(content)}:
+        key = load_pem_private_key(pem, password=None)
+        if isinstance(key, Ed25519PrivateKey) and key.public_key().public_bytes_raw() == public:
+            return Identity(key)
+    return None
+
+
+def session(folder: Path, out: Path, roster: Roster, identities: dict[str, Identity]) -> Federation:
+    """A secure session of parties of a roster, with the operator as coordinator."""
+    made = Federation(folder, roster.n)
+    made.roster, made.identities = roster, identities
+    made.names = [entry.id for entry in roster.parties]
+    made.coordinator = Identity.load(out / "coordinator" / "identity.pem")
+    made.votes = {
+        name: make_votes(len(made.queries), made.classes, made.teachers, seed) for seed, name in enumerate(made.names)
+    }
+    return made
+
+
+@pytest.mark.parametrize("victim", [MADE, OWN])
+def test_whoever_kept_a_key_takes_its_owners_place(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str
+) -> None:
+    """MADE is the control: the operator signs in its name, and gets a sum of the others and of votes of its own choice.
+
+    The coordinator helps: it checks no signature. The operator's process does not mind that its key is another either.
+    """
+    out = folder / "kits"
+    roster = Roster.load(out / "coordinator" / "roster.json")
+    public = roster.key(roster.index(victim))
+    key = kept(everything(out), public)
+    assert (key is not None) == (victim == MADE)
+    if key is None:
+        key = Identity.generate()
+        key.public = public
+    identities = {name: Identity.load(at / "identity.pem") for name, at in homes(folder).items()} | {victim: key}
+    monkeypatch.setattr(coordinator.secagg.intake, "verify", lambda *_: True)
+    federation = session(tmp_path, out, roster, identities)
+    network = Network(federation)
+    if victim == MADE:
+        total = run_until(federation, None, network).result().sums
+        assert np.array_equal(total - federation.votes[victim], federation.total(set(PARTIES) - {victim}))
+        return
+    with pytest.raises(ThresholdNotMet):
+        run_until(federation, None, network)
+    refused = {name: error for (stage, name), error in network.errors.items() if stage is Stage.SHARE}
+    assert set(PARTIES) - {victim} <= refused.keys()
+    assert all(isinstance(refused[name], BadSignature) for name in set(PARTIES) - {victim})
+
+
+def homes(folder: Path) -> dict[str, Path]:
+    """Where each party keeps its private keys."""
+    return {name: folder / "kits" / f"party-{name}" for name in PARTIES} | {OWN: folder / "hospital"}
+
+
+def roster_level(kit: Path) -> str:
+    return next(
+        item.level for item in examine(party.deploy.doctor.checks(open_kit(kit), True)) if item.name == "roster"
+    )
+
+
+def test_parties_that_compare_find_a_roster_that_is_not_everybodys(folder: Path, tmp_path: Path) -> None:
+    """The operator enrols a key of its own as OWN's, and tells OWN the truth and the others the lie."""
+    truth, lie = tmp_path / "truth", tmp_path / "lie"
+    shutil.copytree(folder / "kits", truth)
+    kits.make(write_plan(tmp_path, votes="secure"), lie)
+    shutil.copytree(truth / f"party-{OWN}", tmp_path / "own")
+    own, other = open_kit(tmp_path / "own"), open_kit(lie / f"party-{MADE}")
+    join(own, folder / "hospital")
+
+    # control: no kit shows by itself that anything is wrong, and OWN's place in the others' session is the operator's
+    assert [roster_level(own.folder), roster_level(other.folder)] == ["ok", "ok"]
+    roster = Roster.load(other / "roster.json")
+    seat = kept(everything(lie), roster.key(roster.index(OWN)))
+    assert seat is not None
+    others = {name: Identity.load(lie / f"party-{name}" / "identity.pem") for name in PARTIES if name != OWN}
+    federation = session(tmp_path, lie, roster, others | {OWN: seat})
+    assert np.array_equal(run_until(federation, None).result().sums, federation.total(PARTIES))
+
+    assert fingerprints(own).parties == fingerprints(other).parties == PARTIES
+    assert fingerprints(own).roster != fingerprints(other).roster
+
+    # and if OWN is told the lie too: its software finds another key in its own name
+    shutil.copy(other / "roster.json", own / "roster.json")
+    with pytest.raises(ConfigError, match="another signing key"):
+        fingerprints(own)
+    # even where the operator enrols it and sends the private keys along, as if this were the party's kit
+    with pytest.raises(ConfigError, match="not made for keys of your own"):
+        join(open_kit(lie / f"party-{OWN}"), folder / "hospital")

@@ -1,0 +1,399 @@
+"""Keys that a party makes itself: from the folder to the kit, and every way in which a file or a key can be wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from typer.testing import CliRunner
+
+import cli
+import party.deploy.doctor
+from coordinator.provision import kits
+from coordinator.provision.registry import load_registry
+from party.deploy.keys import join, make
+from party.deploy.start import start
+from protocol.deploy.checks import examine
+from protocol.deploy.enrolment import Enrolment, read_enrolment
+from protocol.deploy.kit import open_kit
+from protocol.deploy.node_key import NodeKey
+from protocol.errors import ConfigError, ConsiliumError, OutputExists
+from protocol.secagg.curve import SMALL_ORDER
+from protocol.secagg.identity import Identity, verify
+from tests.deploy.kits import edit, make_kits, write_plan
+
+NAME = "ward-a"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Kits in which ward-a joined with its own keys, and the folder of these; not to be changed."""
+    folder = tmp_path_factory.mktemp("made")
+    make_kits(folder, own=[NAME], votes="secure")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of them, in which the keys are not in the kit."""
+    copy = Path(shutil.copytree(made, tmp_path / "copy"))
+    for name in ("identity.pem", "node.key", "node.pub"):
+        (copy / "kits" / f"party-{NAME}" / name).unlink()
+    return copy
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(cli.app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_from_the_party_to_the_operator_and_back(tmp_path: Path) -> None:
+    keys, out = tmp_path / "keys", tmp_path / "kits"
+    said = run("party", "keys", NAME, "--out", keys)
+    fingerprint = next(line for line in said.splitlines() if line.startswith("fingerprint")).split(maxsplit=1)[1]
+    assert [len(group) for group in fingerprint.split()] == [4] * 16
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o700
+    assert {path.name for path in keys.iterdir()} == {"identity.pem", "node.key", "node.pub", "ward-a.enrol.json"}
+    assert all(stat.S_IMODE((keys / name).stat().st_mode) == 0o600 for name in ("identity.pem", "node.key"))
+
+    plan = write_plan(tmp_path, votes="secure")
+    edit(plan, 'name = "ward-a"', 'name = "ward-a", keys = "keys/ward-a.enrol.json"')
+    assert fingerprint in run("provision", plan, "--out", out)
+    registry = load_registry(out)
+    assert {name: record.made_by for name, record in registry.parties.items()} == {
+        "ward-a": "party", "ward-b": "operator", "ward-c": "operator",
+    }  # fmt: skip
+    kit = out / "party-ward-a"
+    assert not {"identity.pem", "node.key"} & {path.name for path in kit.iterdir()}
+
+    run("party", "join", kit, "--keys", keys)
+    run("party", "join", kit, "--keys", keys)
+    for name, kind in (("identity.pem", Identity), ("node.key", NodeKey)):
+        assert kind.load(kit / name).public == kind.load(keys / name).public
+        assert stat.S_IMODE((kit / name).stat().st_mode) == 0o600
+    own, others = run("party", "fingerprint", kit), run("party", "fingerprint", out / "party-ward-b")
+    assert fingerprint in own
+    assert "made by this party" in own
+    assert "made by the operator" in others
+    rosters = [next(line for line in text.splitlines() if line.startswith("roster")) for text in (own, others)]
+    assert rosters[0] == rosters[1]
+    assert rosters[0].split(maxsplit=1)[1].replace(" ", "") == registry.federation().roster
+
+
+def test_a_party_with_its_own_keys_may_come_later(tmp_path: Path) -> None:
+    out = make_kits(tmp_path, votes="clear")
+    enrolment = make("ward-d", tmp_path / "keys")
+    said = run("provision", "add-party", out, "ward-d", "--keys", tmp_path / "keys" / "ward-d.enrol.json")
+    assert enrolment.fingerprint in said
+    kit = open_kit(out / "party-ward-d")
+    join(kit, tmp_path / "keys")
+    assert load_registry(out).parties["ward-d"].made_by == "party"
+    assert "votes are clear" in run("party", "fingerprint", kit.folder)
+
+
+def test_keys_are_never_overwritten(tmp_path: Path) -> None:
+    make(NAME, tmp_path / "keys")
+    before = (tmp_path / "keys" / "identity.pem").read_bytes()
+    with pytest.raises(OutputExists):
+        make(NAME, tmp_path / "keys")
+    assert (tmp_path / "keys" / "identity.pem").read_bytes() == before
+    with pytest.raises(ConfigError, match="no name"):
+        make("../ward", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_nothing_private_is_shown(tmp_path: Path) -> None:
+    make(NAME, tmp_path / "keys")
+    node = NodeKey.load(tmp_path / "keys" / "node.key")
+    assert "PRIVATE" not in repr(node)
+    with pytest.raises(TypeError):
+        node.__reduce__()
+
+
+# enrolment files
+
+
+def table(folder: Path) -> dict:
+    return json.loads((folder / f"{NAME}.enrol.json").read_text())
+
+
+def forged(identity: bytes, signature: bytes) -> Callable[[Path], object]:
+    """An enrolment of a public key that nobody has, with a node key that somebody does have."""
+
+    def write(folder: Path) -> dict:
+        node = NodeKey.generate()
+        parts = (NAME.encode(), identity, node.public.encode())
+        assert verify(identity, signature, "enrolment", *parts), "the signature alone would let it in"
+        return {
+            **table(folder), "identity": identity.hex(), "node": node.public,
+            "identity_signature": signature.hex(), "node_signature": node.sign("enrolment", *parts).hex(),
+        }  # fmt: skip
+
+    return write
+
+
+def signed_by(node: NodeKey, comment: str = "") -> Callable[[Path], object]:
+    """An enrolment that is well signed, of a node key that must not be."""
+
+    def write(folder: Path) -> dict:
+        node.public += comment
+        return Enrolment.create(NAME, Identity.generate(), node).model_dump()
+
+    return write
+
+
+def p256() -> NodeKey:
+    return NodeKey(ec.generate_private_key(ec.SECP256R1()))
+
+
+def seed(folder: Path) -> str:
+    """The private key of ward-a as 64 hex digits: it looks like a public one."""
+    key = load_pem_private_key((folder / f"keys-{NAME}" / "identity.pem").read_bytes(), password=None)
+    return key.private_bytes_raw().hex()  # type: ignore[union-attr]
+
+
+def other(folder: Path, *names: str) -> dict:
+    """ward-a's enrolment with some entries of another party's."""
+    theirs = make("ward-b", folder / "keys-ward-b").model_dump()
+    return {**table(folder), **{name: theirs[name] for name in names}}
+
+
+ONE = (1).to_bytes(32, "little")
+FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no file": (lambda folder: None, "No such file"),
+    "empty": (lambda folder: b"", "no enrolment"),
+    "no text": (lambda folder: b"\xff\xfe\x00", "no enrolment"),
+    "no table": (lambda folder: [1], "no enrolment"),
+    "nested": (lambda folder: b"[" * 4000, "no enrolment"),
+    "large": (lambda folder: {**table(folder), "more": "x" * 5000}, "no enrolment: not a small table"),
+    "another format": (lambda folder: {**table(folder), "format": 2}, "format: "),
+    "unknown key": (lambda folder: {**table(folder), "port": 1}, "an unknown key"),
+    "key missing": (lambda folder: {"name": NAME}, "identity: "),
+    "altered name": (lambda folder: {**table(folder), "name": "ward-x"}, "did not sign"),
+    "another party's file": (lambda folder: other(folder, *table(folder)), "enrols 'ward-b', not 'ward-a'"),
+    "another's identity": (lambda folder: other(folder, "identity"), "did not sign"),
+    "another's identity and signature": (
+        lambda folder: other(folder, "identity", "identity_signature"), "did not sign",
+    ),
+    "another's node key": (lambda folder: other(folder, "node"), "did not sign"),
+    "another's node key and signature": (lambda folder: other(folder, "node", "node_signature"), "did not sign"),
+    "signature altered": (lambda folder: {**table(folder), "identity_signature": "00" * 64}, "did not sign"),
+    "signature no DER": (lambda folder: {**table(folder), "node_signature": "00" * 70}, "did not sign"),
+    "identity.pem": (lambda folder: (folder / f"keys-{NAME}" / "identity.pem").read_bytes(), "holds a private key"),
+    "node.key inside": (
+        lambda folder: {**table(folder), "node": (folder / f"keys-{NAME}" / "node.key").read_text()},
+        "holds a private key",
+    ),
+    "private digits": (lambda folder: {**table(folder), "identity": seed(folder)}, "did not sign"),
+    "private digits, too many": (lambda folder: {**table(folder), "identity": seed(folder) + "00"}, "identity: "),
+    "private digits as a key": (lambda folder: {**table(folder), seed(folder): 1}, "an unknown key"),
+    "small order": (forged(ONE, ONE + bytes(32)), "large order"),
+    "wrong curve": (signed_by(p256()), "not the OpenSSH line of a key on P-384"),
+    "no key": (lambda folder: {**table(folder), "node": "ssh-ed25519 AAAA"}, "not the OpenSSH line"),
+    "no ASCII": (lambda folder: {**table(folder), "node": "ecdsa-sha2-nistp384 Ä"}, "not the OpenSSH line"),
+    "comment": (signed_by(NodeKey.generate(), " me"), "not the OpenSSH line"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_enrolment_is_refused(folder: Path, fault: str) -> None:
+    spoil, said = FAULTS[fault]
+    path = folder / "wrong.json"
+    content = spoil(folder)
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    with pytest.raises(ConfigError) as caught:
+        read_enrolment(path, NAME)
+    assert said in caught.value.what
+    assert caught.value.action
+    assert seed(folder) not in str(caught.value)
+    assert caught.value.__cause__ is None
+    plan = write_plan(folder, parties=[{"name": NAME, "keys": path.name}, {"name": "ward-b"}, {"name": "ward-c"}])
+    with pytest.raises(ConfigError):
+        kits.make(plan, folder / "again")
+    assert not (folder / "again").exists()
+
+
+@pytest.mark.parametrize("y", sorted(y for y in SMALL_ORDER if y < 2**255))
+@pytest.mark.parametrize("sign", [0, 1 << 255])
+def test_no_point_of_small_order_is_a_key(folder: Path, y: int, sign: int) -> None:
+    key = ((y | sign) % 2**256).to_bytes(32, "little").hex()
+    (folder / "wrong.json").write_text(json.dumps({**table(folder), "identity": key}))
+    with pytest.raises(ConfigError, match="large order"):
+        read_enrolment(folder / "wrong.json", NAME)
+
+
+@pytest.mark.parametrize("shared", ["identity", "node", "both"])
+def test_no_two_parties_have_one_key(tmp_path: Path, shared: str) -> None:
+    first, second = (Identity.generate(), NodeKey.generate()), (Identity.generate(), NodeKey.generate())
+    copied = (first[0] if shared != "node" else second[0], first[1] if shared != "identity" else second[1])
+    for name, keys in (("ward-a", first), ("ward-b", copied)):
+        Enrolment.create(name, *keys).save(tmp_path / f"{name}.enrol.json")
+    own = [{"name": name, "keys": f"{name}.enrol.json"} for name in ("ward-a", "ward-b")]
+    for votes in ("clear", "secure"):
+        plan = write_plan(tmp_path, votes=votes, parties=[*own, {"name": "ward-c"}])
+        with pytest.raises(ConfigError, match="ward-b has the key of party ward-a"):
+            kits.make(plan, tmp_path / "kits")
+    kits.make(write_plan(tmp_path, parties=[own[0], {"name": "ward-c"}]), tmp_path / "kits")
+    with pytest.raises(ConfigError, match="ward-b has the key of party ward-a"):
+        kits.add_party(tmp_path / "kits", "ward-b", keys=tmp_path / "ward-b.enrol.json")
+
+
+def test_a_key_that_was_shut_out_stays_out(tmp_path: Path) -> None:
+    identity, node = Identity.generate(), NodeKey.generate()
+    for name in ("ward-d", "ward-e"):
+        Enrolment.create(name, identity, node).save(tmp_path / name)
+    out = make_kits(tmp_path)
+    kits.add_party(out, "ward-d", keys=tmp_path / "ward-d")
+    kits.revoke(out, "ward-d")
+    with pytest.raises(ConfigError, match="a node that was revoked"):
+        kits.add_party(out, "ward-e", keys=tmp_path / "ward-e")
+
+
+def test_a_registry_of_before_says_who_made_the_keys(tmp_path: Path) -> None:
+    out = make_kits(tmp_path)
+    path = out / "operator" / "registry.json"
+    old = json.loads(path.read_text())
+    del old["revoked_keys"]
+    for record in old["parties"].values():
+        del record["made_by"]
+    path.write_text(json.dumps(old))
+    assert {record.made_by for record in load_registry(out).parties.values()} == {"operator"}
+
+
+# joining
+
+
+def other_keys(folder: Path) -> None:
+    shutil.rmtree(folder / f"keys-{NAME}")
+    make(NAME, folder / f"keys-{NAME}")
+
+
+def one_other_key(name: str) -> Callable[[Path], object]:
+    def spoil(folder: Path) -> None:
+        make(NAME, folder / "more")
+        shutil.copy(folder / "more" / name, folder / f"keys-{NAME}" / name)
+
+    return spoil
+
+
+def other_roster(folder: Path) -> None:
+    path = folder / "kits" / f"party-{NAME}" / "roster.json"
+    edit(path, table(folder)["identity"], Identity.generate().public.hex())
+
+
+def other_enrolment(folder: Path) -> None:
+    make(NAME, folder / "more").save(folder / "kits" / f"party-{NAME}" / "enrolment.json")
+
+
+def wrong_curve(folder: Path) -> None:
+    (folder / f"keys-{NAME}" / "node.key").unlink()
+    p256().save(folder / f"keys-{NAME}" / "node.key")
+
+
+def already_others(folder: Path) -> None:
+    Identity.generate().save(folder / "kits" / f"party-{NAME}" / "identity.pem")
+
+
+def key_file(name: str) -> Callable[[Path], Path]:
+    return lambda folder: folder / f"keys-{NAME}" / name
+
+
+JOINS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "other keys": (other_keys, "the kit lists keys"),
+    "another identity": (one_other_key("identity.pem"), "the kit lists keys"),
+    "another node key": (one_other_key("node.key"), "the kit lists keys"),
+    "the operator enrolled another": (other_enrolment, "the kit lists keys"),
+    "the roster has another": (other_roster, "another signing key"),
+    "enrolment altered": (
+        lambda folder: edit(folder / "kits" / f"party-{NAME}" / "enrolment.json", '"ward-a"', '"ward-b"'),
+        "did not sign",
+    ),
+    "identity others can read": (lambda folder: key_file("identity.pem")(folder).chmod(0o644), "others than its owner"),
+    "node key others can read": (lambda folder: key_file("node.key")(folder).chmod(0o640), "others than its owner"),
+    "wrong curve": (wrong_curve, "not an unencrypted P-384 key"),
+    "no key": (lambda folder: key_file("node.key")(folder).write_text("x"), "not an unencrypted P-384 key"),
+    "no folder": (lambda folder: shutil.rmtree(folder / f"keys-{NAME}"), "No such file"),
+    "a key is there already": (already_others, "is another key"),
+    "made by the operator": (
+        lambda folder: (folder / "kits" / f"party-{NAME}" / "enrolment.json").unlink(), "not made for keys of your own",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", JOINS)
+def test_joining_with_the_wrong_keys_is_refused(folder: Path, case: str) -> None:
+    spoil, said = JOINS[case]
+    spoil(folder)
+    kit = folder / "kits" / f"party-{NAME}"
+    before = {path.name for path in kit.iterdir()}
+    with pytest.raises(ConsiliumError) as caught:
+        join(open_kit(kit), folder / f"keys-{NAME}")
+    assert said in caught.value.what
+    assert caught.value.action
+    assert {path.name for path in kit.iterdir()} == before
+
+
+def test_a_kit_of_another_party_is_refused(folder: Path) -> None:
+    kit = folder / "kits" / "party-ward-b"
+    shutil.copy(folder / "ward-a.enrol.json", kit / "enrolment.json")
+    with pytest.raises(ConfigError, match="enrols 'ward-a', not 'ward-b'"):
+        join(open_kit(kit), folder / f"keys-{NAME}")
+
+
+@pytest.mark.parametrize("there", [(), ("identity.pem",), ("node.key",)])
+def test_a_kit_without_its_keys_says_what_to_run(folder: Path, there: tuple[str, ...]) -> None:
+    kit = open_kit(folder / "kits" / f"party-{NAME}")
+    for name in there:
+        shutil.copy(folder / f"keys-{NAME}" / name, kit / name)
+    found = [item for item in examine(party.deploy.doctor.checks(kit, running=True)) if item.level == "wrong"]
+    assert [item.name for item in found] == ["own keys", "coordinator"]
+    assert f"consilium party join {kit.folder} --keys FOLDER" in found[0].action
+    for name in ("identity.pem", "node.key"):
+        assert (name in found[0].what) == (name not in there)
+    with pytest.raises(ConfigError, match="party join"):
+        start(kit, lambda *_: None, threading.Event())
+    with pytest.raises(ConfigError, match="party join"):
+        run("party", "fingerprint", kit.folder)
+
+
+def test_the_doctor_knows_whose_keys_are_in_the_kit(folder: Path) -> None:
+    kit = open_kit(folder / "kits" / f"party-{NAME}")
+    join(kit, folder / f"keys-{NAME}")
+
+    def own(name: str) -> tuple[str, str]:
+        checks = party.deploy.doctor.checks(open_kit(folder / "kits" / f"party-{name}"), running=True)
+        return next((item.level, item.what) for item in examine(checks) if item.name == "own keys")
+
+    fingerprint = read_enrolment(kit / "enrolment.json", NAME).fingerprint
+    assert own(NAME) == ("ok", f"made by this party, fingerprint {fingerprint[:9]}...: the kit lists them")
+    level, said = own("ward-b")
+    assert level == "ok"
+    assert "the operator made this party's keys" in said
+    other_enrolment(folder)
+    assert own(NAME)[0] == "wrong"
+
+
+def test_a_roster_that_is_lost_is_not_taken_for_clear_votes(made: Path, tmp_path: Path) -> None:
+    kit = Path(shutil.copytree(made / "kits" / f"party-{NAME}", tmp_path / "kit"))
+    (kit / "roster.json").unlink()
+    with pytest.raises(ConfigError, match=r"roster\.json"):
+        run("party", "fingerprint", kit)
+
+
+def test_the_roster_that_the_settings_name_is_the_one_that_is_read_out(made: Path, tmp_path: Path) -> None:
+    """The operator makes party.toml too: a line in it must not let the party compare one roster and use another."""
+    kit = Path(shutil.copytree(made / "kits" / f"party-{NAME}", tmp_path / "kit"))
+    honest = run("party", "fingerprint", kit)
+    shutil.copy(kit / "roster.json", kit / "roster2.json")
+    edit(kit / "roster2.json", '"c": 0', '"c": 1')
+    edit(kit / "party.toml", 'data = "data.npz"', 'data = "data.npz"\nroster = "roster2.json"')
+    assert run("party", "fingerprint", kit) != honest

@@ -1,0 +1,325 @@
+"""A coordinator that promises and asks at random, against one party: what leaves must cost no more than is charged.
+
+The party is the real code on its own disk; only its teachers are constant, so that no training is needed. Of a secure
+session what would leave under masks is taken from `SecureVotes.sources`, as stage 2 takes it, and the session counts as
+unmasked by a toss of a coin: the party's own store is told, as stage 4 does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from accounting.events import event_from_json
+from party import store
+from party.home import open_home
+from party.node import PartyNode
+from party.promise import epsilon, parse_events
+from party.secagg.masking import checked_votes, noise_share
+from party.secagg.store import SessionStore
+from party.secure_votes import Asked
+from protocol.errors import ConfigError, DataError, MalformedMessage
+from protocol.messages import PROTOCOL_VERSION, HelloRequest, LedgerPosition, TrainRequest, VoteRequest
+from protocol.pool import PoolTree
+from protocol.queries import canonical_queries, query_ids, query_set_hash
+from protocol.refusals import Refused
+from protocol.schema import Schema
+from protocol.secagg.errors import SecAggError
+from protocol.secagg.identity import Identity
+from protocol.secagg.messages import AdvertiseRequest
+from protocol.secagg.roster import Roster
+from protocol.secagg.session import SessionDescriptor
+from tests.federation import CLASSES, FEATURES, make_rows
+
+N = 6
+POOL = canonical_queries(make_rows(40, 77)[0], len(FEATURES))
+TREE = PoolTree.of_rows(POOL)
+SCHEMA = Schema.from_public_rows(FEATURES, CLASSES, POOL.astype(np.float64))
+KINDS = ("gnmax", "confident", "lnmax", "stable", "distributed", "distributed_two_phase", "immutable", "sanitised")
+REFUSED = (Refused, SecAggError, ConfigError, DataError, MalformedMessage, ValueError)
+
+
+class Constant:
+    """A teacher that always votes for class 0."""
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return np.zeros(len(x), dtype=np.int64)
+
+
+def gaussian_epsilon(squared: float, delta: float) -> float:
+    """Least epsilon of a Gaussian release with this mu^2 (Dong, Roth, Su 2019), written down here once more."""
+    mu = math.sqrt(squared)
+    if mu == 0:
+        return 0.0
+
+    def excess(value: float) -> float:
+        low, high = log_ndtr(-value / mu + mu / 2), value + log_ndtr(-value / mu - mu / 2)
+        return math.exp(low) * -math.expm1(min(high - low, 0.0)) - delta
+
+    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, mu * mu + 40 * mu + 10))
+
+
+@dataclass
+class Outcome:
+    """What one game showed.
+
+    ratio: true cost over what was charged, or over what the policy allows if that is less.
+    let_out: how often each query and phase left.
+    """
+
+    ratio: float = 0.0
+    let_out: Counter = field(default_factory=Counter)
+    accepted: bool = False
+    rules: Counter = field(default_factory=Counter)
+
+
+class Game:
+    """One party, one coordinator. `generator` decides everything but keys."""
+
+    def __init__(self, folder: Path, generator: np.random.Generator) -> None:
+        self.generator, self.folder = generator, folder
+        folder.mkdir(parents=True)
+        identities = {f"p{index}": Identity.generate() for index in range(N)}
+        self.signer = Identity.generate()
+        public = {name: identity.public.hex() for name, identity in identities.items()}
+        self.roster = Roster.build(public, self.signer.public.hex(), colluders=int(generator.integers(0, 2)))
+        self.roster.save(folder / "roster.json")
+        identities["p0"].save(folder / "identity.pem")
+        self.teachers = int(generator.integers(1, 4))
+        policy = {"allowed_classes": list(CLASSES), "most_teachers": 3, **self.policy()}
+        (folder / "party.toml").write_text(tomli_w.dumps({"name": "p0", "policy": policy}))
+        self.node = PartyNode(open_home(folder))
+        self.drawn: list[tuple[float, int]] = []
+        self.outcome = Outcome()
+
+    def policy(self) -> dict[str, Any]:
+        """The party's own limits."""
+        return {
+            "most_queries": int(self.pick([5, 30, 1000])),
+            "most_epsilon": float(self.pick([0.5, 20.0, 1e3, 1e9])),
+            "delta": float(self.pick([1e-5, 1e-9])),
+            "unit": self.pick(["party", "record"]) if self.teachers == 1 else "party",
+            "votes": self.pick(["clear"] * 4 + ["secure", "distributed"]),
+            "open_pool": bool(self.pick([True] * 4 + [False])),
+        }
+
+    def pick(self, items):
+        """One of the items."""
+        return items[int(self.generator.integers(len(items)))]
+
+    def number(self, honest: float, edges: tuple = (0, 1, -1, 0.5, 1e-9, 1e5, 1e6, 1e9, 1e300, math.inf)) -> Any:
+        """The honest number, mostly; else one at the edge of what can be, or no number."""
+        roll = self.generator.random()
+        if roll < 0.97:
+            return honest
+        return self.pick(edges) if roll < 0.995 else self.pick(["7", None, True, [1]])
+
+    def event(self, kind: str) -> dict[str, Any]:
+        """JSON of a release event, mostly one that could be."""
+        asked = int(self.pick([1, 5, 20, 40, 2000]))
+        answered = int(self.pick([asked, max(1, asked // 2)]))
+        sigma, shares = float(self.pick([3.0, 3.75, 20.0, 150.0])), self.roster.u_min - self.roster.c
+        table: dict[str, Any] = {
+            "type": self.number(kind, ("free", "gnmax", "")),
+            "version": 1,
+            "asked": self.number(asked),
+            "answered": self.number(answered),
+            "unit": self.pick(["record", "party"]),
+            "neighbouring": "replace",
+            "teachers_per_party": self.number(self.teachers),
+            "towards": "coordinator" if kind.startswith("distributed") else "student",
+            "noise": self.pick(["discrete"] * 19 + ["continuous"]),
+        }
+        match kind:
+            case "gnmax":
+                table |= {"sigma": self.number(sigma), "answered": table["asked"]}
+            case "confident":
+                table |= {"threshold": 3.0, "sigma1": self.number(sigma), "sigma2": self.number(sigma)}
+            case "lnmax":
+                table |= {"gamma": self.number(0.05), "answered": table["asked"]}
+            case "stable":
+                table |= {"threshold": self.number(30.0), "sigma": self.number(sigma)}
+            case "distributed":
+                table |= {"sigma": self.number(sigma), "noise_shares": self.number(shares, (0, 1, 2, 5, 6, 1000))}
+            case "distributed_two_phase":
+                table |= {"sigma1": self.number(sigma), "sigma2": self.number(2 * sigma), "noise_shares": shares}
+            case "immutable":
+                table |= {"gamma": 0.05, "constant": 5}
+            case "sanitised":
+                table |= {"asked": 0, "answered": 0, "noise": "continuous"}
+                table |= {"beta": self.number(0.1), "sigma_ss": self.number(6.0), "log_scale_sigma": 0.0}
+        return table
+
+    def hello(self) -> HelloRequest:
+        """Terms, mostly such that a promise and a mode go together."""
+        votes = self.pick(["clear", "secure", "distributed"])
+        fitting = KINDS[4:6] if votes == "distributed" else KINDS[:4]
+        events = [self.event(self.pick(fitting) if self.generator.random() < 0.9 else self.pick(KINDS))]
+        while self.generator.random() < 0.1:
+            events.insert(int(self.generator.integers(2)), self.event(self.pick(KINDS)))
+        self.train = TrainRequest(
+            federation="a" * 64, rows_json=SCHEMA.model_dump_json(), spec_json="{}", teachers=self.teachers, seed=-1
+        )
+        return HelloRequest(
+            protocol_version=PROTOCOL_VERSION,
+            federation="a" * 64,
+            classes=list(CLASSES),
+            teachers=self.pick([self.teachers] * 39 + [1, 2, 3, 1000]),
+            simulation=bool(self.pick([False] * 19 + [True])),
+            promise=json.dumps(events),
+            votes=votes,
+            roster=self.pick([self.roster.digest] * 19 + ["b" * 64]) if votes != "clear" else "",
+            pool=self.pick([TREE.terms(0.0).model_dump_json()] * 20 + ["", "", "{}", "[1]"]),
+            request=self.train.digest(),
+            ledger="c" * 64,
+        )
+
+    def play(self, messages: int = 6) -> Outcome:
+        """Enrol, ask, and compare what left with what was charged."""
+        try:
+            self.terms = self.hello()
+            self.node.hello(self.terms)
+        except REFUSED as error:
+            self.count(error)
+            return self.outcome
+        self.outcome.accepted = True
+        digest = self.terms.federation
+        folder = self.node.home.teachers(digest)
+        folder.mkdir()
+        store.save(folder, digest, "made", SCHEMA, [Constant()] * self.teachers)  # pyright: ignore[reportArgumentType]
+        for _ in range(messages):
+            try:
+                if self.generator.random() < (0.9 if self.terms.votes == "clear" else 0.1):
+                    self.clear_votes()
+                else:
+                    self.session()
+            except REFUSED as error:
+                self.count(error)
+        self.compare()
+        return self.outcome
+
+    def count(self, error: Exception) -> None:
+        """Note the rule of a refusal."""
+        self.outcome.rules[error.refusal.rule if isinstance(error, Refused) else type(error).__name__] += 1
+
+    def queries(self) -> np.ndarray:
+        """Rows of the pool; now and then one that is not in it, or stands twice, or is not finite."""
+        count = int(self.pick([1, 3, 10, 40]))
+        chosen = POOL[self.generator.permutation(len(POOL))[:count]].copy()
+        match self.generator.integers(12):
+            case 0:
+                chosen[0, 0] = np.nextafter(chosen[0, 0], np.float32(np.inf))
+            case 1:
+                chosen = np.concatenate([chosen, chosen[:1]])
+            case 2:
+                chosen[0, 0] = np.nan
+        return chosen
+
+    def position(self) -> LedgerPosition:
+        """Mostly the ledger that the federation came with."""
+        return LedgerPosition(ledger=self.pick(["c" * 64] * 19 + ["d" * 64]), batch=0, head="0" * 64)
+
+    def proof(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Places and proof, of these queries where they are rows of the pool, else of others."""
+        ids = query_ids(queries)
+        return TREE.prove(query_ids(POOL[: len(ids)]) if TREE.missing(ids) else ids)
+
+    def clear_votes(self) -> None:
+        queries = self.queries()
+        places, proof = self.proof(queries)
+        request = VoteRequest(
+            federation=self.terms.federation,
+            query_set=query_set_hash(queries),
+            **self.position().model_dump(),
+            queries=queries,
+            places=places,
+            proof=proof,
+        )
+        votes = self.node.vote(request).votes
+        assert votes.shape == (len(queries), 2)
+        self.note(queries, 1, 0.0)
+
+    def session(self) -> None:
+        queries = self.queries()
+        promised = None
+        for item in json.loads(self.terms.promise):
+            promised = promised or ({key: item[key] for key in item if key.startswith("sigma") and key != "sigma_ss"})
+        sigmas = [value for value in (promised or {}).values() if isinstance(value, float | int)]
+        noisy = self.terms.votes == "distributed" or self.generator.random() < 0.1
+        sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 1e5, 1e9]) if noisy else 0.0
+        terms = SessionDescriptor.create(
+            self.roster,
+            self.terms.federation,
+            queries,
+            self.pick([2] * 19 + [3]),
+            self.pick([self.teachers] * 9 + [1, 2, 3]),
+            position=self.position(),
+            sigma=sigma,
+            noise_shares=self.pick([self.roster.u_min - self.roster.c] * 9 + [1, 2, 3]) if sigma else 0,
+            phase=int(self.pick([1, 1, 2])) if sigma else 1,  # pyright: ignore[reportArgumentType]
+        )
+        request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
+        self.node.secure.advertise(request)
+        votes, _ = self.node.secure.sources(terms, Asked(queries, terms.query_set, *self.proof(queries)))
+
+        def watched(scale: float, shape: tuple[int, int]) -> np.ndarray:
+            """Only what is asked of the sampler counts here."""
+            self.scale = scale
+            return np.zeros(shape, dtype=np.int64)
+
+        checked_votes(votes(queries), terms)
+        self.scale = 0.0
+        if terms.sigma > 0:
+            noise_share(watched, terms)
+        if self.generator.random() < 0.7 and self.unmask(queries, terms):
+            self.note(queries, terms.phase, self.scale)
+
+    def unmask(self, queries: np.ndarray, terms: SessionDescriptor) -> bool:
+        """Use the queries up, as giving the shares of stage 4 does."""
+        phases = 1 << (terms.phase - 1) if terms.sigma > 0 else 0b11
+        with SessionStore(self.node.home.state / "sessions.db").transaction() as transaction:
+            fresh = transaction.release(query_ids(queries), phases)
+            if fresh:
+                transaction.commit()
+        return fresh
+
+    def note(self, queries: np.ndarray, phase: int, scale: float) -> None:
+        """Votes on these queries have left, with this party's share of the noise of so large a scale."""
+        for query_id in query_ids(queries):
+            if scale > 0 or (query_id, phase) not in self.outcome.let_out:  # without own noise the votes are the same
+                self.drawn.append((scale, phase))
+            self.outcome.let_out[query_id, phase] += 1
+
+    def compare(self) -> None:
+        """True cost over charged cost, both for what the party protects, and the limits of its policy."""
+        policy = self.node.home.policy
+        if not self.drawn:
+            return
+        given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
+        release = event_from_json(json.loads(self.terms.promise)[0])
+        charged = epsilon(parse_events(self.terms.promise), policy)
+        moved = self.teachers if policy.unit == "party" else 1
+        if self.terms.votes == "distributed":
+            sure = self.roster.u_min - self.roster.c
+            squared = sum(2 * moved**2 / (sure * scale**2) if scale else math.inf for scale, _ in self.drawn)
+            true = gaussian_epsilon(squared, policy.delta) if squared < math.inf else math.inf
+        else:
+            true = self.cost_elsewhere(release, given)
+        allowed = min(charged, policy.most_epsilon)
+        within = given <= policy.most_queries
+        if true > 0:
+            self.outcome.ratio = true / allowed if within and allowed > 0 else math.inf
+
+    def cost_elsewhere(self, release, given: int) -> float:
+        """What the coordinator's mechanism costs on the queries that it got votes for."""
+        answered = given if release.answered == release.asked else min(given, release.answered)
+        return epsilon([release.with_counts(given, answered)], self.node.home.policy)

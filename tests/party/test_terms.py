@@ -1,0 +1,327 @@
+"""A party is the verifier of the terms: one federation, ledger and pool, its own unit, and bounds on every number."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tomli_w
+from pydantic import ValidationError
+
+from accounting.units import Unit
+from coordinator.config import Privacy
+from coordinator.mechanisms import GNMax
+from party import node as party_node
+from party.home import open_home
+from party.node import PartyNode
+from party.policy import PartyFile, Policy
+from party.spend import Spend
+from protocol.config_files import load
+from protocol.errors import ConfigError
+from protocol.messages import HelloRequest, LedgerPosition
+from protocol.pool import PoolTree
+from protocol.queries import canonical_queries, query_ids
+from protocol.refusals import Refusal, Refused, Rule
+from tests.federation import hello_of, make_config, make_home, make_rows, vote_request
+
+POOL = canonical_queries(make_rows(60, 5)[0], 3)
+TREE = PoolTree.of_rows(POOL)
+CONFIG = make_config(pool=TREE.terms(0.05))
+
+
+def at(batch: int, ledger: str = "0", head: str = "0") -> dict:
+    return LedgerPosition(ledger=ledger * 64, batch=batch, head=head * 64).model_dump()
+
+
+def vote(rows: np.ndarray, config=CONFIG, tree: PoolTree = TREE, **changes):
+    places, proof = tree.prove(query_ids(rows))
+    return vote_request(config, rows, **{"places": places, "proof": proof, **changes})
+
+
+def member(folder: Path, config=CONFIG, **policy) -> PartyNode:
+    party = PartyNode(open_home(make_home(folder, "p", most_teachers=3, **policy)))
+    party.hello(hello_of(config))
+    party.train(config.train_request())
+    return party
+
+
+def refused(action, *arguments) -> Refusal:
+    with pytest.raises(Refused) as caught:
+        action(*arguments)
+    return caught.value.refusal
+
+
+def test_the_defaults_are_the_safe_ones() -> None:
+    policy = Policy(allowed_classes=("a", "b"))
+    assert (policy.votes, policy.unit, policy.open_pool, policy.allow_simulation) == ("secure", "party", False, False)
+
+
+def test_secure_votes_on_questions_that_were_not_fixed_beforehand_are_refused(tmp_path: Path) -> None:
+    party = PartyNode(open_home(make_home(tmp_path / "p", "p", open_pool=False)))
+    config = make_config(votes="secure", roster="a" * 64)
+    assert refused(party.hello, hello_of(config)).rule is Rule.POOL
+
+
+# One federation.
+
+
+def pinned(folder: Path, config=CONFIG) -> PartyNode:
+    home = make_home(folder, "p", most_teachers=3)
+    settings = load(home / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
+    (home / "party.toml").write_text(tomli_w.dumps({**settings, "terms": "terms.json"}))
+    (home / "terms.json").write_text(config.terms().model_dump_json())
+    return PartyNode(open_home(home))
+
+
+OTHERS = {
+    "another mechanism": {"mechanism": GNMax(sigma=50.0)},
+    "another unit": {"privacy": Privacy(unit=Unit.RECORD, delta=1e-5)},
+    "another pool": {"pool": PoolTree.of_rows(POOL[:50]).terms(0.05)},
+    "no pool": {"pool": None},
+    "more teachers": {"teachers_per_party": 2},
+    "another teacher": {"teacher": {"model": "ridge"}},
+    "another seed": {"seed": 8},
+    "another name": {"name": "other"},
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_party_of_a_kit_takes_part_in_the_federation_of_its_terms_only(tmp_path: Path, case: str) -> None:
+    party = pinned(tmp_path / "p")
+    other = make_config(**{"pool": CONFIG.pool, **OTHERS[case]})
+    assert refused(party.hello, hello_of(other)).rule is Rule.TERMS
+    # nor if it claims to be the one that is pinned
+    assert refused(party.hello, hello_of(other, federation=CONFIG.digest())).rule is Rule.TERMS
+    party.hello(hello_of(CONFIG))
+    PartyNode(open_home(make_home(tmp_path / "q", "q", most_teachers=3))).hello(hello_of(other))  # control: no terms
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", "[]", "\x00"])
+def test_terms_that_cannot_be_read_are_no_permission(tmp_path: Path, content: str | None) -> None:
+    party = pinned(tmp_path / "p")
+    path = party.home.folder / "terms.json"
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match="Unpack the kit again"):
+        party.hello(hello_of(CONFIG))
+
+
+# One ledger.
+
+
+def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> None:
+    """A second coordinator, or one that lost its ledger: it would answer the same queries again, with fresh noise."""
+    party = member(tmp_path / "p")
+    party.vote(vote(POOL[:5]))
+    assert refused(party.hello, hello_of(CONFIG, ledger="1" * 64)).rule is Rule.LEDGER
+    assert refused(party.vote, vote(POOL[:5], **at(0, ledger="1"))).rule is Rule.LEDGER
+    # as a federation of its own, it is charged
+    other = make_config(pool=CONFIG.pool, name="again")
+    alone = Spend(tmp_path / "none.db").check(other.terms(), party.home.policy)
+    policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
+    strict = PartyNode(dataclasses.replace(party.home, policy=policy))
+    assert refused(strict.hello, hello_of(other, ledger="1" * 64)).rule is Rule.MOST_EPSILON
+
+
+def test_control_without_the_pin_the_second_ledger_gets_the_same_votes_uncharged(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(Spend, "follow", lambda *_: None)
+    party = member(tmp_path / "p")
+    first = party.vote(vote(POOL[:5])).votes
+    again = party.vote(vote(POOL[:5], **at(0, ledger="1"))).votes
+    assert (first == again).all()
+
+
+def test_a_ledger_that_has_gone_back_or_was_rewritten_is_refused(tmp_path: Path) -> None:
+    party = member(tmp_path / "p")
+    party.vote(vote(POOL[:5]))
+    party.vote(vote(POOL[5:10], **at(3, head="a")))
+    party.vote(vote(POOL[5:10], **at(3, head="a")))  # the same request again
+    assert refused(party.vote, vote(POOL[10:15], **at(2, head="b"))) == Refusal(rule=Rule.LEDGER, limit=3, requested=2)
+    assert refused(party.vote, vote(POOL[10:15], **at(3, head="b"))).rule is Rule.LEDGER
+    party.vote(vote(POOL[10:15], **at(4, head="c")))
+
+
+# One pool.
+
+
+def test_only_rows_of_the_pool_are_answered(tmp_path: Path) -> None:
+    party = member(tmp_path / "p")
+    moved = POOL[:4].copy()
+    moved[2, 1] = np.nextafter(moved[2, 1], np.float32(np.inf))
+    places, proof = TREE.prove(query_ids(POOL[:4]))
+    assert refused(party.vote, vote_request(CONFIG, moved, places=places, proof=proof)).rule is Rule.POOL
+    assert refused(party.vote, vote_request(CONFIG, POOL[:4])).rule is Rule.POOL
+    party.vote(vote(POOL[:4]))
+
+
+def test_control_without_proofs_a_row_that_moved_by_an_ulp_is_answered_the_same(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(party_node, "proves", lambda *_: True)
+    party = member(tmp_path / "p", config := make_config(pool=TREE.terms(0.0)))
+    rows = POOL[:40]
+    moved = rows.copy()
+    moved[:, 1] = np.nextafter(moved[:, 1], np.float32(np.inf))
+    votes = [party.vote(vote_request(config, asked)).votes for asked in (rows, moved)]
+    assert (votes[0] == votes[1]).all()
+
+
+def near_pool(distance: float) -> tuple[np.ndarray, PoolTree]:
+    """A pool, made by a coordinator that lies, in which the first two rows are closer than they should be."""
+    rows = POOL.copy()
+    rows[1] = rows[0]
+    rows[1, 0] += distance * CONFIG.rows.scale[0]
+    return rows, PoolTree.of_rows(rows)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_rows_that_are_nearly_the_same_are_not_both_answered(tmp_path: Path, together: bool) -> None:
+    rows, tree = near_pool(0.04)
+    config = make_config(pool=tree.terms(0.05))
+    party = member(tmp_path / "p", config)
+    if together:
+        assert refused(party.vote, vote(rows[:2], config, tree)) == Refusal(rule=Rule.NEAR_QUERY, limit=0.05)
+    else:
+        party.vote(vote(rows[:1], config, tree))
+        assert refused(party.vote, vote(rows[1:2], config, tree)).rule is Rule.NEAR_QUERY
+        party.vote(vote(rows[:1], config, tree))  # the very same is no other query
+    party.vote(vote(rows[2:6], config, tree))
+
+
+def test_a_party_may_insist_on_more_distance_than_the_federation(tmp_path: Path) -> None:
+    rows, tree = near_pool(0.4)
+    config = make_config(pool=tree.terms(0.05))
+    member(tmp_path / "p", config).vote(vote(rows[:2], config, tree))
+    strict = member(tmp_path / "q", config, least_distance=0.5)
+    assert refused(strict.vote, vote(rows[:2], config, tree)).rule is Rule.NEAR_QUERY
+
+
+def test_near_rows_are_remembered_over_federations(tmp_path: Path) -> None:
+    rows, tree = near_pool(0.04)
+    config, other = (make_config(pool=tree.terms(0.05), name=name) for name in ("one", "two"))
+    party = member(tmp_path / "p", config)
+    party.vote(vote(rows[:1], config, tree))
+    party.hello(hello_of(other))
+    party.train(other.train_request())
+    assert refused(party.vote, vote(rows[1:2], other, tree)).rule is Rule.NEAR_QUERY
+
+
+# Bounds on every number, before any work.
+
+
+def event(**changes) -> str:
+    return json.dumps([{**make_config(mechanism=GNMax(sigma=40.0)).promised_events()[0].to_json(), **changes}])
+
+
+@pytest.mark.parametrize(
+    "promise",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"type": "gnmax"}',
+        '[{"type": "free"}]',
+        "[" * 2000,
+        event(sigma=1e6),  # 136 s and 13 GB, before
+        event(sigma=1e9),
+        event(sigma=1e-9),
+        event(sigma=None),
+        event(asked=10**18),
+        event(asked=-1),
+        event(answered=101, asked=100),
+        event(teachers_per_party=10**6),
+        event(type=["gnmax"]),
+        event(sigma="40"),
+        event(more=1),
+        event(noise="none"),
+        json.dumps([json.loads(event())[0]] * 3),
+    ],
+)
+def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, promise: str) -> None:
+    party = PartyNode(open_home(make_home(tmp_path / "p", "p")))
+    tracemalloc.start()
+    try:
+        assert refused(party.hello, hello_of(CONFIG, promise=promise)).rule is Rule.MALFORMED
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "promise",
+    [
+        event(asked=0, answered=0),
+        event(noise="continuous"),
+        event(teachers_per_party=2),
+        json.dumps([json.loads(event())[0]] * 2),
+        json.dumps([dict(json.loads(event())[0], type="distributed", noise_shares=3)]),
+    ],
+)
+def test_promises_of_something_else_are_refused(tmp_path: Path, promise: str) -> None:
+    party = PartyNode(open_home(make_home(tmp_path / "p", "p", allow_simulation=True)))
+    assert refused(party.hello, hello_of(make_config(simulation=False, noise_seed=None), promise=promise)).rule is (
+        Rule.PROMISE
+    )
+
+
+def test_the_dearest_promise_that_is_no_nonsense_costs_little_work(tmp_path: Path) -> None:
+    """Every field at its bound: peak memory of the check, in bytes (before: 13 GB for one sigma)."""
+    party = PartyNode(open_home(make_home(tmp_path / "p", "p")))
+    tracemalloc.start()
+    try:
+        for sigma in (0.01, 1.0, 40.0, 1e3, 1e4, 1e5):
+            party.hello(hello_of(make_config(name=f"{sigma}"), promise=event(sigma=sigma, asked=10**7, answered=10**7)))
+        assert tracemalloc.get_traced_memory()[1] < 400_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"protocol_version": 10**9},
+        {"teachers": 10**6},
+        {"teachers": 0},
+        {"classes": []},
+        {"classes": ["x" * 101, "y"]},
+        {"classes": [str(index) for index in range(1001)]},
+        {"promise": "x" * 4001},
+        {"pool": "x" * 501},
+        {"votes": "open"},
+        {"ledger": ""},
+    ],
+)
+def test_numbers_and_texts_of_a_hello_have_bounds(change: dict) -> None:
+    fields = {**hello_of(CONFIG).model_dump(), **change}
+    with pytest.raises(ValidationError):
+        HelloRequest(**fields)
+
+
+def test_more_queries_than_can_ever_be_answered_are_refused_unread(tmp_path: Path, monkeypatch) -> None:
+    party = member(tmp_path / "p", most_queries=10)
+    monkeypatch.setattr(party_node, "query_ids", lambda _: pytest.fail("work was done"))
+    assert refused(party.vote, vote(POOL[:11])) == Refusal(rule=Rule.MOST_QUERIES, limit=10, requested=11)
+
+
+# Its own unit.
+
+
+def test_epsilon_is_compared_in_the_partys_own_unit(tmp_path: Path) -> None:
+    """The same release: small for a record, several times that for a party with three teachers."""
+    config = make_config(
+        teachers_per_party=3, mechanism=GNMax(sigma=60.0), privacy=Privacy(unit=Unit.RECORD, delta=1e-5)
+    )
+    terms = config.terms()
+    epsilons = {}
+    for unit in ("record", "party"):
+        home = open_home(make_home(tmp_path / unit, "p", most_teachers=3, unit=unit))
+        epsilons[unit] = Spend(home.spend_file).check(terms, home.policy)
+    assert epsilons["party"] > 2 * epsilons["record"]
+    limit = (epsilons["party"] + epsilons["record"]) / 2
+    strict = PartyNode(open_home(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit)))
+    assert refused(strict.hello, hello_of(config)).rule is Rule.MOST_EPSILON
+    lax = PartyNode(open_home(make_home(tmp_path / "l", "p", most_teachers=3, most_epsilon=limit, unit="record")))
+    lax.hello(hello_of(config))
