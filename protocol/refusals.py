@@ -39,7 +39,6 @@ class Rule(StrEnum):
     OVERFLOW_RISK = "overflow-risk"
     BAD_SIGNATURE = "bad-signature"
     BAD_KEY = "bad-key"
-    BAD_SHARE = "bad-share"
     INCONSISTENT_VIEW = "inconsistent-view"
     REPLAY = "replay"
     STAGE_ORDER = "stage-order"
