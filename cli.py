@@ -26,21 +26,39 @@ from protocol.errors import ConsiliumError
 
 
 class DefaultGroup(TyperGroup):
-    """A group with a command whose name may be left out: whatever is no command's name is its argument."""
+    """A group with a command whose name may be left out: whatever is no command's name is its argument.
+
+    What follows `--`, and an option other than `--help`, is the default command's too.
+    """
 
     default: ClassVar[str]
 
     def parse_args(self, ctx, args: list[str]) -> list[str]:
         """Put the command's name in where it was left out."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
+        if args and args[0] != "--help" and (args[0] not in self.commands or self.means_path(args)):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
+    def means_path(self, args: list[str]) -> bool:
+        """Whether the first word is a command's name, but meant as an argument."""
+        return False
+
 
 class AuditGroup(DefaultGroup):
-    """`consilium audit RUN` is `consilium audit run RUN`."""
+    """`consilium audit PATH` is `consilium audit run PATH`, also where the folder is called like a command."""
 
     default = "run"
+
+    def means_path(self, args: list[str]) -> bool:
+        """A folder of that name wins where no other word follows: without one the command could do nothing."""
+        alone = (
+            len(args) == 1 or args[1] in ("--student", "--format") or args[1].startswith(("--student=", "--format="))
+        )
+        if not alone or not Path(args[0]).is_dir():
+            return False
+        hint = f"consilium: auditing the folder {args[0]!r}; ./{args[0]} says so without doubt"
+        print(hint, file=sys.stderr)
+        return True
 
 
 class ProvisionGroup(DefaultGroup):
@@ -71,7 +89,7 @@ app.add_typer(
     coordinator.cli.audit_app,
     name="audit",
     cls=AuditGroup,
-    help="Check a run folder against its ledger (`audit RUN`), or a mechanism against its epsilon (`audit mechanism`).",
+    help="Check a run against its ledger (`audit PATH`), or a mechanism against its epsilon (`audit mechanism`).",
 )
 app.add_typer(accounting.cli.app, name="accounting")
 

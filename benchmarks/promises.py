@@ -33,7 +33,7 @@ def main() -> None:
     for rule, count in rules.most_common():
         print(f"{rule:24s} {count:8d}")
     print(
-        f"{games} promises, {accepted} accepted at hello, votes left in {len(ratios)}: true cost over charged cost at most"
+        f"{games} promises, {accepted} accepted at hello, votes left in {len(ratios)}: true over charged cost at most"
         f" {max(ratios):.12f}, median {float(np.median(ratios)):.3f}; {time.perf_counter() - start:.0f} s"
     )
 

@@ -22,11 +22,16 @@ VotesSink = Callable[[dict[str, np.ndarray]], None]
 
 @dataclass(frozen=True)
 class Histogram:
-    """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`."""
+    """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`.
+
+    clipped: bool (queries,), rows that some party has voted falsely in, and that were made to fit: they may sum to
+        anything; None where there can be none.
+    """
 
     votes: np.ndarray = field(repr=False)
     parties: tuple[str, ...]
     teachers: int
+    clipped: np.ndarray | None = field(default=None, repr=False)
 
 
 def fault(votes: np.ndarray, queries: int, classes: int, teachers: int) -> str | None:

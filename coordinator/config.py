@@ -101,6 +101,15 @@ class Privacy(Frozen):
     sanitised: Sanitised | None = None
 
 
+def check_sanitised_votes(privacy: Privacy, votes: VotesMode) -> None:
+    """Raise ValueError where a sanitised epsilon is planned for votes that nobody sees."""
+    if privacy.sanitised is not None and votes != "clear":
+        raise ValueError(
+            f"privacy.sanitised needs clear votes, not {votes} ones: it is computed from histograms, and behind masks"
+            " one party's false vote may make a histogram that no votes give. Leave it out, or collect votes in clear"
+        )
+
+
 class Timeouts(Frozen):
     """Seconds to wait, by stage; a party that is late is left out of that stage.
 
@@ -122,6 +131,9 @@ class FederationConfig(Frozen):
     seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; clear votes only.
     votes: see `protocol.messages.VotesMode`. roster: hash of the roster, which secure and distributed votes need.
+    spare: parties that an exact secure sum leaves out on purpose, drawn by lot, where the least number allows it. A sum
+        over all has no party that a later one can differ by, so that any absence afterwards ends the answers; with
+        spare at least the roster's least_difference that is not so.
     pool: all rows that may ever be asked, see `protocol.pool`; parties refuse secure votes without it by default.
     service: host:port on which the label service listens for a student; port 0 for any free one.
     """
@@ -133,6 +145,7 @@ class FederationConfig(Frozen):
     minimum_parties: int = Field(ge=2)
     votes: VotesMode = "clear"
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    spare: int = Field(default=0, ge=0)
     pool: PoolTerms | None = None
     mechanism: AnyMechanism
     privacy: Privacy
@@ -154,6 +167,7 @@ class FederationConfig(Frozen):
     def _mechanism_fits_votes_and_caps(self) -> FederationConfig:
         check_votes(self.mechanism, self.votes, self.simulation)
         check_caps(self.mechanism, self.caps, self.votes)
+        check_sanitised_votes(self.privacy, self.votes)
         if (self.votes == "clear") != (self.roster == ""):
             raise ValueError("secure and distributed votes need a roster, and clear ones have none")
         return self
@@ -205,5 +219,5 @@ class FederationConfig(Frozen):
         )
 
     def digest(self) -> str:
-        """Hash of what the parties and the student agree on: all but addresses, time limits and the noise seed."""
-        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}))
+        """Hash of what the parties and the student agree on: all but addresses, time limits, `spare` and noise seed."""
+        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "spare", "service", "noise_seed"}))

@@ -17,9 +17,13 @@ Reply = TypeVar("Reply", bound=WireModel)
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a party is left out of a stage. `reason` is the coordinator's own words, never text of the party."""
+    """Why a party is left out of a stage. `reason` is the coordinator's own words, never text of the party.
+
+    accused: the party that it names as the cause, or nobody.
+    """
 
     reason: str
+    accused: str | None = None
 
 
 class Transport(Protocol):
@@ -61,7 +65,7 @@ def exchange(
         try:
             refusal = refusal_from_record(record)
             if refusal is not None:
-                failures[node] = Failure(f"refused: {refusal}")
+                failures[node] = Failure(f"refused: {refusal}", refusal.party)
             else:
                 answers[node] = from_record(record, model)
         except MalformedMessage as error:

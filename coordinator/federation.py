@@ -21,6 +21,7 @@ from coordinator.members import enrol, train
 from coordinator.privacy import spent
 from coordinator.secure_collection import SecureCollector, SecureKeys
 from coordinator.service import Ballot, LabelService, NoiseFor
+from protocol.deploy.files import replace_text
 from protocol.errors import ConfigError, ServiceError
 from protocol.labels import LabelSource, Progress
 from protocol.noise import SeededNoise, SystemNoise
@@ -120,7 +121,7 @@ def _run(
         "sanitised": sanitised,
         "seconds": {**clock.laps, "vote": ballot.seconds},
     }
-    (run_dir / "coordinator.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    replace_text(run_dir / "coordinator.json", json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from coordinator.service import LabelService
 from protocol import labels_pb2 as pb
 from protocol import labels_pb2_grpc as rpc
-from protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage, ServiceError
-from protocol.label_wire import answers_to_wire, probabilities_of, refusal_to_wire, rows_of, terms_to_wire
+from protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage
+from protocol.label_wire import GENERIC, answers_to_wire, probabilities_of, refusal_to_wire, rows_of, terms_to_wire
 from protocol.labels import Answers
 from protocol.messages import PROTOCOL_VERSION
 from protocol.tls import AllowList, TlsFiles, server_credentials
@@ -119,7 +119,7 @@ class _Servicer(rpc.LabelServiceServicer):
             replies.put(refusal_to_wire(error))
         except Exception as error:  # the text could quote votes: the student gets none of it
             log.error("answering failed: %s", type(error).__name__)
-            replies.put(refusal_to_wire(ServiceError("the coordinator failed", "See the coordinator's log")))
+            replies.put(refusal_to_wire(GENERIC))
         finally:
             replies.put(None)
 

@@ -330,6 +330,26 @@ class Ledger:
             )
         return result
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read within is one state of the file, whatever a coordinator commits meanwhile."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.rollback()
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Queries asked and answers given as each batch states them; the chain does not cover these two columns."""
+        return self._connection.execute("SELECT asked, answered FROM batches ORDER BY seq").fetchall()
+
+    def uncharged(self) -> int:
+        """Rows of releases without a batch and of evidence without a release; the chain does not cover them."""
+        return self._connection.execute(
+            "SELECT (SELECT COUNT(*) FROM releases WHERE seq NOT IN (SELECT seq FROM batches))"
+            " + (SELECT COUNT(*) FROM evidence WHERE query_id NOT IN (SELECT query_id FROM releases))"
+        ).fetchone()[0]
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()

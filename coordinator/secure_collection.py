@@ -1,8 +1,9 @@
 """Collection of secure and distributed votes: the sessions of `coordinator.secagg` over the exchanges with the parties.
 
 The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
-crashed in between goes on with the same session: parties answer a query once, so that a second sum over other survivors
-cannot show what one of them voted.
+crashed in between goes on with the same session: parties help to unmask a query once, so that a second sum over other
+survivors cannot show what one of them voted. Who was in earlier sums is on disk as well (`history.json`), so that no
+set is tried that the parties refuse, and who was found to lie, so that it is not asked again.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from coordinator.exchange import Failure, Transport, exchange
 from coordinator.mechanisms import Distributed, DistributedTwoPhase
 from coordinator.members import Member, tell_left_out
 from coordinator.secagg.drive import drive
-from coordinator.secagg.machine import Aggregation, SecureSum, StageReport
+from coordinator.secagg.history import History
+from coordinator.secagg.machine import Aggregation, Choose, SecureSum, StageReport, everybody
+from coordinator.secagg.sets import Chooser
 from protocol.errors import ConfigError
 from protocol.labels import Progress, no_progress
 from protocol.messages import WireModel
-from protocol.secagg.errors import BadShare, ThresholdNotMet
+from protocol.refusals import Rule
+from protocol.secagg.errors import BadShare, SecAggError, SetTooClose, ThresholdNotMet, named
 from protocol.secagg.identity import Identity
 from protocol.secagg.messages import REPLIES, SecAggMessage
 from protocol.secagg.roster import Roster
@@ -34,6 +38,8 @@ from protocol.secagg.stages import Stage
 
 ATTEMPTS = 2
 """How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
+MOST_SESSIONS = 10
+"""On one query set in one call; each after the first is without parties that the one before it found at fault."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ class SecureCollector:
         self._nodes = {member.party: member.node for member in members}
         self._folder = folder
         self._summed: list[Path] = []
+        self._accused: dict[str, set[str]] = {}
 
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
@@ -90,20 +97,31 @@ class SecureCollector:
 
         Raises
         ------
-        ThresholdNotMet, BadShare, BadSum : there is no sum. The session can be tried again with the same queries.
+        ThresholdNotMet, SetTooClose, BadShare, BadSum : there is no sum. Unless it was unmasked, the same queries can
+            be asked again.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._history = History(self._folder / "history.json", self._keys.roster)
         path = self._folder / f"{query_set[:32]}-{phase}.session"
         self._summed.append(path)
         if path.exists():
-            done = self._resume(path, queries, progress)
+            done = self._resume(path, queries, query_set, phase, progress)
             if done is not None:
                 return self._histogram(done)
-        terms = self._terms(queries, phase)
-        machine = Aggregation(
-            self._keys.roster, self._keys.signer, terms, queries, list(self._nodes), self._standing.proof(queries)
-        )
-        return self._histogram(self._run(machine, path, progress))
+        proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
+        failure: SecAggError | None = None
+        for _ in range(MOST_SESSIONS):
+            terms = self._terms(queries, phase)
+            machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof, choose)
+            try:
+                return self._histogram(self._run(machine, path, progress))
+            except SecAggError as error:
+                if not self._leave_out(error):
+                    raise
+                path.unlink(missing_ok=True)
+                failure = error
+        assert failure is not None
+        raise failure
 
     def settle(self) -> None:
         """Forget the sessions that gave the last sums: these are in the ledger. Those that failed are kept."""
@@ -111,9 +129,39 @@ class SecureCollector:
             path.unlink(missing_ok=True)
         self._summed.clear()
 
-    def _terms(self, queries: np.ndarray, phase: int) -> SessionDescriptor:
+    def _invited(self) -> list[str]:
+        return [name for name in self._nodes if name not in self._history.left_out]
+
+    def _leave_out(self, error: SecAggError) -> bool:
+        """Write down whom the error finds at fault; whether it names anybody and enough are left without them."""
+        at_fault = [name for name in getattr(error, "parties", ()) if name in self._invited()]
+        if at_fault:
+            self._history.leave_out(at_fault, type(error).__name__)
+            for name in at_fault:
+                self._log.write("excluded", party=name, reason=type(error).__name__)
+        return bool(at_fault) and len(self._invited()) >= self._keys.roster.u_min
+
+    def _chooser(self, query_set: str, phase: int) -> Choose:
+        roster = self._keys.roster
+        if self._sigma(phase) > 0:  # what sums with noise tell together is charged, whoever is in them
+            return everybody
+        return Chooser(
+            roster.n,
+            roster.u_min,
+            roster.least_difference,
+            tuple(self._history.sets),
+            self._config.spare,
+            int(query_set[:16], 16),
+        )
+
+    def _sigma(self, phase: int) -> float:
         mechanism = self._config.mechanism
         noisy = isinstance(mechanism, Distributed | DistributedTwoPhase)
+        return mechanism.sigma_of(phase) if noisy else 0.0
+
+    def _terms(self, queries: np.ndarray, phase: int) -> SessionDescriptor:
+        mechanism = self._config.mechanism
+        shares = mechanism.noise_shares if isinstance(mechanism, Distributed | DistributedTwoPhase) else 0
         return SessionDescriptor.create(
             self._keys.roster,
             self._config.digest(),
@@ -121,24 +169,32 @@ class SecureCollector:
             len(self._config.rows.classes),
             self._config.teachers_per_party,
             position=self._standing.position(),
-            sigma=mechanism.sigma_of(phase) if noisy else 0.0,
-            noise_shares=mechanism.noise_shares if noisy else 0,
+            sigma=self._sigma(phase),
+            noise_shares=shares,
             phase=cast(Literal[1, 2], phase),
         )
 
-    def _resume(self, path: Path, queries: np.ndarray, progress: Progress) -> SecureSum | None:
-        """Go on where a coordinator stopped; None if the parties have forgotten the session, or it cannot be read.
+    def _resume(
+        self, path: Path, queries: np.ndarray, query_set: str, phase: int, progress: Progress
+    ) -> SecureSum | None:
+        """Go on where a coordinator stopped; None if the session cannot be brought to its end.
 
-        A new session is then begun, which parties that did not forget will refuse: they, not we, guard against a second
-        sum.
+        A new one is then begun. Not so where shares were asked for: the parties that gave theirs refuse these queries
+        in any other session, so that this one is kept as long as enough of its parties remember it.
         """
+        roster, machine = self._keys.roster, None
         try:
-            machine = Aggregation.load(
-                path, self._keys.roster, self._keys.signer, queries, self._standing.proof(queries)
-            )
+            proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
+            machine = Aggregation.load(path, roster, self._keys.signer, queries, proof, choose)
             self._log.write("resumed-session", stage=str(machine.stage or "done"))
             return self._run(machine, path, progress)
-        except (ThresholdNotMet, BadShare, ConfigError) as error:
+        except (ThresholdNotMet, SetTooClose, BadShare, ConfigError) as error:
+            if machine is not None and machine.stage is Stage.UNMASK and isinstance(error, ThresholdNotMet):
+                over = sum(Rule.STAGE_ORDER in why for why in machine.dropped.get(Stage.UNMASK, {}).values())
+                if len(machine.summed) - over >= roster.t:
+                    raise
+            if isinstance(error, SecAggError):
+                self._leave_out(error)
             self._log.write("session-lost", reason=type(error).__name__)
             path.unlink(missing_ok=True)
             return None
@@ -148,17 +204,32 @@ class SecureCollector:
             tell_left_out(self._log, str(stage.stage), {name: Failure(why) for name, why in stage.dropped.items()})
 
         def send(stage: Stage, asked: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
+            if stage is Stage.UNMASK and machine.terms.sigma == 0:
+                self._history.remember(machine.summed)  # before anybody can give a share
             return self._send(stage, asked, progress)
 
+        self._accused = {}
         for attempt in range(ATTEMPTS):
             try:
                 return drive(machine, send, path=path, progress=report)
-            except ThresholdNotMet as error:
-                reasons = {name: Failure(why) for name, why in machine.dropped.get(Stage(error.stage), {}).items()}
-                tell_left_out(self._log, error.stage, reasons)
+            except (ThresholdNotMet, SetTooClose):
+                stage = machine.stage or Stage.UNMASK
+                reasons = {name: Failure(why) for name, why in machine.dropped.get(stage, {}).items()}
+                tell_left_out(self._log, stage, reasons)
+                self._check_accused()
                 if attempt + 1 == ATTEMPTS:
                     raise
         raise AssertionError("unreachable")
+
+    def _check_accused(self) -> None:
+        """Raise BadShare for the parties that c + 2 others say they cannot go on with, once a session has failed.
+
+        One that accuses may lie itself; so many at once, and a session that fails without them, are believed.
+        """
+        believed = [name for name, by in self._accused.items() if len(by) >= self._keys.roster.c + 2]
+        if believed:
+            accusers = set().union(*(self._accused[name] for name in believed))
+            raise BadShare(believed[0], f"{len(accusers)} parties cannot use what {named(believed)} sent", believed)
 
     def _send(self, stage: Stage, asked: Mapping[str, SecAggMessage], progress: Progress) -> dict[str, WireModel | str]:
         timeouts = self._config.timeouts
@@ -177,6 +248,9 @@ class SecureCollector:
             timeouts.vote if stage is Stage.MASKED else timeouts.secure,
             told,
         )
+        for node, failure in replies.failures.items():
+            if failure.accused is not None:
+                self._accused.setdefault(failure.accused, set()).add(by_node[node])
         return {
             **{by_node[node]: failure.reason for node, failure in replies.failures.items()},
             **{by_node[node]: reply for node, reply in replies.answers.items()},
@@ -184,5 +258,8 @@ class SecureCollector:
 
     def _histogram(self, result: SecureSum) -> Histogram:
         return Histogram(
-            result.sums, tuple(sorted(result.survivors)), len(result.survivors) * self._config.teachers_per_party
+            result.sums,
+            tuple(sorted(result.survivors)),
+            len(result.survivors) * self._config.teachers_per_party,
+            result.clipped,
         )

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from accounting.guarantee import Guarantee
+from accounting.release import Evidence, ReleaseEvent
 from coordinator.collection import Histogram
 from coordinator.config import FederationConfig
 from coordinator.events import EventLog
@@ -108,7 +109,11 @@ class LabelService:
             new = [index for query_id, index in first_at.items() if query_id not in recorded]
             if new and not self._answered_out(len(new), len(first_at)):
                 self._check_caps(len(new))
-                self._release(canonical[new], [ids[index] for index in new], probabilities[new], progress)
+                try:
+                    self._release(canonical[new], [ids[index] for index in new], probabilities[new], progress)
+                except ConsiliumError as error:
+                    self._log.write("not-answered", error=type(error).__name__, reason=str(error))
+                    raise
                 recorded = self._ledger.find(ids)
         outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
         labels = [recorded[i].label if i in recorded else NO_LABEL for i in ids]
@@ -149,7 +154,7 @@ class LabelService:
             drawn = self._draw(histogram, probabilities, room)
         asked, answered = len(drawn.labels), int(drawn.answered.sum())
         event = self._config.event(asked, answered)
-        evidence = self._config.mechanism.evidence(event, histogram.votes[:asked], probabilities[:asked])
+        evidence = self._evidence(event, histogram, probabilities[:asked])
         self._ledger.commit(
             Batch(
                 event=event.to_json(),
@@ -169,6 +174,17 @@ class LabelService:
         self._log.write("released", asked=asked, answered=answered, parties=len(histogram.parties))
         if failure is not None:
             raise failure
+
+    def _evidence(self, event: ReleaseEvent, histogram: Histogram, probabilities: np.ndarray) -> Evidence:
+        """See `Mechanism.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case."""
+        votes, asked = histogram.votes[: event.asked], event.asked
+        if histogram.clipped is None or not histogram.clipped[:asked].any():
+            return self._config.mechanism.evidence(event, votes, probabilities)
+        clipped = histogram.clipped[:asked]
+        unanimous = np.zeros_like(votes)
+        unanimous[:, 0] = histogram.teachers  # stands in for them where rows are checked
+        evidence = self._config.mechanism.evidence(event, np.where(clipped[:, None], unanimous, votes), probabilities)
+        return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))
 
     def _draw(self, histogram: Histogram, probabilities: np.ndarray, room: int) -> Drawn:
         """What goes beyond the cap on answers is neither charged nor recorded.

@@ -31,6 +31,8 @@ class Policy(Frozen):
     least_distance: of any two queries that are ever answered, see `protocol.pool.PoolTerms`; the larger of this and the
         federation's holds.
     least_parties: parties other than assumed colluders that must be in every such sum.
+    least_difference: the least `least_difference` that a roster may have; 0 takes the roster's, which is never below
+        its colluders + 2.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
     """
 
@@ -45,6 +47,7 @@ class Policy(Frozen):
     open_pool: bool = False
     least_distance: float = Field(default=0.0, ge=0, le=1e6)
     least_parties: int = Field(default=2, ge=2)
+    least_difference: int = Field(default=0, ge=0)
     allow_simulation: bool = False
 
 

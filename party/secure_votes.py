@@ -45,6 +45,8 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     errors.BadKey: Rule.BAD_KEY,
     errors.InconsistentView: Rule.INCONSISTENT_VIEW,
     errors.Replay: Rule.REPLAY,
+    errors.AlreadyAnswered: Rule.ALREADY_ANSWERED,
+    errors.SetTooClose: Rule.SET_TOO_CLOSE,
     errors.StageOrder: Rule.STAGE_ORDER,
     errors.ThresholdNotMet: Rule.THRESHOLD,
 }
@@ -52,11 +54,17 @@ RULES: dict[type[errors.SecAggError], Rule] = {
 
 
 def refusal_of(error: errors.SecAggError) -> Refusal:
-    """What travels instead of the error: the rule, and the name of the party at fault if there is one."""
+    """What travels instead of the error: the rule, and the counts or the party at fault that it names."""
     # some errors name the coordinator or several: those are no party's name
     named = getattr(error, "party", None)
     known = isinstance(named, str) and re.fullmatch(NAME_PATTERN, named) is not None
-    return Refusal(rule=RULES.get(type(error), Rule.INTERNAL), party=named if known else None)
+    counts = error if isinstance(error, errors.AlreadyAnswered | errors.SetTooClose) else None
+    return Refusal(
+        rule=RULES.get(type(error), Rule.INTERNAL),
+        limit=counts.limit if counts else None,
+        requested=counts.requested if counts else None,
+        party=named if known else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -81,8 +89,10 @@ def check_roster(home: Home, terms: Terms) -> Roster:
 
     Raises
     ------
-    Refused : another roster, too few honest parties in a sum, or a promise of noise in more shares than there are sure
-        to be. ConfigError : no usable roster file.
+    Refused : another roster, too few honest parties in a sum, a promise of noise in more shares than there are sure to
+        be, or sums that may differ by too few. The last is asked here and not of each sum: t others could unmask what
+        this party alone finds too close.
+    ConfigError : no usable roster file.
     """
     roster = Roster.load(home.roster_file)
     if roster.digest != terms.roster:
@@ -92,6 +102,8 @@ def check_roster(home: Home, terms: Terms) -> Roster:
     sure = roster.u_min - roster.c
     if sure < home.policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
+    if roster.least_difference < home.policy.least_difference:
+        raise Refused(Rule.LEAST_DIFFERENCE, limit=home.policy.least_difference, requested=roster.least_difference)
     noise = promise_of(terms).noise(1)
     if noise is not None and noise[1] > sure:
         raise Refused(Rule.PROMISE, limit=sure, requested=noise[1], detail="noise in more shares than are sure to be")

@@ -8,12 +8,9 @@ from pydantic import ValidationError
 from protocol import labels_pb2 as pb
 from protocol.errors import (
     BudgetExceeded,
-    ConfigError,
     ConsiliumError,
     DataError,
-    LedgerError,
     MalformedMessage,
-    NotEnoughParties,
     ServiceError,
 )
 from protocol.labels import NO_LABEL, Answers, Outcome, Terms
@@ -24,10 +21,14 @@ from protocol.schema import Schema
 BLOCK_BYTES = 1_000_000
 """Rows of a query set travel in blocks of about this size; gRPC's own limit is 4 MB a message."""
 
-TRAVELLING = {
-    error.__name__: error
-    for error in (BudgetExceeded, ConfigError, DataError, LedgerError, MalformedMessage, NotEnoughParties)
-}
+TRAVELLING = {error.__name__: error for error in (BudgetExceeded, DataError, MalformedMessage)}
+"""What a student may learn of an error: those about its own request."""
+
+GENERIC = ServiceError(
+    "the coordinator could not answer this request",
+    "Ask again later, or ask the coordinator's operator, whose event log has the reason",
+)
+"""What it learns of all others. Which parties were missing, at which stage, or what a sum looked like is not its."""
 
 
 def terms_to_wire(terms: Terms) -> pb.Terms:
@@ -130,8 +131,9 @@ def answers_from_wire(message: pb.Answers, queries: int, classes: int) -> Answer
 
 
 def refusal_to_wire(error: ConsiliumError) -> pb.AskReply:
-    """Typed error -> message."""
-    return pb.AskReply(refusal=pb.Refusal(error=type(error).__name__, what=error.what, action=error.action))
+    """Typed error -> message: as it is if it is about the student's own request, else `GENERIC`."""
+    told = error if type(error) in TRAVELLING.values() else GENERIC
+    return pb.AskReply(refusal=pb.Refusal(error=type(told).__name__, what=told.what, action=told.action))
 
 
 def refusal_from_wire(refusal: pb.Refusal) -> ConsiliumError:

@@ -41,6 +41,9 @@ class Rule(StrEnum):
     BAD_KEY = "bad-key"
     INCONSISTENT_VIEW = "inconsistent-view"
     REPLAY = "replay"
+    ALREADY_ANSWERED = "already-answered"  # requested: queries of the set; limit: how many of them can still be asked
+    SET_TOO_CLOSE = "set-too-close"  # requested: parties by which two sets differ; limit: how many it must be
+    LEAST_DIFFERENCE = "least-difference"
     STAGE_ORDER = "stage-order"
     THRESHOLD = "threshold-not-met"
 

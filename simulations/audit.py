@@ -1,193 +1,340 @@
-"""`consilium audit RUN`: does the run folder hold what it claims? Everything is recomputed from the ledger.
+"""`consilium audit PATH`: does a run hold what it claims? `coordinator.verify`, and what only a simulation can tell.
 
-It reads the folder and the package only. A check that cannot be made counts as failed.
+It reads the folder and the package only, and changes nothing. A check that cannot be made counts as failed.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import polars as pl
+import numpy as np
 
-from accounting.errors import AccountingError
-from accounting.gnss import group_smooth_sensitivity
-from accounting.sanitised import sanitise, secret_smoothness
-from coordinator.closing import answered_batches, most_teachers
+from accounting.events import event_from_json
 from coordinator.config import FederationConfig
-from coordinator.ledger import Batch, Ledger, stored_config
-from coordinator.privacy import promised, spent
-from protocol.config_files import read_table, validate
-from protocol.errors import ConsiliumError, DataError, LedgerError
+from coordinator.privacy import epsilon_by_query
+from coordinator.verify import (
+    Absent,
+    Checks,
+    Contradiction,
+    Damaged,
+    Finding,
+    Place,
+    Recorded,
+    Unfinished,
+    Verdict,
+    VerifiedRun,
+    find_run,
+    verify_run,
+    verify_student,
+)
+from coordinator.verify.claims import check_claims, close_to, number, same
+from coordinator.verify.files import Files, entry
+from coordinator.verify.findings import agree
+from coordinator.verify.student import LABELS, read_labels
+from protocol.config_files import validate
+from protocol.errors import ConfigError, DataError
 from protocol.labels import Outcome
-from simulations.run import data_fingerprint
+from protocol.queries import query_ids
+from simulations import public_rows, sums
+from simulations.datasets.base import Dataset
+from simulations.partition import Partition
+from simulations.report.data import ReportData
+from simulations.report.guarantees import shown_guarantees
+from simulations.report.store import load_report_data
+from simulations.run import FORMAT, data_fingerprint
 from simulations.scenario import Scenario, divided_data
 from simulations.workspace import federation_config
 
-TOLERANCE = 1e-9
-"""Relative difference between a claimed and a recomputed epsilon that rounding may explain."""
-
-MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
-"""A sanitised curve is within so many standard deviations of what the ledger's votes give, but once in 4e11 runs."""
+MANIFEST, SUMMARY, CARD, REPORT_DATA = "manifest.json", "summary.json", "student/student.json", "private/report.json"
+TRACES = (MANIFEST, f"{MANIFEST}.part", SUMMARY, sums.FILE)
+"""Files of which a simulation's folder has at least one."""
+PAGES = {"report.html": False, "report-public.html": True}
+SECONDS = 1e-3
+"""Seconds are rounded to this when a simulation sums them up."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One check: what was looked at, whether it holds, and what was found."""
+class Audited:
+    """Findings on a run. kind: "simulation" or "deployed". run: what was read for them. place: where it lies. Secret
+    but for `kind`, `finished` and `findings`."""
 
-    check: str
-    holds: bool
-    found: str
+    kind: str
+    finished: bool
+    findings: list[Finding]
+    place: Place = field(repr=False)
+    run: VerifiedRun = field(repr=False)
 
 
-def audit_run(run_dir: Path) -> list[Finding]:
-    """All findings about a run folder.
+def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
+    """All findings on the run of a path: a simulation's folder, a coordinator's kit, or the run folder of one.
+
+    students: folders of students that asked this run's coordinator, to be checked against its ledger.
 
     Raises
     ------
-    DataError : it is no run folder.
+    DataError : there is no run here, or nothing of a student. ConfigError : it is another node's kit.
     """
-    if not (run_dir / "manifest.json").is_file() or not (run_dir / "ledger.db").is_file():
-        raise DataError(f"{run_dir} has no manifest.json and ledger.db", "Give the folder of a run")
-    findings: list[Finding] = []
+    for folder in students:
+        if not folder.is_dir():
+            raise DataError(f"{folder} is no folder", "Give a student's own folder with --student")
+    simulated = path.is_dir() and any((path / name).exists() for name in TRACES)
+    place = Place(path) if simulated else find_run(path)
+    checks = _Simulation(path) if simulated else None
+    run = verify_run(place, None if checks is None else checks.files.finished)
+    findings = list(run.findings)
+    if checks is not None:
+        findings += checks.look(run)
+    elif not students and run.recorded is not None:
+        findings.append(Finding("student", Verdict.ABSENT, "give a student's folder with --student to check it too"))
+    for folder in students:
+        if run.recorded is None:
+            findings.append(Finding(f"{folder}", Verdict.ABSENT, "there is no ledger to compare it with"))
+            continue
+        promised = run.guarantees.get("promised")
+        findings += verify_student(folder, run.recorded, promised, prefix=f"{folder}/").findings
+    return Audited("deployed" if checks is None else "simulation", run.finished, findings, place, run)
 
-    def check(name: str, look: Callable[[], str]) -> None:
+
+def audit_run(run_dir: Path) -> list[Finding]:
+    """The findings alone."""
+    return audit_path(run_dir).findings
+
+
+class _Simulation:
+    """Checks of a simulated run's own files. What one of them reads, later ones use."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._dir = run_dir
+        self._manifest: dict[str, Any] = {}
+        self._scenario: Scenario | None = None
+        self._data: tuple[Dataset, Partition] | None = None
+        self._report: ReportData | None = None
         try:
-            findings.append(Finding(name, True, look()))
-        except (ConsiliumError, AccountingError, OSError, KeyError, ValueError, TypeError, AssertionError) as error:
-            findings.append(Finding(name, False, f"{error}" or type(error).__name__))
+            self._complete = Files(run_dir, finished=True).object(MANIFEST).get("status") == "complete"
+        except Damaged:
+            # the part is there while the first one is written
+            self._complete = not (run_dir / f"{MANIFEST}.part").exists() or (run_dir / sums.FILE).exists()
+        self.files = Files(run_dir, self._complete)
 
-    opened: dict[str, Any] = {}
-    check("ledger: hash chain, evidence and counts", lambda: _open(run_dir, opened))
-    if "batches" not in opened:
-        return findings
-    config: FederationConfig = opened["config"]
-    batches: list[Batch] = opened["batches"]
-    check("manifest: configuration and data", lambda: _manifest(run_dir, config))
-    check("caps: never passed", lambda: _caps(config, batches))
-    check("events: those of the configured mechanism", lambda: _events(config, batches))
-    sanitised: dict[str, Any] | None = opened["sanitised"]
-    if config.privacy.sanitised is not None:
-        check("sanitised epsilon: released once and as planned", lambda: _sanitised(config, batches, sanitised))
-    recomputed = {
-        name: float(guarantee.epsilon)
-        for name, guarantee in {"promised": promised(config), **spent(config, batches, sanitised is not None)}.items()
-    }
-    recomputed["student"] = recomputed["worst_case"]
-    if sanitised is not None:
-        recomputed["sanitised"] = float(sanitised["guarantee"]["epsilon"])  # drawn once: the ledger's is the truth
-    for name, claims in _claims(run_dir):
-        check(f"epsilon: {name}", lambda claims=claims: _compare(claims, recomputed))
-    check("labels: those of the ledger", lambda: _labels(run_dir, config, batches))
-    return findings
+    def look(self, run: VerifiedRun) -> list[Finding]:
+        """All findings but those of `verify_run`."""
+        checks, recorded = Checks(), run.recorded
+        config = recorded.config if recorded is not None else None
+        checks.check(f"{sums.FILE}: every file", lambda: sums.check_sums(self._dir, self._complete))
+        checks.check(f"{MANIFEST}: status", self._status)
+        checks.check(f"{MANIFEST}: scenario and data give this federation", lambda: self._origin(config))
+        if recorded is None or config is None:
+            return checks.findings
+        if any((self._dir / name).exists() for name in (LABELS, CARD)) or self._complete:
+            promised = run.guarantees.get("promised")
+            checks.findings += verify_student(self._dir, recorded, promised, self._complete).findings
+            checks.check(f"{LABELS}: every row of the pool that was asked", lambda: self._rows(recorded))
+        checks.check(f"{SUMMARY}: epsilon", lambda: self._summary_epsilon(run))
+        checks.check(f"{SUMMARY}: what the nodes wrote", lambda: self._summary(config))
+        checks.check(f"{REPORT_DATA}: epsilon", lambda: self._report_epsilon(run))
+        checks.check(f"{REPORT_DATA}: what the nodes wrote", lambda: self._report_data(recorded))
+        if config.votes == "clear":
+            checks.check("private/votes-*.npz: votes of the evidence", lambda: self._votes(recorded))
+        for name, public in PAGES.items():
+            if (self._dir / name).exists() or (self._complete and not public):
+                checks.check(f"{name}: drawn from its data", lambda name=name, public=public: self._page(name, public))
+        return checks.findings
+
+    def _status(self) -> str:
+        self._manifest = self.files.object(MANIFEST)
+        agree(f"{MANIFEST}: format", entry(self._manifest, MANIFEST, "format"), FORMAT)
+        status = entry(self._manifest, MANIFEST, "status")
+        if status == "complete":
+            return "complete"
+        if not isinstance(status, str):
+            raise Damaged(f"{MANIFEST}: status is no text")
+        raise Unfinished(f"the run is not complete, its status is: {status[:200]}")
+
+    def _origin(self, config: FederationConfig | None) -> str:
+        manifest = self._manifest or self.files.object(MANIFEST)
+        seed = entry(manifest, MANIFEST, "seed")
+        if type(seed) is not int or seed < 0:
+            raise Damaged(f"{MANIFEST}: seed is no whole number")
+        table = entry(manifest, MANIFEST, "config")
+        try:
+            self._scenario = scenario = validate(table, Scenario, MANIFEST)
+        except ConfigError as error:
+            raise Damaged(error.what) from None
+        agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.noise)
+        self._data = data, partition = divided_data(scenario, seed)
+        facts = {"set": data.name, "sha256": data_fingerprint(data)}
+        facts |= {"parties": len(partition.parties), "queries": len(partition.queries), "test": len(partition.test)}
+        agree(f"{MANIFEST}: data", entry(manifest, MANIFEST, "data"), facts)
+        again = federation_config(scenario, data, partition, seed).digest()
+        if entry(manifest, MANIFEST, "federation") != again:
+            raise Contradiction(f"{MANIFEST}: scenario, seed and data give another federation")
+        if config is not None and config.digest() != again:
+            raise Contradiction("the ledger is of another federation")
+        return f"federation {again[:12]}, noise {scenario.noise}"
+
+    def _rows(self, recorded: Recorded) -> str:
+        """The one student of a simulation asked all that was charged, and each row is that of the pool."""
+        columns = read_labels(self.files)
+        if self._data is None:
+            raise Contradiction("the manifest gives no pool to compare with")
+        dataset, partition = self._data
+        pool = public_rows.queries(dataset, partition)
+        rows = columns["row"]
+        if not all(row is not None and 0 <= row < len(pool) for row in rows):
+            raise Contradiction(f"{LABELS} has a row that the pool lacks")
+        if rows and query_ids(pool[rows]) != columns["query_id"]:
+            raise Contradiction(f"{LABELS}: a row is not the one of its query id")
+        missing = set(recorded.releases) - set(columns["query_id"])
+        if missing and self._complete:
+            raise Contradiction(f"{LABELS} lacks {len(missing)} queries of the ledger")
+        return f"{len(rows)} rows"
+
+    def _summary_epsilon(self, run: VerifiedRun) -> str:
+        claims = entry(self.files.object(SUMMARY), SUMMARY, "privacy")
+        names = ["promised", "worst_case", "data_dependent", "sanitised"]
+        told = []
+        for name in names:
+            truth = run.guarantees.get(name)
+            if truth is None:
+                agree(f"{SUMMARY}: epsilon_{name}", entry(claims, SUMMARY, f"epsilon_{name}"), None)
+                continue
+            secret = not truth.get("publishable", False)
+            claim = number(claims, SUMMARY, f"epsilon_{name}")
+            close_to(f"{SUMMARY}: epsilon_{name}", claim, number(truth, "the ledger", "epsilon"), secret=secret)
+            told.append(name)
+        promised = run.guarantees.get("promised", {})
+        for key in ("unit", "delta", "towards"):
+            agree(f"{SUMMARY}: {key}", entry(claims, SUMMARY, key), promised.get(key))
+        return ", ".join(told)
+
+    def _summary(self, config: FederationConfig) -> str:
+        summary, coordinator = self.files.object(SUMMARY), self.files.object("coordinator.json")
+        card, manifest = self.files.object(CARD), self.files.object(MANIFEST)
+        written = {
+            "scenario": manifest.get("scenario"),
+            "engine": manifest.get("engine"),
+            "parties": len(entry(coordinator, "coordinator.json", "parties")),
+            "teachers": coordinator.get("teachers"),
+            "queries": {key: coordinator.get(key) for key in ("asked", "answered", "reinforced")},
+            "student": card.get("metrics"),
+        }
+        for key, value in written.items():
+            agree(f"{SUMMARY}: {key}", entry(summary, SUMMARY, key), value)
+        agree(f"{SUMMARY}: votes", entry(summary, SUMMARY, "privacy", "votes"), config.votes)
+        agree(f"{SUMMARY}: noise", entry(summary, SUMMARY, "privacy", "noise"), coordinator.get("noise"))
+        agree(f"{MANIFEST}: noise", manifest.get("noise"), coordinator.get("noise"))
+        right = entry(summary, SUMMARY, "privacy", "released_label_accuracy")
+        agree(f"{SUMMARY}: released_label_accuracy", right, self._label_accuracy())
+        for stage in entry(coordinator, "coordinator.json", "seconds"):
+            claimed = number(summary, SUMMARY, "seconds", stage)
+            if abs(claimed - number(coordinator, "coordinator.json", "seconds", stage)) > SECONDS:
+                raise Contradiction(f"{SUMMARY}: seconds of {stage} are not the coordinator's")
+        return "manifest, coordinator, student"
+
+    def _label_accuracy(self) -> float | None:
+        columns = read_labels(self.files)
+        answered = [at for at, name in enumerate(columns["outcome"]) if name == Outcome.ANSWERED.name.lower()]
+        if not answered or self._data is None:
+            return None
+        dataset, partition = self._data
+        truth = dataset.y[partition.queries[[columns["row"][at] for at in answered]]]
+        given = np.array([dataset.classes.index(columns["label"][at]) for at in answered])
+        return float((truth == given).mean())
+
+    def _read_report(self) -> ReportData:
+        if self._report is None:
+            self.files.object(REPORT_DATA)
+            try:
+                self._report = load_report_data(self._dir / "private")
+            except DataError as error:
+                raise Damaged(error.what) from None
+        return self._report
+
+    def _report_epsilon(self, run: VerifiedRun) -> str:
+        if run.recorded is None or not run.guarantees:
+            raise Contradiction("the ledger gives no epsilon to compare with")
+        truth = shown_guarantees(run.guarantees, run.recorded.config.votes)
+        return check_claims(REPORT_DATA, self._read_report().guarantees, truth)
+
+    def _report_data(self, recorded: Recorded) -> str:
+        data, summary, manifest = self._read_report(), self.files.object(SUMMARY), self.files.object(MANIFEST)
+        config, batches = recorded.config, recorded.batches
+        if self._scenario is None or self._data is None:
+            raise Contradiction("the manifest gives nothing to compare with")
+        written = {
+            **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
+            **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines")},
+            "title": self._scenario.title,
+            "description": self._scenario.description.strip(),
+            "attribution": self._data[0].attribution,
+            "classes": config.rows.classes,
+            "mechanism": config.mechanism.describe(),
+            "votes": config.votes,
+            "most_queries": config.caps.queries,
+            "most_answers": config.caps.answers,
+            "reinforced": recorded.reinforced,
+            "seeded_noise": manifest.get("noise") == "seeded",
+            "released_label_accuracy": entry(summary, SUMMARY, "privacy", "released_label_accuracy"),
+        }
+        for key, value in written.items():
+            agree(f"{REPORT_DATA}: {key}", getattr(data, key), value)
+        answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
+        if not np.array_equal(data.answered, answered):
+            raise Contradiction(f"{REPORT_DATA}: answered is not the ledger's")
+        for name, curve in epsilon_by_query(config, batches).items():
+            if not same(getattr(data, f"epsilon_{name}"), curve):
+                raise Contradiction(f"{REPORT_DATA}: the curve epsilon_{name} is not the ledger's")
+        return "manifest, summary, ledger"
+
+    def _votes(self, recorded: Recorded) -> str:
+        """Sums of the recorded votes give the ledger's evidence, and the report's consensus."""
+        if not recorded.config.record_votes:
+            raise Absent("not recorded")
+        votes: dict[str, np.ndarray] = {}
+        for file in sorted((self._dir / "private").glob("votes-*.npz")):
+            votes |= _summed(self.files, f"private/{file.name}", len(recorded.config.rows.classes))
+        shares = []
+        for at, batch in enumerate(recorded.batches, 1):
+            missing = [query_id for query_id in batch.query_ids if query_id not in votes]
+            if missing:
+                raise Damaged(f"private/votes-*.npz: the votes on {len(missing)} queries of batch {at} are missing")
+            histogram = np.stack([votes[query_id] for query_id in batch.query_ids])
+            shares.append(histogram.max(axis=1) / histogram.sum(axis=1))
+            if recorded.config.mechanism.needs_probabilities and batch.probabilities is None:
+                continue  # what the student thought is kept by nobody
+            evidence = recorded.config.mechanism.evidence(event_from_json(batch.event), histogram, batch.probabilities)
+            if not same(evidence.log_q_check, batch.log_q_check) or not same(evidence.log_q_label, batch.log_q_label):
+                raise Contradiction(f"private/votes-*.npz: the evidence of batch {at} is not that of its votes")
+        if self._complete and not same(self._read_report().consensus, np.concatenate(shares or [np.zeros(0)])):
+            raise Contradiction(f"{REPORT_DATA}: consensus is not that of the votes")
+        return f"{len(votes)} queries"
+
+    def _page(self, name: str, public: bool) -> str:
+        from simulations.report.build import drawing, render
+
+        page = self.files.content(name)
+        if not page.rstrip().endswith(b"</html>"):
+            raise self.files.broken(name, "it is empty" if not page else "it is no whole page")
+        if render(self._read_report(), public).encode() == page:
+            return f"{len(page)} bytes"
+        advice = "`consilium report` draws it again"
+        if drawing().encode() in page or not sums.as_written(self._dir, name):
+            raise Contradiction(f"{name} is not what its data give; {advice}")
+        raise Absent(f"another version drew it, and nobody changed it since; {advice}")
 
 
-def _open(run_dir: Path, opened: dict[str, Any]) -> str:
-    federation, config_json = stored_config(run_dir / "ledger.db")
-    config = validate(json.loads(config_json), FederationConfig, "ledger: configuration")
-    if config.digest() != federation:
-        raise LedgerError("the ledger's configuration is not the one whose hash it bears")
-    ledger = Ledger(run_dir / "ledger.db", federation, "", read_only=True)
+def _summed(files: Files, name: str, classes: int) -> dict[str, np.ndarray]:
+    """query id -> int64 (classes,), from one file of votes."""
+    files.path(name)
     try:
-        batches = ledger.batches()
-        asked, answered = ledger.spent()
-        closing = ledger.closing()
-    finally:
-        ledger.close()
-    counted = (sum(len(batch.query_ids) for batch in batches), sum(int(batch.answered.sum()) for batch in batches))
-    assert (asked, answered) == counted, f"batches say {asked} asked, {answered} answered; there are {counted}"
-    opened |= {"config": config, "batches": batches, "sanitised": json.loads(closing) if closing else None}
-    return f"{len(batches)} batches, {asked} queries, {answered} labels"
-
-
-def _manifest(run_dir: Path, config: FederationConfig) -> str:
-    manifest = read_table(run_dir / "manifest.json")
-    assert manifest["federation"] == config.digest(), "the manifest is of another federation"
-    scenario = validate(manifest["config"], Scenario, "manifest: configuration")
-    data, partition = divided_data(scenario, manifest["seed"])
-    assert manifest["data"]["sha256"] == data_fingerprint(data), "the data set is another one"
-    again = federation_config(scenario, data, partition, manifest["seed"])
-    assert again.digest() == config.digest(), "scenario, seed and data give another federation"
-    assert manifest["status"] == "complete", f"the run is not complete: {manifest['status']}"
-    return f"federation {config.digest()[:12]}, noise {manifest['noise']}"
-
-
-def _caps(config: FederationConfig, batches: list[Batch]) -> str:
-    asked, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
-    assert asked <= config.caps.queries, f"{asked} queries asked, the cap is {config.caps.queries}"
-    assert answered <= config.caps.answers, f"{answered} labels, the cap is {config.caps.answers}"
-    return f"{asked} of {config.caps.queries} queries, {answered} of {config.caps.answers} labels"
-
-
-def _events(config: FederationConfig, batches: list[Batch]) -> str:
-    for number, batch in enumerate(batches, 1):
-        expected = config.event(len(batch.query_ids), int(batch.answered.sum())).to_json()
-        differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
-        assert batch.event == expected, f"batch {number}: the event differs in {', '.join(differing) or 'its keys'}"
-    return config.mechanism.describe()
-
-
-def _sanitised(config: FederationConfig, batches: list[Batch], found: dict[str, Any] | None) -> str:
-    """The released number, up to its noise, from the histograms in the ledger; the charge from the plan."""
-    planned, event = config.privacy.sanitised, config.closing_event()
-    assert planned is not None
-    assert event is not None
-    if found is None:
-        return "planned, not released"
-    assert found["event"] == event.to_json(), "the charge is not that of the plan"
-    assert all(batch.histogram is not None for batch in batches), "the ledger lacks histograms"
-    plan, moved = planned.plan(), event.votes_moved
-    again = sanitise(answered_batches(batches), plan, config.privacy.delta, most_teachers(batches), lambda: 0.0)
-    assert math.isclose(found["release_cost"], plan.cost(moved), rel_tol=TOLERANCE), "the release's cost is another"
-    claimed, without_noise = found["guarantee"]["epsilon"], again.guarantee.epsilon
-    gap = (found["released_rdp"] - again.released_rdp) - (claimed - without_noise)
-    assert abs(gap) < TOLERANCE, "the released curve and the epsilon do not belong together"
-    secret = secret_smoothness(answered_batches(batches), plan, most_teachers(batches))
-    scale = group_smooth_sensitivity(secret.smooth, plan.beta, moved)[0] * plan.sigma_ss
-    away = abs(found["released_rdp"] - again.released_rdp)
-    assert away <= MOST_DEVIATIONS * scale + ROUNDING, "further from the ledger's votes than its noise explains"
-    return f"{claimed:.4f}, of which the release itself costs {found['release_cost']:.4f}"
-
-
-def _claims(run_dir: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where epsilons are claimed, and which: file -> name of the guarantee -> epsilon as it is written."""
-    coordinator = read_table(run_dir / "coordinator.json")["privacy"]
-    yield "coordinator.json", {name: claim["epsilon"] for name, claim in coordinator.items()}
-    names = {
-        "promised": "epsilon_promised",
-        "worst_case": "epsilon_worst_case",
-        "data_dependent": "epsilon_data_dependent",
-        "sanitised": "epsilon_sanitised",
-    }
-    summary = read_table(run_dir / "summary.json")["privacy"]
-    yield "summary.json", {name: summary[key] for name, key in names.items() if summary[key] is not None}
-    report = read_table(run_dir / "private" / "report.json")["guarantees"]
-    yield "the report's data", {name: claim["epsilon"] for name, claim in report.items()}
-    student = read_table(run_dir / "student" / "student.json")["privacy"]
-    yield "the student's card", {"promised": student["epsilon_worst_case"]}
-
-
-def _compare(claims: dict[str, Any], recomputed: dict[str, float]) -> str:
-    for name, claim in claims.items():
-        epsilon, truth = float(claim), recomputed[name]
-        same = epsilon == truth or math.isclose(epsilon, truth, rel_tol=TOLERANCE)
-        assert same, f"{name}: claimed {epsilon:.6g}, the ledger gives {truth:.6g}"
-    return ", ".join(f"{name} {float(claim):.4f}" for name, claim in claims.items())
-
-
-def _labels(run_dir: Path, config: FederationConfig, batches: list[Batch]) -> str:
-    recorded = {
-        query_id: (Outcome(int(outcome)).name.lower(), int(label))
-        for batch in batches
-        for query_id, outcome, label in zip(batch.query_ids, batch.outcomes, batch.labels, strict=True)
-    }
-    frame = pl.read_parquet(run_dir / "labels.parquet").filter(pl.col("outcome") != "not_asked")
-    names = config.rows.classes
-    for query_id, outcome, label in frame.select("query_id", "outcome", "label").iter_rows():
-        expected, index = recorded[query_id]
-        assert (outcome, label) == (expected, names[index] if index >= 0 else None), "a label is not the recorded one"
-    return f"{frame.height} outcomes"
+        with np.load(files.folder / name, allow_pickle=False) as content:
+            ids, votes = content["query_ids"].tolist(), content["votes"]
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryError, NotImplementedError) as error:
+        raise files.broken(name, type(error).__name__) from None
+    if votes.ndim != 3 or votes.shape[1:] != (len(ids), classes) or votes.dtype != np.uint16:
+        raise Damaged(f"{name} has votes of shape {votes.shape}")
+    return dict(zip(ids, votes.astype(np.int64).sum(axis=0), strict=True))

@@ -1,4 +1,4 @@
-"""Commands of the simulations: run, scenarios, report, prepare."""
+"""Commands of the simulations: run, scenarios, report, prepare; and the audit of any run."""
 
 from __future__ import annotations
 
@@ -96,17 +96,24 @@ def scenarios() -> None:
 
 
 def report(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
-    out: Annotated[Path | None, typer.Option(help="File to write; default RUN/report.html.")] = None,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run's folder, or a coordinator's kit.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; default report.html in the run's folder.")] = None,
     public: Annotated[bool, typer.Option(help="Leave out whatever the guarantee does not cover.")] = False,
+    student: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A student's folder, for its results; deployed runs only.")
+    ] = None,
 ) -> None:
-    """Draw the report of a finished run again; with --public, the version that may be shown to anybody."""
+    """Draw the report of a run, simulated or deployed; with --public, the version that may be shown to anybody."""
     from simulations.report.build import write_report
-    from simulations.report.store import load_report_data
+    from simulations.report.deployed import report_of
+    from simulations.sums import renew_sum
 
-    path = out or run_dir / ("report-public.html" if public else "report.html")
-    write_report(load_report_data(run_dir / "private"), path, public=public)
-    print(path)
+    data, run_dir = report_of(path, student)
+    name = "report-public.html" if public else "report.html"
+    write_report(data, out or run_dir / name, public=public)
+    if out is None:
+        renew_sum(run_dir, name)
+    print(out or run_dir / name)
 
 
 def prepare(
@@ -127,22 +134,46 @@ def prepare(
 
 
 def audit(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in the kit's state."),
+    ],
+    student: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="What goes to stdout.")] = Format.text,
 ) -> None:
-    """Check a run against its ledger: chain, manifest, caps, labels, every claimed epsilon. Exit code 1 if not."""
-    from simulations.audit import audit_run
+    """Check a run, simulated or deployed, closed or not, against its ledger. Exit code 1: something does not hold."""
+    from coordinator.verify import holds
+    from simulations.audit import audit_path
 
-    findings = audit_run(run_dir)
-    holds = all(finding.holds for finding in findings)
+    audited = audit_path(path, student or [])
+    findings, sound = audited.findings, holds(audited.findings)
     if output is Format.json:
-        print(json.dumps({"holds": holds, "findings": [asdict(finding) for finding in findings]}))
+        told = {"path": str(path), "kind": audited.kind, "finished": audited.finished, "holds": sound}
+        print(json.dumps({**told, "findings": [asdict(finding) for finding in findings]}))
     else:
         for finding in findings:
-            print(f"{'ok    ' if finding.holds else 'FAILED'}  {finding.check}: {finding.found}")
-        print("the run is what it claims to be" if holds else "THE RUN IS NOT WHAT IT CLAIMS TO BE")
-    if not holds:
+            print(f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}")
+        print(_conclusion(sound, audited.finished))
+    if not sound:
         raise typer.Exit(1)
+
+
+_VERDICTS = {
+    "holds": "ok",
+    "does not hold": "FAILED",
+    "unreadable or altered": "ALTERED",
+    "unfinished": "unfinished",
+    "not there": "skipped",
+}
+"""Words of a terminal for `coordinator.verify.Verdict`."""
+
+
+def _conclusion(sound: bool, finished: bool) -> str:
+    if not sound:
+        return "THE RUN IS NOT WHAT IT CLAIMS TO BE"
+    return "the run is what it claims to be" if finished else "the run is not finished; its ledger so far holds"
 
 
 def register(app: typer.Typer) -> None:

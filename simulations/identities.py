@@ -30,7 +30,7 @@ def simulated_identities(names: Sequence[str], spec: PartiesSpec, seed: int) -> 
     parties = {name: _identity(name, seed) for name in names}
     coordinator = _identity(COORDINATOR, seed)
     keys = {name: identity.public.hex() for name, identity in parties.items()}
-    roster = Roster.build(keys, coordinator.public.hex(), spec.colluders, spec.least_survivors)
+    roster = Roster.build(keys, coordinator.public.hex(), spec.colluders, spec.least_survivors, spec.least_difference)
     return SimulatedIdentities(parties, coordinator, roster)
 
 

@@ -29,8 +29,10 @@ from simulations.engines.ray import run_ray
 from simulations.identities import simulated_identities
 from simulations.partition import Partition
 from simulations.report.data import ReportData
+from simulations.report.guarantees import shown_guarantees
 from simulations.report.store import save_report_data
 from simulations.scenario import Scenario, divided_data, scenario_json
+from simulations.sums import write_sums
 from simulations.versions import versions
 from simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
 
@@ -171,6 +173,7 @@ def _carry_out(
     summary["seconds"] = {stage: round(value, 3) for stage, value in summary["seconds"].items()}
     _write(space.run_dir / "summary.json", summary)
     _write_manifest(space, {**manifest, "status": "complete"})
+    write_sums(space.run_dir)
     return summary
 
 
@@ -289,7 +292,7 @@ def _report_data(
         votes=scenario.votes,
         most_queries=scenario.caps.queries,
         most_answers=scenario.caps.answers,
-        guarantees=_guarantees(coordinator["privacy"], scenario),
+        guarantees=shown_guarantees(coordinator["privacy"], scenario.votes),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
         claimed_epsilon=_claimed_epsilon(scenario, summary["queries"]["asked"]),
@@ -303,14 +306,6 @@ def _report_data(
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
     )
-
-
-def _guarantees(privacy: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
-    """Where the parties add the noise nothing depends on the data, and what others see follows from what is counted."""
-    if scenario.votes != "distributed":
-        return privacy
-    kept = {name: claim for name, claim in privacy.items() if name != "data_dependent"}
-    return {**kept, "student": {**privacy["worst_case"], "towards": "student"}}
 
 
 def _claimed_epsilon(scenario: Scenario, asked: int) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from coordinator.config import Caps, Privacy, Timeouts, check_caps, check_votes
+from coordinator.config import Caps, Privacy, Timeouts, check_caps, check_sanitised_votes, check_votes
 from coordinator.mechanisms import AnyMechanism
 from party.own_teacher import OwnTeacher
 from protocol.config_files import Frozen, read_table, validate
@@ -73,8 +73,9 @@ class DataSpec(Frozen):
 class PartiesSpec(Frozen):
     """minimum: fewer parties end the run. most_queries: limit in each simulated party's own policy.
 
-    colluders, least_survivors: for secure and distributed votes, parties that may work with the coordinator, and the
-    least number in a sum; null for the least that is safe.
+    colluders, least_survivors, least_difference: for secure and distributed votes, parties that may work with the
+    coordinator, the least number in a sum, and by how many two exact sums differ on each side; null for the least that
+    is safe. spare: see `coordinator.config.FederationConfig`.
     """
 
     minimum: int = Field(ge=2)
@@ -82,6 +83,8 @@ class PartiesSpec(Frozen):
     most_queries: int = Field(default=10_000, ge=1)
     colluders: int = Field(default=0, ge=0)
     least_survivors: int | None = Field(default=None, ge=2)
+    least_difference: int | None = Field(default=None, ge=2)
+    spare: int = Field(default=0, ge=0)
 
 
 class PoolSpec(Frozen):
@@ -131,6 +134,7 @@ class Scenario(Frozen):
     def _mechanism_fits_votes_and_caps(self) -> Scenario:
         check_votes(self.mechanism, self.votes, simulation=True)
         check_caps(self.mechanism, self.caps, self.votes)
+        check_sanitised_votes(self.privacy, self.votes)
         return self
 
     @model_validator(mode="after")

@@ -164,6 +164,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         record_votes=not secure,
         votes=scenario.votes,
         roster=roster.digest if roster else "",
+        spare=scenario.parties.spare,
         pool=public_rows.pool(dataset, partition).terms(scenario.pool.least_distance)
         if scenario.pool_is_fixed
         else None,

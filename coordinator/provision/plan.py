@@ -91,7 +91,8 @@ class Plan(Frozen):
     """The file `federation.toml`. Keys that are not explained here are those of `coordinator.config.FederationConfig`.
 
     pool: see `PoolPlan`; for secure votes it is made from `rows.public` where it is left out.
-    colluders, least_survivors: of the roster (`protocol.secagg.roster`), for secure and distributed votes.
+    colluders, least_survivors, least_difference: of the roster (`protocol.secagg.roster`), for secure and distributed
+        votes.
     """
 
     name: str = Field(min_length=1, max_length=100)
@@ -103,6 +104,8 @@ class Plan(Frozen):
     pool: PoolPlan | None = None
     colluders: int = Field(default=0, ge=0)
     least_survivors: int | None = Field(default=None, ge=2)
+    least_difference: int | None = Field(default=None, ge=2)
+    spare: int = Field(default=0, ge=0)
     mechanism: AnyMechanism
     privacy: Privacy
     caps: Caps
@@ -123,9 +126,8 @@ class Plan(Frozen):
 
     def federation(self, schema: Schema, roster: str, pool: PoolTerms | None) -> FederationConfig:
         """The coordinator's configuration. roster: its hash, empty for clear votes. Raises ConfigError."""
-        chosen = self.model_dump(
-            exclude={"rows", "pool", "colluders", "least_survivors", "coordinator", "parties", "students"}
-        )
+        of_others = {"rows", "pool", "colluders", "least_survivors", "least_difference"}
+        chosen = self.model_dump(exclude=of_others | {"coordinator", "parties", "students"})
         service = joined(self.coordinator.listen, self.coordinator.label_port)
         return validate(
             {

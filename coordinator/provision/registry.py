@@ -64,7 +64,10 @@ class Registry(Frozen):
         if self.plan.votes == "clear":
             return None
         keys = {name: record.identity for name, record in self.parties.items()}
-        return Roster.build(keys, self.coordinator_identity, self.plan.colluders, self.plan.least_survivors)
+        plan = self.plan
+        return Roster.build(
+            keys, self.coordinator_identity, plan.colluders, plan.least_survivors, plan.least_difference
+        )
 
     def federation(self) -> FederationConfig:
         """The coordinator's configuration with the present parties. Raises ConfigError."""

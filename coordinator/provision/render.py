@@ -34,6 +34,7 @@ def party_settings(name: str, config: FederationConfig, roster: Roster | None) -
         classes=list(config.rows.classes),
         votes=config.votes,
         least_parties=roster.u_min - roster.c if roster else 2,
+        least_difference=roster.least_difference if roster else 0,
         teachers=config.teachers_per_party,
         queries=config.caps.queries,
         unit=config.privacy.unit.value,

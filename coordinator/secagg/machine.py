@@ -6,7 +6,7 @@ sent again, parties answer a repeated request with the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from coordinator.secagg import intake, requests
 from coordinator.secagg.dealings import false_dealers
 from coordinator.secagg.disputes import check_vouched, gather
 from coordinator.secagg.state import SessionState
-from coordinator.secagg.unmasking import SecretRebuilder, check_sum, remove_masks
+from coordinator.secagg.unmasking import SecretRebuilder, check_sum, clip, remove_masks
 from protocol.errors import ConfigError
 from protocol.messages import WireModel
 from protocol.queries import query_set_hash
@@ -50,12 +50,23 @@ class StageReport:
 class SecureSum:
     """The sum of the survivors' votes (and of all their noise): int64 (queries, classes), never printed.
 
+    clipped: bool (queries,), rows of an exact sum that no honest votes give and that were made to fit.
     dropped: reason by party, by stage. Who dropped after `masked` is counted all the same.
     """
 
     sums: np.ndarray = field(repr=False)
+    clipped: np.ndarray = field(repr=False)
     survivors: tuple[str, ...]
     dropped: dict[Stage, dict[str, str]]
+
+
+Choose = Callable[[Collection[int]], Collection[int]]
+"""Places whose masked votes are there -> those that are summed. Raises SetTooClose."""
+
+
+def everybody(answered: Collection[int]) -> Collection[int]:
+    """The choice of a coordinator that has no earlier sums to mind."""
+    return answered
 
 
 class Aggregation:
@@ -68,6 +79,7 @@ class Aggregation:
     queries : canonical float32 (queries, features), those of the descriptor.
     invited : names of the parties that are asked; None: all of the roster.
     proof : places in the pool and proof, as `protocol.messages.VoteRequest` has them.
+    choose : who is summed of those whose masked votes are there.
 
     Raises
     ------
@@ -83,11 +95,15 @@ class Aggregation:
         queries: np.ndarray,
         invited: Collection[str] | None = None,
         proof: requests.PoolProof = requests.NO_POOL,
+        choose: Choose = everybody,
     ) -> None:
         places = range(roster.n) if invited is None else sorted({roster.index(name) for name in invited})
-        self._set_up(roster, signer, requests.Question(queries, *proof), SessionState.begin(terms, tuple(places)))
+        question = requests.Question(queries, *proof)
+        self._set_up(roster, signer, question, SessionState.begin(terms, tuple(places)), choose)
 
-    def _set_up(self, roster: Roster, signer: Identity, question: requests.Question, state: SessionState) -> None:
+    def _set_up(
+        self, roster: Roster, signer: Identity, question: requests.Question, state: SessionState, choose: Choose
+    ) -> None:
         queries = question.queries
         state.terms.check(roster)
         if signer.public.hex() != roster.coordinator_pk:
@@ -95,6 +111,7 @@ class Aggregation:
         if len(queries) != state.terms.queries or query_set_hash(queries) != state.terms.query_set:
             raise ConfigError("the queries are not those of the session", "Pass the queries that it was made for")
         self._roster, self._signer, self._question, self._state = roster, signer, question, state
+        self._choose = choose
         self._ctx = state.terms.ctx()
         self._sid = state.terms.sid_bytes()
 
@@ -110,10 +127,11 @@ class Aggregation:
         signer: Identity,
         queries: np.ndarray,
         proof: requests.PoolProof = requests.NO_POOL,
+        choose: Choose = everybody,
     ) -> Aggregation:
         """Go on from a saved state with the same U1, U2 and U3. Raises as `__init__`, and ConfigError for the file."""
         machine = cls.__new__(cls)
-        machine._set_up(roster, signer, requests.Question(queries, *proof), SessionState.load(path))
+        machine._set_up(roster, signer, requests.Question(queries, *proof), SessionState.load(path), choose)
         return machine
 
     @property
@@ -125,6 +143,11 @@ class Aggregation:
     def terms(self) -> SessionDescriptor:
         """The session's descriptor."""
         return self._state.terms
+
+    @property
+    def summed(self) -> tuple[int, ...]:
+        """Places of the parties in the sum, U3, once the masked stage is closed."""
+        return tuple(sorted(self._state.evidence))
 
     @property
     def dropped(self) -> dict[Stage, dict[str, str]]:
@@ -153,9 +176,10 @@ class Aggregation:
         Raises
         ------
         ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
+        SetTooClose : from `choose`, at the masked stage; as above, and nothing is used up.
         BadShare : too few vouch for a party's shares, and nothing is unmasked; or a secret cannot be rebuilt. More
             replies may still help.
-        BadSum : an exact sum that no honest votes give; the session ends without a result.
+        BadSum : an exact sum with another number of votes; the session ends without a result.
         StageOrder : the session is done.
         """
         stage, state = self._due(), self._state
@@ -183,9 +207,8 @@ class Aggregation:
         if stage is Stage.UNMASK:
             self._finish(reasons)
         if stage is Stage.MASKED:
-            check_vouched(self._roster, present, gather(sorted(state.nonces), state.complaints))
-            state.ciphertexts.clear()
-            state.values.clear()
+            self._close_set(reasons)
+            present = self._accepted(stage)
         following = STAGES.index(stage) + 1
         state.stage = STAGES[following] if following < len(STAGES) else None
         return StageReport(stage, tuple(self._roster.name(index) for index in present), dict(reasons))
@@ -199,8 +222,9 @@ class Aggregation:
         """
         if self._state.sums is None:
             raise StageOrder(f"there is no sum yet: stage {self._state.stage} is due")
-        survivors = tuple(self._roster.name(index) for index in sorted(self._state.evidence))
-        return SecureSum(self._state.sums, survivors, self.dropped)
+        survivors = tuple(self._roster.name(index) for index in self.summed)
+        sums, clipped = clip(self._state.sums, self._state.terms, len(survivors))
+        return SecureSum(sums, clipped, survivors, self.dropped)
 
     def _due(self) -> Stage:
         if self._state.stage is None:
@@ -242,7 +266,7 @@ class Aggregation:
         elif isinstance(reply, MaskedReply) and view is not None:
             fault = intake.fault_of_masked(reply, roster, state.terms, ctx, view.u1, view.u2, state.nonces)
             if fault is None:
-                np.add(state.total, reply.y, out=state.total)
+                state.masked[index] = _row(reply.y.tobytes())
                 state.evidence[index] = _row(ring_digest(reply.y) + reply.signature)
                 sharers = np.array(sorted(state.nonces), dtype=np.uint16)
                 state.complaints[index] = np.isin(sharers, reply.complaints).astype(np.uint8)
@@ -264,6 +288,18 @@ class Aggregation:
             for held in (state.nonces, state.ciphertexts, state.values):
                 del held[index]
             reasons[self._roster.name(index)] = "its shares are not shares of what its advert is committed to"
+
+    def _close_set(self, reasons: dict[str, str]) -> None:
+        state = self._state
+        chosen = set(self._choose(tuple(state.evidence)))
+        complaints = {index: row for index, row in state.complaints.items() if index in chosen}
+        check_vouched(self._roster, sorted(chosen), gather(sorted(state.nonces), complaints))
+        for index in sorted(set(state.evidence) - chosen):
+            del state.evidence[index], state.complaints[index]
+            reasons[self._roster.name(index)] = "left out of this sum, so that earlier and later ones are no closer"
+        state.add_up()
+        state.ciphertexts.clear()
+        state.values.clear()
 
     def _finish(self, reasons: dict[str, str]) -> None:
         state = self._state

@@ -17,7 +17,7 @@ from protocol.secagg.session import SessionDescriptor, parse_descriptor
 from protocol.secagg.stages import STAGES, Stage
 
 T = TypeVar("T")
-PER_PARTY = ("adverts", "nonces", "ciphertexts", "values", "complaints", "evidence", "views", "shares")
+PER_PARTY = ("adverts", "nonces", "ciphertexts", "values", "masked", "complaints", "evidence", "views", "shares")
 
 
 @dataclass
@@ -27,10 +27,11 @@ class SessionState:
 
     terms: the descriptor. invited: who was asked at all. stage: the one that is due; None when the sum is there.
     adverts: uint8 (192,), keys and signature. nonces: uint8 (12,). ciphertexts: uint8 (|U1| - 1, 112), and values:
-    uint8 (|U1|, 32), forgotten when U3 is closed. complaints: uint8 (|U2|,), 1 at whom the party complains about.
-    total: sum of all y, in the ring. evidence: uint8 (96,), SHA-256 and signature of each y. views: uint8 (64,),
-    signatures on U3. shares: uint8 (|U2|, 32), forgotten with the masks.
-    dropped: reason by party by stage. sums: int64 (queries, classes), at the end.
+    uint8 (|U1|, 32), forgotten when U3 is closed. masked: uint8 (bytes of y,), forgotten when U3 is closed: who is in
+    the sum is chosen then. complaints: uint8 (|U2|,), 1 at whom the party complains about. total: sum of their y, in
+    the ring. evidence: uint8 (96,), SHA-256 and signature of each y. views: uint8 (64,), signatures on U3.
+    shares: uint8 (|U2|, 32), forgotten with the masks.
+    dropped: reason by party by stage. sums: int64 (queries, classes), at the end, as they came out of the ring.
     """
 
     terms: SessionDescriptor
@@ -42,6 +43,7 @@ class SessionState:
     ciphertexts: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     values: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     complaints: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
+    masked: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     evidence: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     views: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     shares: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
@@ -52,6 +54,12 @@ class SessionState:
     def begin(cls, terms: SessionDescriptor, invited: tuple[int, ...]) -> SessionState:
         """Before the first request."""
         return cls(terms, invited, STAGES[0], np.zeros(terms.shape, dtype=RING_DTYPES[terms.ring]))
+
+    def add_up(self) -> None:
+        """Close U3: sum y of all who have evidence, and forget each."""
+        for index in sorted(self.evidence):
+            np.add(self.total, self.masked[index].view(self.total.dtype).reshape(self.total.shape), out=self.total)
+        self.masked.clear()
 
     def save(self, path: Path) -> None:
         """Write the file, mode 0600, durably and as a whole: a crash leaves the old one or the new one."""

@@ -125,12 +125,29 @@ def remove_masks(
 
 
 def check_sum(sums: np.ndarray, terms: SessionDescriptor, survivors: int) -> None:
-    """Raise BadSum where an exact sum is one that no honest votes give: a cell below 0, or a row with another number of
-    votes (a cell above that number is one or the other). Noise hides that, so noisy sums pass."""
+    """Raise BadSum where a row of an exact sum has another number of votes than its parties give, modulo the ring.
+
+    Honest rows have that number whatever is voted, so that only false ones decide whether this is raised: a range of
+    single cells would be a threshold on honest votes that a liar sets. Noisy sums pass.
+    """
+    if terms.sigma == 0 and ((sums.sum(axis=1) - terms.teachers * survivors) % 2**terms.ring).any():
+        raise BadSum
+
+
+def clip(sums: np.ndarray, terms: SessionDescriptor, survivors: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cells of an exact sum in [0, votes], votes = teachers * survivors, and the rows where that changed one.
+
+    A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
+    highest to the lowest number. So the map is one of the circle: the identity on [0, votes], and nowhere steeper than
+    one for one. One vote moved then moves each cell by one at most, which is what the mechanisms' noise is sized for.
+
+    Returns
+    -------
+    int64 (queries, classes), and bool (queries,). Noisy sums are left as they are.
+    """
     if terms.sigma > 0:
-        return
-    votes = terms.teachers * survivors
-    if (sums < 0).any():
-        raise BadSum("a cell of the sum is below 0")
-    if (sums.sum(axis=1) != votes).any():
-        raise BadSum(f"a row of the sum does not have {votes} votes")
+        return sums, np.zeros(len(sums), dtype=bool)
+    votes, half = terms.teachers * survivors, 2 ** (terms.ring - 1)
+    around = sums % (2 * half)
+    kept = np.where(around < half, np.minimum(around, votes), np.maximum(votes - (around - half), 0))
+    return kept, (kept != sums).any(axis=1)

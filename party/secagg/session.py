@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from party.secagg import once
 from party.secagg.masking import Ballot, Noise, checked_votes, mask, no_noise, noise_share
 from party.secagg.memory import Memory, matrix, secret
 from party.secagg.sharing import check_adverts, open_shares, share_secrets
@@ -22,7 +23,6 @@ from party.secagg.store import Session, SessionStore, State, Transaction
 from party.secagg.views import check_signatures, check_subset, check_wanted, checked_queries
 from protocol.errors import MalformedMessage
 from protocol.messages import WireModel
-from protocol.queries import query_ids
 from protocol.secagg.agreement import new_private, public_of
 from protocol.secagg.commitments import new_mask_key, new_scalar
 from protocol.secagg.errors import InconsistentView, Replay, RosterMismatch, StageOrder
@@ -111,7 +111,7 @@ class PartySession:
             return None if session is None else session.state
 
     def abort(self, sid: bytes) -> None:
-        """Throw the session away and erase its secrets. Queries that were answered stay answered."""
+        """Throw the session away and erase its secrets. Queries whose sum was unmasked stay answered."""
         with self._store.transaction() as tx:
             tx.erase(sid)
             tx.commit()
@@ -133,7 +133,8 @@ class PartySession:
         Raises
         ------
         BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `open_descriptor`.
-        Replay : the sid was used with other terms, or masked votes were given on this query set before.
+        Replay : the sid was used with other terms.
+        AlreadyAnswered : this party has helped to unmask a sum on this query set.
         StageOrder : the session is over.
         Refused : from `accept`.
         """
@@ -147,8 +148,7 @@ class PartySession:
                     raise Replay(f"session {terms.sid} is known here with other terms")
                 self._check_lifetime(tx, known)
                 return _cached(tx, sid, Stage.ADVERTISE, digest, AdvertiseReply)
-            if tx.query_set_released(terms.query_set, _phases(terms)):
-                raise Replay("masked votes on this query set were given before")
+            once.check_query_set(tx, terms)
             accept(terms)
             for other in tx.live():
                 if other.federation == terms.federation:
@@ -171,7 +171,7 @@ class PartySession:
                     sid,
                     terms.federation,
                     terms.query_set,
-                    _phases(terms),
+                    once.phases_of(terms),
                     State.ADVERTISED,
                     self._clock(),
                     request.descriptor,
@@ -202,8 +202,9 @@ class PartySession:
         return self._serve(Stage.SHARE, request, ShareReply, compute)
 
     def masked(self, request: MaskedRequest, ballot: Ballot, noise: Noise = no_noise) -> MaskedReply:
-        """Stage 2: the masked votes y, once per session, and once per query over all sessions; and the names of the
-        peers whose shares are not good. The session needs t good ones of each, so one bad one does not end it.
+        """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
+        session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
+        before stage 4.
 
         `ballot` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
         again. `noise` is called only where the session asks for noise.
@@ -211,7 +212,8 @@ class PartySession:
         Raises
         ------
         InconsistentView : U2 is not within U1, lacks this party or is below u_min, or the queries are not those of QH.
-        Replay : a query was answered before, in any session, or stands twice in this one.
+        AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
+        Replay : a query stands twice in this set.
         StageOrder : not the stage that is due, or the session is over.
         Refused : from `ballot`, or what it gave has the wrong form.
         """
@@ -219,17 +221,18 @@ class PartySession:
         def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[MaskedReply, Memory]:
             queries = checked_queries(request, terms)
             check_subset(self._roster, self._me, "U2", request.sharers, "U1", matrix(memory, "advertised"))
+            ids = once.ids_of(queries)
+            once.check_unanswered(tx, terms, ids)
             ctx = terms.ctx()
             kept, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
-            if not tx.release(query_ids(queries), _phases(terms)):
-                raise Replay("a query of this set was answered before, or stands twice in it")
             values = checked_votes(ballot(queries), terms)
             if terms.sigma > 0:
                 values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)
             parts = masked_parts(ctx, self._me, secret(kept, "u1"), secret(kept, "u2"), y, complaints)
             signature = self._identity.sign(MASKED, *parts)
-            return MaskedReply(sid=request.sid, party=self._me, y=y, complaints=complaints, signature=signature), kept
+            reply = MaskedReply(sid=request.sid, party=self._me, y=y, complaints=complaints, signature=signature)
+            return reply, {**kept, "queries": ids}
 
         return self._serve(Stage.MASKED, request, MaskedReply, compute)
 
@@ -240,12 +243,16 @@ class PartySession:
         ------
         InconsistentView : U3 is not within U2, lacks this party, or is below u_min or c + 2; or it is another U3 than
             the one that was signed, and then the session is aborted.
+        AlreadyAnswered : a query was answered in another session meanwhile.
+        SetTooClose : U3 differs by too few from the parties of an earlier sum.
         StageOrder : not the stage that is due, or the session is over.
         """
 
         def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[ConsistencyReply, Memory]:
             u3 = request.survivors
             check_subset(self._roster, self._me, "U3", u3, "U2", matrix(memory, "sharers"))
+            once.check_unanswered(tx, terms, matrix(memory, "queries"))
+            once.check_set(tx, self._roster, terms, u3)
             ctx = terms.ctx()
             hashes = secret(memory, "u1"), secret(memory, "u2"), set_digest("U3", ctx, u3)
             signature = self._identity.sign(CONSISTENCY, *consistency_parts(ctx, self._me, *hashes))
@@ -257,17 +264,21 @@ class PartySession:
     def unmask(self, request: UnmaskRequest) -> UnmaskReply:
         """Stage 4: for each party of U3 its share of b, for each of U2 without U3 its share of the mask key.
 
+        With them the session's queries are used up, and its U3 is one that later sums must not come too close to.
+
         Raises
         ------
         InconsistentView : the survivors and dropped are not the U3 and U2 without U3 of this session.
         ThresholdNotMet : fewer than t signers.
         BadSignature : a signer's signature on this very U3 does not verify.
+        AlreadyAnswered, SetTooClose : another session was unmasked meanwhile.
         StageOrder : not the stage that is due, or the session is over.
         """
 
         def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[UnmaskReply, Memory]:
             check_wanted(memory, request)
             check_signatures(self._roster, terms.ctx(), memory, request)
+            once.use_up(tx, self._roster, terms, memory)
             alive = np.isin(matrix(memory, "sharers"), request.survivors)
             shares = np.where(alive[:, None], matrix(memory, "b_shares"), matrix(memory, "mask_shares"))
             return UnmaskReply(sid=request.sid, party=self._me, shares=shares), {}
@@ -312,11 +323,6 @@ class PartySession:
             tx.erase(session.sid)
             tx.commit()
             raise StageOrder(f"session {session.sid.hex()} is over: its lifetime has passed")
-
-
-def _phases(terms: SessionDescriptor) -> int:
-    """Bits of the phases in which a query is used up: an exact sum leaves none for it."""
-    return 1 << (terms.phase - 1) if terms.sigma > 0 else 0b11
 
 
 def _cached(tx: Transaction, sid: bytes, stage: Stage, digest: bytes, model: type[Reply]) -> Reply:

@@ -1,4 +1,4 @@
-"""A party's sessions on its own disk, and every query it has ever given masked votes for.
+"""A party's sessions on its own disk, every query whose sum it has helped to unmask, and who was in those sums.
 
 One SQLite file, mode 0600. A stage is one transaction, committed before its reply leaves: whatever process serves the
 next message finds either the whole stage or nothing of it. Secrets are overwritten when they are no longer needed
@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+import numpy as np
+
 from protocol.errors import LedgerError
 from protocol.secagg.packing import Value, pack, unpack
 from protocol.secagg.stages import Stage
@@ -25,7 +27,10 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS replies (sid BLOB, stage TEXT, request BLOB NOT NULL, reply BLOB,"
     " PRIMARY KEY (sid, stage))",
     "CREATE TABLE IF NOT EXISTS released (query BLOB PRIMARY KEY, phases INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS summed (roster TEXT, places BLOB, PRIMARY KEY (roster, places)) WITHOUT ROWID",
 )
+MOST_VARIABLES = 500
+"""Of one statement; SQLite before 3.32 takes 999."""
 
 
 COLUMNS = "sid, federation, query_set, phases, state, started, descriptor, memory"
@@ -135,25 +140,40 @@ class Transaction:
         return [_session(row) for row in rows]
 
     def query_set_released(self, query_set: str, phases: int) -> bool:
-        """Whether masked votes on this very query set were given in one of these phases."""
+        """Whether shares were given that unmask a sum on this very query set, in one of these phases."""
         row = self._connection.execute(
             "SELECT 1 FROM sessions JOIN replies USING (sid) WHERE stage = ? AND query_set = ? AND phases & ?",
-            (Stage.MASKED, query_set, phases),
+            (Stage.UNMASK, query_set, phases),
         ).fetchone()
         return row is not None
 
-    def release(self, queries: list[str], phases: int) -> bool:
-        """Record that masked votes on these queries (ids, hex) leave; `phases` is a set of bits.
+    def released(self, queries: np.ndarray, phases: int) -> int:
+        """How many of the queries (ids, uint8 (n, 32)) are in a sum that was helped to be unmasked, in one of these
+        phases; `phases` is a set of bits."""
+        ids = [query.tobytes() for query in queries]
+        found = 0
+        for start in range(0, len(ids), MOST_VARIABLES):
+            part = ids[start : start + MOST_VARIABLES]
+            statement = f"SELECT COUNT(*) FROM released WHERE phases & ? AND query IN ({','.join('?' * len(part))})"
+            found += self._connection.execute(statement, (phases, *part)).fetchone()[0]
+        return found
 
-        False, and then the caller must undo the transaction, if one of them was released in one of these phases
-        before, or is given twice.
-        """
-        cursor = self._connection.executemany(
-            "INSERT INTO released VALUES (?, ?) ON CONFLICT (query) DO UPDATE SET phases = phases | excluded.phases"
-            " WHERE phases & excluded.phases = 0",
-            ((bytes.fromhex(query), phases) for query in queries),
+    def release(self, queries: np.ndarray, phases: int) -> None:
+        """Record that shares leave which unmask a sum on these queries."""
+        self._connection.executemany(
+            "INSERT INTO released VALUES (?, ?) ON CONFLICT (query) DO UPDATE SET phases = phases | excluded.phases",
+            ((query.tobytes(), phases) for query in queries),
         )
-        return cursor.rowcount == len(queries)
+
+    def summed(self, roster: str) -> list[list[int]]:
+        """The sets of parties, by place in the roster with this digest, of all exact sums that were helped to be
+        unmasked."""
+        rows = self._connection.execute("SELECT places FROM summed WHERE roster = ?", (roster,))
+        return [np.frombuffer(places, dtype="<u2").tolist() for (places,) in rows]
+
+    def remember_set(self, roster: str, places: np.ndarray) -> None:
+        """Record that shares leave which unmask an exact sum over these parties."""
+        self._connection.execute("INSERT OR IGNORE INTO summed VALUES (?, ?)", (roster, places.astype("<u2").tobytes()))
 
     def commit(self) -> None:
         """Make all of it durable."""

@@ -68,10 +68,36 @@ class InconsistentView(SecAggError):
 
 
 class Replay(SecAggError):
-    """A session id or a query for which this party has already given its masked votes."""
+    """A session id that this party knows with other terms, or a query that stands twice in one set."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(what, "Ask new queries under a new session id; a query is answered once")
+        super().__init__(what, "Start a new session, with each query once")
+
+
+class AlreadyAnswered(SecAggError):
+    """Queries whose sum this party has helped to unmask. `limit` of the `requested` queries can still be asked."""
+
+    def __init__(self, answered: int, requested: int) -> None:
+        self.limit, self.requested = requested - answered, requested
+        super().__init__(
+            f"{answered} of {requested} queries are in a sum that this party helped to unmask",
+            "Ask the others; a query is answered once, whoever was in its sum",
+        )
+
+
+class SetTooClose(SecAggError):
+    """A set of parties that differs from that of an earlier sum by somebody, but by fewer than `limit` on a side.
+
+    Nothing is used up: the same queries can be asked again of another set.
+    """
+
+    def __init__(self, requested: int, limit: int) -> None:
+        self.requested, self.limit = requested, limit
+        super().__init__(
+            f"the parties of this sum differ from those of an earlier one by {requested} on one side, at least {limit}"
+            " are needed: the difference of the two sums would tell what few parties voted",
+            "Ask again when the parties of an earlier sum, or more others, are there; nothing was used up",
+        )
 
 
 class StageOrder(SecAggError):
@@ -95,10 +121,16 @@ class BadShare(SecAggError):
 
 
 class BadSum(SecAggError):
-    """The exact sum is one that no honest votes give: some party voted falsely, and no one can tell which."""
+    """The exact sum does not have the votes that honest parties give: somebody voted falsely, no one can tell who.
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what, "Do not use this sum; ask the parties to check their software")
+    Honest votes have no part in whether this is raised.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "rows of a secure sum do not have the number of votes that its parties give",
+            "Ask the parties to check their software; these queries are used up",
+        )
 
 
 class ThresholdNotMet(SecAggError):

@@ -2,7 +2,8 @@
 
 t parties rebuild a secret; u_min is the least number of parties in a sum; c may collude with the coordinator.
 2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures twice
-(Bonawitz et al. 2017, section 6.2, with c).
+(Bonawitz et al. 2017, section 6.2, with c), and two sums that one party should not have helped with from both being
+unmasked: any two groups of t have an honest party in common. least_difference is the rule of `protocol.secagg.sets`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Roster(BaseModel):
     """All parties in a fixed order; a party's place in it is its index on the wire.
 
     t: shares that rebuild a secret. u_min: least parties in a sum. c: parties that may collude.
+    least_difference: parties by which two exact sums differ on each side, if they differ at all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -52,6 +54,7 @@ class Roster(BaseModel):
     t: int = Field(ge=2)
     u_min: int = Field(ge=2)
     c: int = Field(ge=0)
+    least_difference: int = Field(ge=2, le=MOST_PARTIES)
 
     @model_validator(mode="after")
     def _is_safe(self) -> Roster:
@@ -69,11 +72,21 @@ class Roster(BaseModel):
             raise ValueError(f"u_min {self.u_min} must be from t = {self.t} to the number of parties, {n}")
         if self.u_min - self.c < 2:
             raise ValueError(f"u_min - c = {self.u_min - self.c}: at least two honest parties must be in every sum")
+        if self.least_difference < self.c + 2:
+            raise ValueError(
+                f"least_difference {self.least_difference} must be at least c + 2 = {self.c + 2}: with fewer, the"
+                " difference of two sums tells a single honest party's votes"
+            )
         return self
 
     @classmethod
     def build(
-        cls, identities: Mapping[str, str], coordinator_pk: str, colluders: int = 0, least_survivors: int | None = None
+        cls,
+        identities: Mapping[str, str],
+        coordinator_pk: str,
+        colluders: int = 0,
+        least_survivors: int | None = None,
+        least_difference: int | None = None,
     ) -> Roster:
         """A roster with t = floor(2n/3) + 1, raised where colluders ask for more.
 
@@ -83,6 +96,7 @@ class Roster(BaseModel):
         coordinator_pk : hex.
         colluders : parties assumed to work with the coordinator.
         least_survivors : u_min; None: the least that is safe.
+        least_difference : None: the least that is safe, colluders + 2.
 
         Raises
         ------
@@ -97,6 +111,7 @@ class Roster(BaseModel):
                 t=t,
                 u_min=max(t, colluders + 2) if least_survivors is None else least_survivors,
                 c=colluders,
+                least_difference=colluders + 2 if least_difference is None else least_difference,
             )
         except ValidationError as error:
             raise ConfigError(f"roster: {_first(error)}", "Enrol more parties, or assume fewer colluders") from None

@@ -6,14 +6,16 @@ guarantee does not cover. What stays is the configuration, what the released lab
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
 from protocol.errors import DataError
@@ -80,8 +82,24 @@ def render(data: ReportData, public: bool = False) -> str:
 
     Raises
     ------
-    DataError : a guarantee is missing or malformed.
+    DataError : a guarantee is missing or malformed, or a value is none that a run has.
     """
+    try:
+        return _render(data, public)
+    except (TypeError, ValueError, AttributeError, KeyError, UndefinedError) as error:
+        raise DataError(
+            f"the report's data are not those of a run ({type(error).__name__})", "Run: consilium audit"
+        ) from error
+
+
+@cache
+def drawing() -> str:
+    """What draws reports, as 16 hexadecimal digits: a page of another one may look otherwise and be sound."""
+    sources = sorted(path for path in Path(__file__).parent.iterdir() if path.suffix in (".py", ".j2"))
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+def _render(data: ReportData, public: bool) -> str:
     asked, answered = len(data.answered), int(np.count_nonzero(data.answered))
     _check_lengths(data, asked)
     guarantees = guarantee_rows(data.guarantees, asked, public)
@@ -99,6 +117,7 @@ def render(data: ReportData, public: bool = False) -> str:
     environment.globals.update(many=many)
     return environment.get_template(TEMPLATE).render(
         data=data,
+        drawing=drawing(),
         public=public,
         asked=asked,
         answered=answered,
@@ -198,7 +217,11 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
         Tile(
             "released labels right",
             "–" if right is None else f"{right:.1%}",
-            "against the public truth" if right is not None else "no label to compare",
+            "against the public truth"
+            if right is not None
+            else "nobody knows the truth"
+            if answered
+            else "no label to compare",
         ),
     ]
 
@@ -214,7 +237,8 @@ def _figures(
     """Those for which there is something to draw, in the order of the page."""
     figures = []
     abstained = asked - answered - data.reinforced
-    if not public and any(metrics.get(name) is not None for _, metrics in models for name in ("accuracy", "auc")):
+    scored = any(metrics.get(name) is not None for _, metrics in models for name in ("accuracy", "auc"))
+    if not public and scored and not (data.missing and not data.baselines):
         figures.append(_models_figure(data, models))
     if asked:
         figures.append(_privacy_figure(data, promised, public))

@@ -1,4 +1,4 @@
-"""What a report shows. Filled by `simulations.analysis`, drawn by `simulations.report.build`."""
+"""What a report shows. Filled by `simulations.run` or `.deployed`, drawn by `simulations.report.build`."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ class ReportData:
     consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
         epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
         and party table are functions of private data: `public` leaves them out.
+    missing: sentences on what nobody can show of this run; only a simulation knows it all. unfinished: why the run is
+        not finished, or empty. seed: None where every node has its own entropy.
     """
 
     title: str
@@ -50,7 +52,7 @@ class ReportData:
     attribution: str
     scenario: str
     engine: str
-    seed: int
+    seed: int | None
     seeded_noise: bool
     created: str
     versions: dict[str, str]
@@ -75,3 +77,5 @@ class ReportData:
     epsilon_worst_case: np.ndarray = field(repr=False)
     epsilon_data_dependent: np.ndarray = field(repr=False)
     quality: list[PartyQuality] = field(repr=False)
+    missing: list[str] = field(default_factory=list)
+    unfinished: str = ""

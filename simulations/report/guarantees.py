@@ -8,6 +8,7 @@ from typing import Any
 
 from accounting.guarantee import Kind
 from protocol.errors import DataError
+from protocol.messages import VotesMode
 from simulations.report.wording import delta_text, epsilon_text
 
 PROMISED, WORST_CASE = "promised", "worst_case"
@@ -79,6 +80,17 @@ class GuaranteeRow:
             raise DataError(f"guarantee {name!r} has no {error.args[0]}", "Run the scenario again") from None
         except (TypeError, ValueError) as error:
             raise DataError(f"guarantee {name!r} is malformed: {error}", "Run the scenario again") from None
+
+
+def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any]:
+    """What the coordinator states, as a report shows it.
+
+    Where the parties add the noise nothing depends on the data, and what others see follows from what is counted.
+    """
+    if votes != "distributed":
+        return privacy
+    kept = {name: claim for name, claim in privacy.items() if name != "data_dependent"}
+    return {**kept, "student": {**privacy["worst_case"], "towards": "student"}}
 
 
 def guarantee_rows(guarantees: dict[str, dict[str, Any]], asked: int, public: bool) -> dict[str, GuaranteeRow]:

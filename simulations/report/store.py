@@ -6,7 +6,7 @@ It holds functions of the votes, so it lies in the run folder's `private/`.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ ARRAYS = {
     "epsilon_worst_case": np.float64,
     "epsilon_data_dependent": np.float64,
 }
+KNOWN = {item.name for item in fields(ReportData)}
+REQUIRED = {item.name for item in fields(ReportData) if item.default is MISSING and item.default_factory is MISSING}
 
 
 def save_report_data(data: ReportData, folder: Path) -> None:
@@ -39,7 +41,7 @@ def load_report_data(folder: Path) -> ReportData:
     path = folder / FILE
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(values, dict) or set(values) != {item.name for item in fields(ReportData)}:
+        if not isinstance(values, dict) or not REQUIRED <= set(values) <= KNOWN:
             raise DataError(f"{path} was written by another version", "Run the scenario again")
         for name, dtype in ARRAYS.items():
             values[name] = np.array(values[name], dtype=dtype)
@@ -48,6 +50,6 @@ def load_report_data(folder: Path) -> ReportData:
         values["classes"] = tuple(values["classes"])
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "Give the folder of a finished run") from None
-    except (json.JSONDecodeError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:  # whatever somebody has put there
         raise DataError(f"{path} is damaged: {error}") from None
     return ReportData(**values)

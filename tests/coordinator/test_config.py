@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from coordinator.config import Caps, FederationConfig
+from accounting.units import Unit
+from coordinator.config import Caps, FederationConfig, Privacy, Sanitised
+from coordinator.mechanisms.distributed import Distributed
 from coordinator.mechanisms.gnmax import GNMax
 from protocol.config_files import load
 from protocol.errors import ConfigError
@@ -72,3 +74,20 @@ def test_round_trip_through_json(tmp_path: Path) -> None:
     path = tmp_path / "federation.json"
     path.write_text(make_config().model_dump_json())
     assert load(path, FederationConfig) == make_config()
+
+
+@pytest.mark.parametrize("votes", ["secure", "distributed"])
+def test_a_sanitised_epsilon_needs_clear_votes(votes: str) -> None:
+    """Behind masks one false vote makes a histogram that no votes give, and the release is computed from it."""
+    plan = Sanitised(order=8.0, beta=0.03, sigma_ss=5.5)
+    privacy = Privacy(unit=Unit.PARTY, delta=1e-5, sanitised=plan)
+    mechanism = GNMax(sigma=40.0) if votes == "secure" else Distributed(threshold=0, sigma=40.0, noise_shares=5)
+    change = {"mechanism": mechanism, "caps": Caps(queries=10, answers=10), "privacy": privacy}
+    with pytest.raises(ValidationError, match="sanitised needs clear votes"):
+        make_config(votes=votes, roster="0" * 64, **change)
+    if votes == "secure":
+        assert make_config(**change).privacy.sanitised == plan
+
+
+def test_spare_parties_are_the_coordinator_s_own_affair() -> None:
+    assert make_config(spare=3).digest() == make_config().digest()

@@ -15,9 +15,18 @@ from coordinator.ledger import Ledger
 from coordinator.service import LabelService
 from protocol import labels_pb2 as pb
 from protocol import labels_pb2_grpc as rpc
-from protocol.errors import BudgetExceeded, ConfigError, MalformedMessage, ServiceError
-from protocol.label_wire import BLOCK_BYTES, blocks
+from protocol.errors import (
+    BudgetExceeded,
+    ConfigError,
+    DataError,
+    LedgerError,
+    MalformedMessage,
+    NotEnoughParties,
+    ServiceError,
+)
+from protocol.label_wire import BLOCK_BYTES, GENERIC, blocks, refusal_from_wire, refusal_to_wire
 from protocol.noise import SeededNoise
+from protocol.secagg.errors import BadShare, BadSum, SetTooClose, ThresholdNotMet
 from student.channel import LabelChannel
 from student.config import StudentSpec
 from student.pool import Pool
@@ -100,6 +109,55 @@ def test_internal_errors_do_not_tell_their_text(service, monkeypatch, caplog) ->
     ):
         channel.ask(make_rows(3, 1)[0])
     assert "4711" not in str(caught.value) + caplog.text
+
+
+CAUSES = (
+    NotEnoughParties("4 parties after stage 'vote', at least 5 are required (1 x p07 is away)"),
+    ThresholdNotMet("masked", 4, 5, ["p07", "p08"]),
+    SetTooClose(1, 2),
+    BadShare("p07", "does not open"),
+    BadSum(),
+    LedgerError("ledger.db: disk full"),
+    ConfigError("roster of p07"),
+    ServiceError("p07"),
+)
+
+
+def refusal(service, monkeypatch, cause: Exception) -> bytes:
+    """What a student is sent when the service fails with this."""
+
+    def fail(*_):
+        raise cause
+
+    monkeypatch.setattr(service, "ask", fail)
+    with serving(service, "127.0.0.1:0", 10) as address, grpc.insecure_channel(address) as channel:
+        (reply,) = rpc.LabelServiceStub(channel).Ask(iter(blocks(make_rows(3, 1)[0])))
+    return reply.SerializeToString()
+
+
+def test_every_failed_sum_looks_the_same_to_a_student(service, monkeypatch) -> None:
+    """Who is missing, at which stage, and whether a sum was one that votes give, is for the coordinator's log."""
+    told = {refusal(service, monkeypatch, cause) for cause in CAUSES}
+    assert told == {refusal_to_wire(GENERIC).SerializeToString()}
+    assert refusal_from_wire(refusal_to_wire(GENERIC).refusal).exit_code == ServiceError.exit_code
+
+
+def test_before_the_cause_was_told(service, monkeypatch) -> None:
+    """The control: each had its own text, with names and counts."""
+
+    def old(error):
+        return pb.AskReply(refusal=pb.Refusal(error=type(error).__name__, what=error.what, action=error.action))
+
+    monkeypatch.setattr("coordinator.grpc_server.refusal_to_wire", old)
+    told = {refusal(service, monkeypatch, cause) for cause in CAUSES}
+    assert len(told) == len(CAUSES) and sum(b"p07" in text for text in told) == 5
+
+
+@pytest.mark.parametrize("cause", [BudgetExceeded("26 asked, 25 left"), DataError("shape"), MalformedMessage("block")])
+def test_what_is_wrong_with_the_student_s_own_request_is_told(service, monkeypatch, cause) -> None:
+    message = pb.AskReply.FromString(refusal(service, monkeypatch, cause))
+    error = refusal_from_wire(message.refusal)
+    assert type(error) is type(cause) and error.what == cause.what
 
 
 def test_another_protocol_version_is_refused(service) -> None:

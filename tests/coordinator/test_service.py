@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from accounting.events import Evidence
 from accounting.orders import DEFAULT_ORDERS
 from coordinator.collection import Histogram
 from coordinator.config import Caps
 from coordinator.ledger import Ledger
+from coordinator.mechanisms.confident import Confident
 from coordinator.mechanisms.gnmax import GNMax
+from coordinator.mechanisms.lnmax import LNMax
+from coordinator.mechanisms.stable import Stable
 from coordinator.privacy import epsilon_by_query, promised, spent
 from coordinator.service import LabelService
-from protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError
+from protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
 from protocol.labels import NO_LABEL, Outcome
 from protocol.noise import SeededNoise, SystemNoise
 from tests.federation import make_config, make_rows
@@ -221,3 +226,60 @@ def test_seeded_noise_is_refused_outside_a_simulation(tmp_path: Path, log) -> No
         LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
     LabelService(config, ledger, lambda _: SystemNoise(), Votes(), T, log)
     ledger.close()
+
+
+class Clipped(Votes):
+    """The same, but some party has put every third row out of range, and it was made to fit."""
+
+    def __call__(self, queries, query_set, progress, phase=1):
+        histogram = super().__call__(queries, query_set, progress, phase)
+        clipped = np.arange(len(queries)) % 3 == 0
+        histogram.votes[clipped] = [0, T]
+        histogram.votes[clipped, 0] = 3  # such a row may sum to anything
+        return Histogram(histogram.votes, histogram.parties, T, clipped)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        GNMax(sigma=3.0),
+        Confident(threshold=4, sigma1=2.0, sigma2=3.0),
+        LNMax(gamma=0.2),
+        Stable(threshold=9, sigma=1.0),
+    ],
+    ids=lambda m: m.name,
+)
+def test_a_row_that_was_made_to_fit_saves_nothing(make, mechanism) -> None:
+    """Its log q is 0, so that it costs the worst case; the other rows keep theirs."""
+    x, _ = make_rows(30, 3)
+    caps = Caps(queries=30, answers=30)
+    honest, honest_ledger, _ = make(Votes(), "honest.db", mechanism=mechanism, caps=caps)
+    lied_to, ledger, config = make(Clipped(), "lied.db", mechanism=mechanism, caps=caps)
+    honest.ask(x)
+    lied_to.ask(x)
+    (true,), (batch,) = honest_ledger.batches(), ledger.batches()
+    clipped = np.arange(30) % 3 == 0
+    for name in ("log_q_check", "log_q_label"):
+        kept, without = getattr(batch, name), getattr(true, name)
+        assert (kept is None) == (without is None)
+        if kept is not None:
+            assert (kept[clipped] == 0).all()
+            assert (kept[~clipped] == without[~clipped]).all()
+    event = config.event(10, 10)
+    zeros = Evidence(*(None if part is None else np.zeros(10) for part in (batch.log_q_check, batch.log_q_label)))
+    costs = event.data_dependent_rdp(zeros, np.ones(10, dtype=bool), DEFAULT_ORDERS)
+    assert np.allclose(costs, event.worst_case_rdp(DEFAULT_ORDERS)), "log q = 0 is the worst case"
+
+
+def test_why_a_request_failed_is_in_the_event_log(make, log, tmp_path) -> None:
+    class Fails(Votes):
+        def __call__(self, queries, query_set, progress, phase=1):
+            raise NotEnoughParties("2 parties after stage 'vote' (1 x p07 is away)")
+
+    service, ledger, _ = make(Fails())
+    with pytest.raises(NotEnoughParties):
+        service.ask(make_rows(3, 3)[0])
+    assert ledger.spent() == (0, 0)
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    (event,) = [line for line in lines if line["event"] == "not-answered"]
+    assert event["error"] == "NotEnoughParties" and "p07" in event["reason"]

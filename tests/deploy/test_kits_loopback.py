@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,13 @@ def command(*arguments: str, seconds: float = 120) -> subprocess.CompletedProces
         timeout=seconds,
         check=False,
     )
+
+
+def audit(out: Path, student: Path) -> dict[str, Any]:
+    """What the audit says of the coordinator's run and a student."""
+    done = command("audit", str(out / "coordinator"), "--student", str(student), "--format", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
 
 
 def wait_for(true: Callable[[], bool], seconds: float, nodes: list[Node]) -> None:
@@ -130,6 +138,10 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         assert second.returncode == 0, second.stderr
         assert json.loads(second.stdout)["answered"] == result["answered"]
 
+        serving = audit(out, tmp_path / "student-1")
+        assert serving["holds"] and not serving["finished"]
+        assert "its coordinator is serving" in {finding["found"] for finding in serving["findings"]}
+
         seen = json.loads(command("status", str(out / "coordinator"), "--format", "json").stdout)
         assert seen["queries_left"] == 20
         assert seen["running"]
@@ -147,6 +159,12 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
     run = out / "coordinator" / "state" / f"run-{config.digest()[:12]}"
     assert json.loads((run / "coordinator.json").read_text())["votes"] == votes
     assert not list(run.glob("private/*"))
+    for student_out in ("student-1", "2"):
+        closed_run = audit(out, tmp_path / student_out)
+        assert closed_run["holds"] and closed_run["finished"]
+    drawn = command("report", str(out / "coordinator"), "--student", str(tmp_path / "student-1"))
+    assert drawn.returncode == 0, drawn.stderr
+    assert "What this report cannot show" in (run / "report.html").read_text()
     for name in PARTIES:
         kit = out / f"party-{name}"
         assert len(list(kit.glob("state/teachers-*/teacher-*.pickle"))) == 4

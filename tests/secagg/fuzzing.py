@@ -5,7 +5,10 @@ session that is alive. What must hold:
 
 - the receiver answers with a typed error, or leaves the sender out by name; no other exception, no message without end;
 - what is accepted says the same as the true message, or is a choice that the protocol leaves to its sender;
-- the true message is served afterwards, and the sum is the sum of the votes.
+- the true message is served afterwards, and the sum is the sum of the votes;
+- over several sessions, whose coordinator asks old queries again, starts sessions side by side, leaves out whom it
+  likes and unmasks what it can: no query is in two sums that were unmasked, and no two of their sets differ by too few
+  (`Sessions`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -37,6 +40,7 @@ from protocol.secagg.messages import (
     SecAggMessage,
 )
 from protocol.secagg.packing import pack_message
+from protocol.secagg.sets import allowed
 from protocol.secagg.stages import STAGES, Stage
 from tests.secagg.network import Federation, make_queries
 
@@ -287,6 +291,72 @@ class Fuzzer:
                 body[name] = value + random.choice((-1, 1, 2, 1000))
             case _:
                 body[name] = value
+
+
+class Sessions:
+    """A coordinator that lies about everything but signatures, against parties that keep their state.
+
+    It asks sets that overlap, under two federations, keeps sessions open and goes on with any of them at random, over
+    any invited parties, any U3 within U2, and unmasks whatever t parties sign. What parties refuse, they refuse with a
+    typed error. What came out is held against the two rules.
+    """
+
+    PARTIES, POOL, OPEN = 7, 6, 4
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._random = Random(seed)
+        self._federation = Federation(folder, self.PARTIES, teachers=1, queries=make_queries(self.POOL, seed=seed))
+        self._pool = self._federation.queries
+        self._open: list[tuple[Aggregation, frozenset[int]]] = []
+        self.unmasked: list[tuple[frozenset[int], frozenset[int]]] = []
+        self.outcomes: Counter[str] = Counter()
+
+    def step(self) -> None:
+        """Begin a session, or take one of those that are open one stage further."""
+        random = self._random
+        if len(self._open) < self.OPEN and random.random() < 0.4:
+            asked = frozenset(random.sample(range(self.POOL), random.choice((1, 2))))
+            queries = np.ascontiguousarray(self._pool[sorted(asked)])
+            terms = self._federation.terms(queries=queries, federation=random.choice("ef") * 64)
+            out = random.choice((0, 0, 1, 2, 2))
+            invited = random.sample(self._federation.names, self.PARTIES - out)
+            self._open.append(
+                (self._federation.machine(terms, queries=queries, invited=invited, choose=self._choose), asked)
+            )
+        if not self._open:
+            return
+        at = random.randrange(len(self._open))
+        machine, asked = self._open[at]
+        assert machine.stage is not None
+        replies: dict[str, WireModel | str] = {}
+        for name, request in machine.requests().items():
+            try:
+                replies[name] = self._federation.serve(name, machine.stage, request)
+            except SecAggError as error:
+                self.outcomes[f"{machine.stage}, {type(error).__name__}"] += 1
+        try:
+            machine.take(replies)
+        except (ThresholdNotMet, BadShare):
+            if random.random() < 0.5:
+                del self._open[at]
+            return
+        if machine.stage is None:
+            self.unmasked.append((frozenset(machine.summed), asked))
+            self.outcomes["unmasked"] += 1
+            del self._open[at]
+
+    def _choose(self, answered: Collection[int]) -> Collection[int]:
+        least = self._federation.roster.u_min
+        return self._random.sample(sorted(answered), self._random.randint(least, len(answered)))
+
+    def check(self) -> None:
+        """Raise Forgery if a rule was broken."""
+        asked = Counter(query for _, queries in self.unmasked for query in queries)
+        if asked and max(asked.values()) > 1:
+            raise Forgery("a query is in two sums that were unmasked")
+        for at, (one, _) in enumerate(self.unmasked):
+            if not allowed(one, [other for other, _ in self.unmasked[:at]], self._federation.roster.least_difference):
+                raise Forgery("two sums that were unmasked differ by too few parties")
 
 
 def same(message: WireModel, true: WireModel) -> bool:

@@ -51,6 +51,7 @@ class Federation:
     teachers: int = 2
     colluders: int = 0
     least_survivors: int | None = None
+    least_difference: int | None = None
     noise: Callable[[float, tuple[int, int]], np.ndarray] | None = None
     queries: np.ndarray = field(default_factory=make_queries)
 
@@ -63,6 +64,7 @@ class Federation:
             self.coordinator.public.hex(),
             self.colluders,
             self.least_survivors,
+            self.least_difference,
         )
         self.votes = {
             name: make_votes(len(self.queries), self.classes, self.teachers, seed)

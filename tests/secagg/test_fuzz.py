@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
-from tests.secagg.fuzzing import Fuzzer
+import pytest
+
+from tests.secagg.across import sets_unchecked
+from tests.secagg.fuzzing import Forgery, Fuzzer, Sessions
 
 
 def test_mutated_messages_forge_nothing_and_break_nothing(tmp_path: Path) -> None:
@@ -15,3 +19,36 @@ def test_mutated_messages_forge_nothing_and_break_nothing(tmp_path: Path) -> Non
     assert fuzzer.outcomes["party, BadSignature"] > 50
     assert fuzzer.outcomes["party, complaint"] > 20
     assert fuzzer.outcomes["coordinator, left out"] > 50
+
+
+def sessions(folder: Path, seeds: range, steps: int) -> Counter[str]:
+    """Outcomes of a lying coordinator's sessions with some federations."""
+    outcomes: Counter[str] = Counter()
+    for seed in seeds:
+        (folder / str(seed)).mkdir()
+        tried = Sessions(folder / str(seed), seed)
+        for _ in range(steps):
+            tried.step()
+        tried.check()
+        outcomes += tried.outcomes
+    return outcomes
+
+
+def test_no_order_of_sessions_unmasks_a_query_twice_or_sets_that_are_too_close(tmp_path: Path) -> None:
+    outcomes = sessions(tmp_path, range(4), 80)
+    assert outcomes["unmasked"] >= 4
+    assert outcomes["advertise, AlreadyAnswered"] + outcomes["masked, AlreadyAnswered"] > 20
+    assert outcomes["consistency, SetTooClose"] > 20
+
+
+def test_the_sessions_would_find_parties_that_do_not_check_sets(tmp_path: Path) -> None:
+    with sets_unchecked(), pytest.raises(Forgery, match="too few parties"):
+        sessions(tmp_path, range(6), 80)
+
+
+@pytest.mark.parametrize("late", ["check_unanswered", "use_up"])
+def test_the_sessions_would_find_parties_that_answer_twice(tmp_path: Path, monkeypatch, late: str) -> None:
+    """Without any check, and without the one in the transaction that gives the shares."""
+    monkeypatch.setattr(f"party.secagg.once.{late}", lambda *arguments: None)
+    with pytest.raises(Forgery, match="two sums that were unmasked"):
+        sessions(tmp_path, range(6), 80)

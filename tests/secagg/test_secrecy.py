@@ -176,8 +176,8 @@ class TestAtRest:
         kept = {
             Stage.ADVERTISE: {"b", "z", "cipher", "mask", "keys"},
             Stage.SHARE: {"b", "u1", "advertised", "cipher_secrets", "mask_secrets", "own_share"},
-            Stage.MASKED: {"u1", "u2", "sharers", "b_shares", "mask_shares"},
-            Stage.CONSISTENCY: {"u1", "u2", "sharers", "b_shares", "mask_shares", "survivors", "u3"},
+            Stage.MASKED: {"u1", "u2", "sharers", "b_shares", "mask_shares", "queries"},
+            Stage.CONSISTENCY: {"u1", "u2", "sharers", "b_shares", "mask_shares", "queries", "survivors", "u3"},
             Stage.UNMASK: set(),
         }
         federation = Federation(tmp_path, 3)

@@ -6,19 +6,31 @@ import hashlib
 import json
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
+from coordinator.verify import Damaged, Verdict, verify_student
+from coordinator.verify.recorded import read_ledger
 from protocol.errors import DataError
-from simulations.audit import audit_run
+from simulations import sums
+from simulations.audit import audit_path, audit_run
+from simulations.report import build
+from simulations.report.build import drawing
+from simulations.report.data import ReportData
 from simulations.run import run_scenario
 from simulations.scenario import load_scenario
+from simulations.sums import check_sums, write_sums
+from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, edit, main, sql
 from tests.simulations.test_engines_agree import quiet
 from tests.simulations.test_resume import SMALL
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +41,24 @@ def sound(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.fixture(autouse=True)
+def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same data give the same page, and drawing one is most of an audit's work."""
+
+    def render(data: ReportData, public: bool = False) -> str:
+        key = (repr(asdict(data)), public)
+        if key not in PAGES:
+            PAGES[key] = draw(data, public)
+        return PAGES[key]
+
+    monkeypatch.setattr(build, "render", render)
+
+
+draw, PAGES = build.render, dict[tuple[str, bool], str]()
+
+
 def failed(run: Path) -> list[str]:
+    """Checks that speak against the run."""
     return [finding.check for finding in audit_run(run) if not finding.holds]
 
 
@@ -37,31 +66,6 @@ def test_a_sound_run_passes(sound: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in sound.rglob("*")}
     assert failed(sound) == []
     assert {path: path.stat().st_mtime_ns for path in sound.rglob("*")} == before  # it changes nothing
-
-
-def sql(statement: str) -> Callable[[Path], None]:
-    def apply(run: Path) -> None:
-        with sqlite3.connect(run / "ledger.db") as ledger:
-            ledger.execute(statement)
-
-    return apply
-
-
-def edit(name: str, change: Callable[[dict], None]) -> Callable[[Path], None]:
-    def apply(run: Path) -> None:
-        content = json.loads((run / name).read_text())
-        change(content)
-        (run / name).write_text(json.dumps(content))
-
-    return apply
-
-
-def flip_label(run: Path) -> None:
-    frame = pl.read_parquet(run / "labels.parquet")
-    answered = np.flatnonzero((frame["outcome"] == "answered").to_numpy())[0]
-    labels = frame["label"].to_list()
-    labels[answered] = {"independent": "dead or dependent", "dead or dependent": "independent"}[labels[answered]]
-    frame.with_columns(pl.Series("label", labels)).write_parquet(run / "labels.parquet")
 
 
 SANITISED = ["privacy.sanitised.order=2.5", "privacy.sanitised.beta=0.05", "privacy.sanitised.sigma_ss=6"]
@@ -119,52 +123,214 @@ def test_a_closing_that_does_not_follow_from_the_ledger_is_found(closed: Path, t
     run = tmp_path / "run"
     shutil.copytree(closed, run)
     reclose(change)(run)
-    assert "sanitised epsilon: released once and as planned" in failed(run)
-
-
-LEDGER = "ledger: hash chain, evidence and counts"
-MANIFEST = "manifest: configuration and data"
-TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a label in the ledger": (sql("UPDATE releases SET label = 1 - label WHERE outcome = 1"), LEDGER),
-    "evidence": (sql("UPDATE evidence SET log_q_label = log_q_label - 1"), LEDGER),
-    "a batch removed": (sql("DELETE FROM batches WHERE seq = 2"), LEDGER),
-    "the last batch's count": (sql("UPDATE batches SET asked = asked - 1 WHERE seq = 1"), LEDGER),
-    "the configuration": (sql("UPDATE meta SET value = replace(value, '\"sigma2\":8.0', '\"sigma2\":80.0')"), LEDGER),
-    "promised epsilon": (
-        edit("coordinator.json", lambda c: c["privacy"]["promised"].update(epsilon=0.1)),
-        "epsilon: coordinator.json",
-    ),
-    "worst case, slightly": (
-        edit("summary.json", lambda c: c["privacy"].update(epsilon_worst_case=c["privacy"]["epsilon_promised"] - 1e-4)),
-        "epsilon: summary.json",
-    ),
-    "the report": (
-        edit("private/report.json", lambda c: c["guarantees"]["data_dependent"].update(epsilon=0.2)),
-        "epsilon: the report's data",
-    ),
-    "the student's card": (
-        edit("student/student.json", lambda c: c["privacy"].update(epsilon_worst_case=0.3)),
-        "epsilon: the student's card",
-    ),
-    "a label of the student": (flip_label, "labels: those of the ledger"),
-    "another seed": (edit("manifest.json", lambda c: c.update(seed=5)), MANIFEST),
-    "another sigma": (
-        edit("manifest.json", lambda c: c["config"]["mechanism"].update(sigma2=9.0)),
-        MANIFEST,
-    ),
-    "other data": (edit("manifest.json", lambda c: c["data"].update(sha256="0" * 64)), MANIFEST),
-    "not finished": (edit("manifest.json", lambda c: c.update(status="running")), MANIFEST),
-}  # fmt: skip
+    assert "ledger.db: sanitised epsilon released once and as planned" in failed(run)
 
 
 @pytest.mark.parametrize("case", TAMPERING)
 def test_tampering_is_found(sound: Path, tmp_path: Path, case: str) -> None:
+    """By whoever does not mind the sums, and by whoever computes them anew."""
     tamper, expected = TAMPERING[case]
     shutil.copytree(sound, tmp_path / "run")
     tamper(tmp_path / "run")
-    assert failed(tmp_path / "run") == [expected]
+    if case != "the report's page":
+        with pytest.raises(Damaged, match="changed: "):
+            check_sums(tmp_path / "run", complete=True)
+    write_sums(tmp_path / "run")
+    assert expected in failed(tmp_path / "run")
+
+
+def test_a_run_that_says_that_it_goes_on_is_unfinished_and_no_proof(sound: Path, tmp_path: Path) -> None:
+    shutil.copytree(sound, tmp_path / "run")
+    edit("manifest.json", lambda c: c.update(status="running"))(tmp_path / "run")
+    assert SUMS in failed(tmp_path / "run")  # it has its sums, so it was complete
+    (tmp_path / "run" / sums.FILE).unlink()
+    for name in ("summary.json", "report.html", "coordinator.json"):
+        (tmp_path / "run" / name).unlink()
+    (tmp_path / "run" / "events.jsonl").write_text("")
+    audited = audit_path(tmp_path / "run")
+    assert not audited.finished and failed(tmp_path / "run") == []
+    told = {finding.check: finding.verdict for finding in audited.findings}
+    assert told["manifest.json: status"] is told["summary.json: epsilon"] is Verdict.UNFINISHED
+    sql("UPDATE evidence SET log_q_label = log_q_label - 1")(tmp_path / "run")
+    assert failed(tmp_path / "run") == [LEDGER]  # what is there must hold
+
+
+def test_a_report_that_another_version_drew_is_no_lie(sound: Path, tmp_path: Path) -> None:
+    shutil.copytree(sound, tmp_path / "run")
+    page = tmp_path / "run" / "report.html"
+    page.write_text(page.read_text().replace(drawing(), "0" * 16).replace("hospitals", "clinics"))
+    check = "report.html: drawn from its data"
+    assert failed(tmp_path / "run") == [check]  # nobody knows who changed it
+    write_sums(tmp_path / "run")
+    found = {finding.check: finding for finding in audit_run(tmp_path / "run")}
+    assert found[check].verdict is Verdict.ABSENT and "another version" in found[check].found
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has no manifest"):
+    with pytest.raises(DataError, match="no run here"):
         audit_run(tmp_path)
+
+
+def truncated(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def one_bit(content: bytes) -> bytes:
+    at = len(content) // 3
+    return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
+    "truncated": truncated,
+    "emptied": lambda _: b"",
+    "an empty object": lambda _: b"{}",
+    "an empty list": lambda _: b"[]",
+    "binary": lambda _: bytes(range(256)) * 40,
+    "deep": lambda _: b"[" * 100_000,
+    "one bit": one_bit,
+    "removed": lambda _: None,
+}
+FILES = (
+    "coordinator.json", "events.jsonl", "labels.parquet", "ledger.db", "manifest.json", "metrics.parquet",
+    "private/report.json", "private/votes-*.npz", "report.html", "SHA256SUMS", "student/model.*", "student/plan.json",
+    "student/student.json", "summary.json",
+)  # fmt: skip
+
+
+def damaged(run: Path, name: str, damage: str) -> None:
+    path = sorted(run.glob(name))[0]
+    content = DAMAGES[damage](path.read_bytes())
+    path.unlink() if content is None else path.write_bytes(content)
+
+
+def test_every_file_of_a_run_is_listed_above(sound: Path) -> None:
+    found = {path.relative_to(sound) for path in sound.rglob("*") if path.is_file()}
+    listed = {path.relative_to(sound) for name in FILES for path in sound.glob(name)}
+    assert {path.as_posix() for path in found - listed} == {"lock", "ledger.db.lock"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_named(sound: Path, tmp_path: Path, name: str) -> None:
+    """One test for each file, as copying and auditing a run for each damage takes longer than either."""
+    for damage in DAMAGES:
+        run = tmp_path / damage
+        shutil.copytree(sound, run)
+        damaged(run, name, damage)
+        wrong = [f"{finding.check}: {finding.found}" for finding in audit_run(run) if not finding.holds]
+        if (name, damage) == ("SHA256SUMS", "removed"):
+            assert wrong == []  # as a run of an older version, or one that died in its last moment
+            continue
+        told = name.split("*")[0]
+        assert any(told in finding for finding in wrong), (damage, wrong)
+        shutil.rmtree(run)
+
+
+def test_labels_with_any_byte_changed_are_findings(sound: Path, tmp_path: Path) -> None:
+    """The parser of a foreign format meets what nobody wrote."""
+    run = tmp_path / "run"
+    shutil.copytree(sound, run)
+    content, generator = (run / "labels.parquet").read_bytes(), np.random.default_rng(5)
+    recorded = read_ledger(run / "ledger.db")
+    for _ in range(300):
+        changed = np.frombuffer(content, dtype=np.uint8).copy()
+        changed[generator.integers(4, len(content) - 4, size=3)] = generator.integers(0, 256, size=3)
+        (run / "labels.parquet").write_bytes(changed.tobytes())
+        verify_student(run, recorded, None)  # nothing is raised
+
+
+class TestOptimised:
+    """`python -O` takes asserts away, so nothing here may rest on one: a process of its own, and its exit codes."""
+
+    @staticmethod
+    def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+        return subprocess.run(
+            [sys.executable, "-O", *arguments],
+            cwd=cwd, capture_output=True, text=True, timeout=250, check=False, env=environment,
+        )  # fmt: skip
+
+    def test_every_forgery_is_found(self, sound: Path, tmp_path: Path) -> None:
+        expected = {"sound": 0}
+        shutil.copytree(sound, tmp_path / "sound")
+        for case, (tamper, _) in TAMPERING.items():
+            shutil.copytree(sound, tmp_path / case)
+            tamper(tmp_path / case)
+            write_sums(tmp_path / case)
+            expected[case] = 1
+        script = (
+            "import sys, json, contextlib, cli\n"
+            "codes = {}\n"
+            "for name in json.loads(sys.argv[1]):\n"
+            "    sys.argv[1:] = ['audit', './' + name]\n"
+            "    with contextlib.redirect_stdout(sys.stderr):\n"
+            "        try:\n"
+            "            cli.main()\n"
+            "        except SystemExit as end:\n"
+            "            codes[name] = end.code or 0\n"
+            "print(json.dumps([__debug__, codes]))\n"
+        )
+        done = self.python("-c", script, json.dumps(list(expected)), cwd=tmp_path)
+        assert "Traceback" not in done.stderr
+        assert json.loads(done.stdout) == [False, expected], done.stderr
+
+    @pytest.mark.parametrize("case", ["promised epsilon", "a label of the student", "a label in the ledger"])
+    def test_as_people_run_it(self, sound: Path, tmp_path: Path, case: str) -> None:
+        shutil.copytree(sound, tmp_path / "run")
+        TAMPERING[case][0](tmp_path / "run")
+        done = self.python("-m", "cli", "audit", "./run", cwd=tmp_path)
+        assert done.returncode == 1 and "NOT WHAT IT CLAIMS" in done.stdout, done.stderr
+
+    def test_the_old_comparison_let_everything_pass(self, tmp_path: Path) -> None:
+        """Control: the check as it was, with its assert."""
+        old = (
+            "import math\n"
+            "def compare(claims, recomputed):\n"
+            "    for name, claim in claims.items():\n"
+            "        epsilon, truth = float(claim), recomputed[name]\n"
+            "        same = epsilon == truth or math.isclose(epsilon, truth, rel_tol=1e-9)\n"
+            "        assert same\n"
+            "compare({'promised': 0.1}, {'promised': 15.17})\n"
+        )
+        assert self.python("-c", old, cwd=tmp_path).returncode == 0
+        assert subprocess.run([sys.executable, "-c", old], capture_output=True, check=False).returncode == 1
+
+
+class TestCommandLine:
+    def test_a_folder_called_like_a_command(self, sound, tmp_path, monkeypatch, capsys) -> None:
+        for name in ("run", "mechanism"):
+            shutil.copytree(sound, tmp_path / name)
+        monkeypatch.chdir(tmp_path)
+        for words in (["run"], ["mechanism"], ["run", "--format", "json"]):
+            code, out, err = main(monkeypatch, capsys, "audit", *words)
+            assert code == 0, (words, out, err)
+            assert f"./{words[0]} says so" in err
+        for words in (["./run"], ["--", "run"], ["run", "run"], ["--format", "json", "run"], ["run/"]):
+            code, out, err = main(monkeypatch, capsys, "audit", *words)
+            assert (code, err) == (0, ""), (words, out)
+        assert main(monkeypatch, capsys, "report", "run")[0] == 0
+
+    def test_without_such_a_folder_the_command_is_one(self, tmp_path, monkeypatch, capsys) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert "Missing argument" in main(monkeypatch, capsys, "audit", "run")[2]
+        code, _, err = main(monkeypatch, capsys, "audit", "absent")
+        assert (code, err.count("\n")) == (3, 1) and "no run here" in err
+
+    def test_json_is_one_object(self, sound, tmp_path, monkeypatch, capsys) -> None:
+        shutil.copytree(sound, tmp_path / "one")
+        edit("summary.json", lambda c: c.update(teachers=1))(tmp_path / "one")
+        code, out, _ = main(monkeypatch, capsys, "audit", str(tmp_path / "one"), "--format", "json")
+        told = json.loads(out)
+        assert code == 1 and told["holds"] is False and told["kind"] == "simulation" and told["finished"] is True
+        assert {tuple(sorted(finding)) for finding in told["findings"]} == {("check", "found", "verdict")}
+        assert {finding["verdict"] for finding in told["findings"]} <= {verdict.value for verdict in Verdict}
+
+
+def test_a_report_of_damaged_data_is_a_line_and_no_traceback(sound: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    for key, value in (("parties", "many"), ("guarantees", []), ("answered", {}), ("quality", [1]), ("student", [3])):
+        run = tmp_path / key
+        shutil.copytree(sound, run)
+        edit("private/report.json", lambda c, key=key, value=value: c.update({key: value}))(run)
+        before = (run / "report.html").read_bytes()
+        code, _, err = main(monkeypatch, capsys, "report", str(run))
+        assert (code, "Traceback" in err) == (3, False), (key, err)
+        assert (run / "report.html").read_bytes() == before

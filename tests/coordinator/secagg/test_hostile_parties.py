@@ -12,6 +12,7 @@ from coordinator.secagg import requests
 from coordinator.secagg.drive import drive
 from coordinator.secagg.intake import advert_keys
 from coordinator.secagg.repair import correct
+from coordinator.secagg.unmasking import clip
 from protocol.errors import ConfigError, ConsiliumError
 from protocol.messages import HelloReply, WireModel
 from protocol.secagg.curve import ORDER
@@ -35,6 +36,17 @@ def federation(tmp_path: Path) -> Federation:
 def from_bad(stage: Stage, change: Callable[[WireModel], WireModel | str | None]):
     """`on_reply` that changes what BAD sends in one stage."""
     return lambda at, name, reply: change(reply) if (at, name) == (stage, BAD) else reply
+
+
+def ballots(rows: list[list[int]], queries: int = 4):
+    """`checked_votes` of software that checks nothing: each party in turn gives one of the rows to every query."""
+    given = iter(rows)
+    return lambda votes, terms: np.tile(next(given), (queries, 1))
+
+
+def old_check_sum(sums: np.ndarray, votes: int) -> bool:
+    """Whether a sum passed before cells were clipped."""
+    return not (sums < 0).any() and not (sums.sum(axis=1) != votes).any()
 
 
 def left_out(federation: Federation, stage: Stage, change: Callable[[WireModel], WireModel | str | None]) -> str:
@@ -296,32 +308,92 @@ class TestShares:
 class TestSums:
     """Votes that cannot be."""
 
-    @pytest.mark.parametrize(
-        ("row", "match"),
-        [
-            ([1, 1, 1], "does not have 12 votes"),
-            ([20, 0, 0], "does not have 12 votes"),
-            ([2, 3, -3], "below 0"),
-            ([40, -38, 0], "below 0"),
-        ],
-    )
-    def test_gross_cheating_is_seen_without_noise(
-        self, federation: Federation, monkeypatch, row: list[int], match: str
+    @pytest.mark.parametrize("row", [[1, 1, 1], [20, 0, 0], [-2, 0, 0], [2**15, 0, 0]])
+    def test_another_number_of_votes_is_seen_without_noise(
+        self, federation: Federation, monkeypatch, row: list[int]
     ) -> None:
         """One party's software does not check its ballot; the others vote [1, 1, 0]."""
-        rows = iter([[1, 1, 0]] * 5 + [row])
-        monkeypatch.setattr("party.secagg.session.checked_votes", lambda votes, terms: np.tile(next(rows), (4, 1)))
+        monkeypatch.setattr("party.secagg.session.checked_votes", ballots([[1, 1, 0]] * 5 + [row]))
         machine = federation.machine()
-        with pytest.raises(BadSum, match=match):
+        with pytest.raises(BadSum, match="number of votes"):
             drive(machine, Network(federation).send)
         with pytest.raises(StageOrder):
             machine.result()
+
+    @pytest.mark.parametrize("honest", [18, 19, 20, 21])
+    def test_a_liar_sets_no_threshold_on_honest_votes(self, tmp_path: Path, monkeypatch, honest: int) -> None:
+        """29 parties of one vote each, `honest` of them for class 0, and a liar that takes 20 away from it and is
+        itself one of thirty: whether the sum came to an end told whether honest >= 20."""
+        federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
+        rows = [[1, 0, 0]] * honest + [[0, 1, 0]] * (29 - honest) + [[-20, 0, 21]]
+        monkeypatch.setattr("party.secagg.session.checked_votes", ballots(rows, 1))
+        machine = federation.machine()
+        result = drive(machine, Network(federation).send)
+        assert result.sums.tolist() == [[max(honest - 20, 0), 29 - honest, 21]]
+        assert result.clipped.tolist() == [honest < 20]
+        # the control: what the sum was held against before
+        raw = machine._state.sums
+        assert raw is not None
+        assert old_check_sum(raw, 30) == (honest >= 20)
+
+    @pytest.mark.parametrize("honest", [5, 6])
+    def test_the_edge_of_the_ring_is_no_threshold_either(self, tmp_path: Path, monkeypatch, honest: int) -> None:
+        """At 2^15 a cell that is read as signed turns from the largest number to the smallest: cut to [0, 30], one
+        honest vote moves it by 30 instead of by one, which no noise is sized for."""
+        federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
+        lie = [2**15 - 6, 0, 7 - 2**15]
+        rows = [[1, 0, 0]] * honest + [[0, 1, 0]] * (29 - honest) + [lie]
+        monkeypatch.setattr("party.secagg.session.checked_votes", ballots(rows, 1))
+        machine = federation.machine()
+        result = drive(machine, Network(federation).send)
+        assert result.sums.tolist() == [[30, 29 - honest, 23]]
+        raw = machine._state.sums
+        assert raw is not None
+        assert np.clip(raw, 0, 30)[0, 0] == (30 if honest == 5 else 0), "the control: what plain clipping gives"
+
+    def test_a_liar_within_range_decides_a_label(self, tmp_path: Path, monkeypatch) -> None:
+        """Masks hide it: 29 honest votes [20, 9, 0], and one party that may give one vote. Documented, not prevented
+        (docs/secure-aggregation.md, false votes)."""
+        federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
+        rows = [[1, 0, 0]] * 20 + [[0, 1, 0]] * 9 + [[-20, 0, 21]]
+        monkeypatch.setattr("party.secagg.session.checked_votes", ballots(rows, 1))
+        result = drive(federation.machine(), Network(federation).send)
+        assert result.sums.tolist() == [[0, 9, 21]] and not result.clipped.any()
 
     def test_noisy_sums_pass(self, federation: Federation) -> None:
         federation.noise = lambda sigma, shape: np.full(shape, -7, dtype=np.int64)
         terms = federation.terms(sigma=10.0, noise_shares=4)
         result = drive(federation.machine(terms), Network(federation).send)
         assert np.array_equal(result.sums, federation.total(federation.names) - 42)
+
+
+class TestClip:
+    """The map of `clip`, over the whole ring."""
+
+    @pytest.mark.parametrize(("teachers", "survivors", "ring"), [(1, 3, 16), (2, 5, 16), (7, 6, 16), (1000, 6, 32)])
+    def test_one_vote_moves_a_cell_by_one_at_most(
+        self, federation: Federation, teachers: int, survivors: int, ring: int
+    ) -> None:
+        terms = federation.terms(teachers=teachers).model_copy(update={"ring": ring})
+        half, votes = 2 ** (ring - 1), teachers * survivors
+        edges = [-half, -votes, -1, 0, 1, votes, 2 * votes, half - votes, half - 1]
+        cells = np.arange(-half, half) if ring == 16 else np.unique([e + s for e in edges for s in range(-3, 4)])
+        cells = cells[(cells >= -half) & (cells < half)]
+        next_cells = (cells + 1 + half) % (2 * half) - half  # one vote more, in the ring
+        kept, clipped = clip(cells[:, None], terms, survivors)
+        more, _ = clip(next_cells[:, None], terms, survivors)
+        assert np.abs(more - kept).max() == 1
+        assert kept.min() == 0 and kept.max() == votes
+        possible = (cells >= 0) & (cells <= votes)
+        assert (kept[possible, 0] == cells[possible]).all() and (clipped == ~possible).all()
+        plain, wrapped = np.clip(cells, 0, votes), np.clip(next_cells, 0, votes)
+        assert np.abs(wrapped - plain).max() == votes, "the control: plain clipping jumps at the edge of the ring"
+
+    def test_noisy_sums_are_left_alone(self, federation: Federation) -> None:
+        terms = federation.terms(sigma=10.0, noise_shares=4)
+        sums = np.array([[-5, 99, 0]])
+        kept, clipped = clip(sums, terms, 6)
+        assert np.array_equal(kept, sums) and not clipped.any()
 
 
 class TestUse:

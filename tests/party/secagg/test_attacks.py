@@ -21,6 +21,7 @@ from protocol.queries import query_set_hash
 from protocol.refusals import Refused, Rule
 from protocol.secagg.curve import SMALL_ORDER
 from protocol.secagg.errors import (
+    AlreadyAnswered,
     BadKey,
     BadSignature,
     InconsistentView,
@@ -420,12 +421,25 @@ class TestMasked:
 
 
 class TestReplayedQueries:
-    """A query for which masked votes were given is never answered again, in whatever set."""
+    """A query whose sum was unmasked is never answered again, in whatever set; before that it is not used up."""
 
-    @pytest.mark.parametrize("until", [Stage.CONSISTENCY, Stage.UNMASK, None])
-    def test_the_same_set_in_a_new_session(self, federation: Federation, until: Stage | None) -> None:
+    def test_the_same_set_in_a_new_session(self, federation: Federation) -> None:
+        run_until(federation, None)
+        request = advertise(federation, federation.terms())
+        refused(federation, Stage.ADVERTISE, request, AlreadyAnswered, "4 of 4 queries")
+
+    @pytest.mark.parametrize("until", [Stage.MASKED, Stage.CONSISTENCY, Stage.UNMASK])
+    def test_a_session_that_ended_before_it_was_unmasked_uses_nothing_up(
+        self, federation: Federation, until: Stage
+    ) -> None:
         run_until(federation, until)
-        refused(federation, Stage.ADVERTISE, advertise(federation, federation.terms()), Replay, "query set")
+        still_honest(federation, federation.machine())
+
+    def test_one_share_is_enough_to_use_a_query_up(self, federation: Federation) -> None:
+        """The party cannot know how many others gave theirs."""
+        machine = run_until(federation, Stage.UNMASK)
+        federation.serve(VICTIM, Stage.UNMASK, machine.requests()[VICTIM])
+        refused(federation, Stage.ADVERTISE, advertise(federation, federation.terms()), AlreadyAnswered)
 
     @pytest.mark.parametrize(
         "queries",
@@ -437,13 +451,23 @@ class TestReplayedQueries:
         ids=["permuted", "part", "padded"],
     )
     def test_another_set_with_a_query_that_was_answered(self, federation: Federation, queries: np.ndarray) -> None:
-        run_until(federation, Stage.CONSISTENCY)
+        run_until(federation, None)
         queries = np.ascontiguousarray(queries)
         terms = federation.terms(queries=queries, federation=OTHER_FEDERATION)
         machine = run_until(federation, Stage.MASKED, terms=terms, queries=queries)
         federation.balloted.clear()
-        refused(federation, Stage.MASKED, machine.requests()[VICTIM], Replay, "answered before")
+        refused(federation, Stage.MASKED, machine.requests()[VICTIM], AlreadyAnswered)
         assert federation.balloted == []
+
+    @pytest.mark.parametrize("stage", [Stage.CONSISTENCY, Stage.UNMASK])
+    def test_two_sessions_side_by_side(self, federation: Federation, stage: Stage) -> None:
+        """Of two federations, which do not supersede each other: both are masked before either is unmasked."""
+        late = run_until(federation, stage, terms=federation.terms(federation=OTHER_FEDERATION))
+        first = run_until(federation, None)
+        assert np.array_equal(first.result().sums, federation.total(federation.names))
+        for name, request in late.requests().items():
+            with pytest.raises(AlreadyAnswered):
+                federation.serve(name, stage, request)
 
     def test_a_query_twice_in_one_set(self, federation: Federation) -> None:
         """With noise, its average would tell more than one answer."""
@@ -459,9 +483,9 @@ class TestReplayedQueries:
         still_honest(federation, federation.machine())
 
     def test_an_aborted_session_leaves_its_queries_answered(self, federation: Federation) -> None:
-        machine = run_until(federation, Stage.CONSISTENCY)
+        machine = run_until(federation, None)
         federation.party(VICTIM).abort(machine.terms.sid_bytes())
-        refused(federation, Stage.ADVERTISE, advertise(federation, federation.terms()), Replay)
+        refused(federation, Stage.ADVERTISE, advertise(federation, federation.terms()), AlreadyAnswered)
 
     @pytest.mark.parametrize(
         ("first", "second", "allowed"),
@@ -484,7 +508,7 @@ class TestReplayedQueries:
         if allowed:
             federation.serve(VICTIM, Stage.ADVERTISE, request)
         else:
-            refused(federation, Stage.ADVERTISE, request, Replay)
+            refused(federation, Stage.ADVERTISE, request, AlreadyAnswered)
 
 
 class TestViews:

@@ -39,6 +39,8 @@ def test_defaults(n: int, colluders: int, t: int, u_min: int) -> None:
         ({"u_min": 6}, "u_min 6 must be from"),
         ({"u_min": 11}, "u_min 11 must be from"),
         ({"t": 10, "u_min": 10, "c": 9}, "at least two honest"),
+        ({"least_difference": 1}, "least_difference"),
+        ({"t": 8, "u_min": 8, "c": 1}, "least_difference 2 must be at least c [+] 2 = 3"),
         ({"version": 2}, "version"),
         ({"t": "7"}, "valid integer"),
         ({"more": 1}, "more"),
@@ -150,3 +152,14 @@ def test_signatures_are_bound_to_label_parts_and_key() -> None:
     assert not verify(identity.public, signature, "a", b"xy")
     assert not verify(Identity.generate().public, signature, "a", b"x", b"y")
     assert not verify(identity.public, signature[:63], "a", b"x", b"y")
+
+
+def test_the_least_difference_is_pinned() -> None:
+    """c + 2 unless more is asked for; it is part of what every node compares."""
+    assert Roster.build(publics(10), COORDINATOR).least_difference == 2
+    assert Roster.build(publics(10), COORDINATOR, colluders=3).least_difference == 5
+    wide = Roster.build(publics(10), COORDINATOR, least_difference=4)
+    assert wide.least_difference == 4
+    assert wide.digest != Roster.build(publics(10), COORDINATOR).digest
+    with pytest.raises(ConfigError, match="least_difference"):
+        Roster.build(publics(10), COORDINATOR, colluders=3, least_difference=4)

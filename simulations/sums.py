@@ -1,0 +1,91 @@
+"""`SHA256SUMS` of a run folder: what its files were when the run ended. `sha256sum -c SHA256SUMS` reads it too.
+
+Whoever edits a file on purpose can write it anew: it finds damage and careless hands. What a run claims about privacy
+is checked against the ledger, whatever stands here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from coordinator.verify import Absent, Contradiction, Damaged, Unfinished
+from protocol.deploy.files import replace_text
+
+FILE = "SHA256SUMS"
+LEFT_OUT = ("private/work/", "sessions/")
+"""Folders of what is no result."""
+PASSING = (FILE, "lock", ".part")
+"""Ends of the names of files that are none either."""
+LISTED = ("coordinator.json", "events.jsonl", "labels.parquet", "ledger.db", "manifest.json", "metrics.parquet")
+LISTED += ("private/report.json", "student/plan.json", "student/student.json", "summary.json")
+"""Files that every simulation has in the end."""
+
+
+def write_sums(run_dir: Path) -> None:
+    """Write it, last of all."""
+    _write(run_dir, {name: _sum(run_dir / name) for name in _names(run_dir)})
+
+
+def renew_sum(run_dir: Path, name: str) -> None:
+    """Write the sum of one file anew, of a report that was drawn again; nothing where the run has no such file."""
+    if (run_dir / FILE).exists():
+        _write(run_dir, {**_read(run_dir), name: _sum(run_dir / name)})
+
+
+def as_written(run_dir: Path, name: str) -> bool:
+    """Whether a file is the one whose sum is written."""
+    return (run_dir / FILE).exists() and _read(run_dir).get(name) == _sum(run_dir / name)
+
+
+def check_sums(run_dir: Path, complete: bool) -> str:
+    """Compare every file with what is written, but reports: the audit draws them again.
+
+    Raises
+    ------
+    Damaged : files are missing or changed. Contradiction : the run ended, but does not say so. Absent : no such file.
+    """
+    if not (run_dir / FILE).exists():
+        if complete:
+            raise Absent(f"no {FILE}: an older version, or a crash at the very end")
+        raise Unfinished(f"{FILE} is written when the run ends")
+    if not complete:
+        raise Contradiction(f"{FILE} is written when a run ends, but the manifest says that this one did not")
+    written = {name: value for name, value in _read(run_dir).items() if not is_report(name)}
+    if not written.keys() >= set(LISTED):
+        raise Damaged(f"{FILE} lacks {', '.join(sorted(set(LISTED) - set(written)))}")
+    missing = sorted(set(written) - set(_names(run_dir)))
+    changed = sorted(name for name in set(written) - set(missing) if _sum(run_dir / name) != written[name])
+    told = {"missing": missing, "changed": changed}
+    if missing or changed:
+        raise Damaged("; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names))
+    return f"{len(written)} files as they were when the run ended"
+
+
+def is_report(name: str) -> bool:
+    """Whether a file is a report, which can be drawn again."""
+    return "/" not in name and name.startswith("report") and name.endswith(".html")
+
+
+def _read(run_dir: Path) -> dict[str, str]:
+    try:
+        lines = [line.split("  ", 1) for line in (run_dir / FILE).read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        raise Damaged(f"{FILE} cannot be read") from None
+    if not lines or any(len(line) != 2 for line in lines):
+        raise Damaged(f"{FILE} is no list of sums")
+    return {name: value for value, name in lines}
+
+
+def _write(run_dir: Path, sums: dict[str, str]) -> None:
+    replace_text(run_dir / FILE, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)))
+
+
+def _names(run_dir: Path) -> list[str]:
+    names = (path.relative_to(run_dir).as_posix() for path in run_dir.rglob("*") if path.is_file())
+    return sorted(name for name in names if not (name.startswith(LEFT_OUT) or name.endswith(PASSING)))
+
+
+def _sum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,155 @@
+"""A run of three wards from their kits, in one process; and what a crash or a liar makes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from coordinator.config import FederationConfig
+from coordinator.events import EventLog
+from coordinator.federation import run_federation
+from coordinator.ledger import GENESIS, chain_hash
+from coordinator.verify import Finding, find_run, verify_run, verify_student
+from protocol.config_files import load
+from protocol.pool import PoolTree
+from student.config import StudentSpec
+from student.pool import load_pool
+from student.run import run_student
+from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
+from tests.federation import FakeTransport
+
+Tamper = Callable[[Path], None]
+SANITISED = {"order": 2.5, "beta": 0.05, "sigma_ss": 6.0}
+
+
+def kit_run(folder: Path, **changes: Any) -> Path:
+    """A closed run in a coordinator's kit: returns `folder`, with kits/coordinator and student in it."""
+    kits = make_kits(folder, **changes)
+    config = load(kits / "coordinator" / "federation.json", FederationConfig)
+    run = kits / "coordinator" / "state" / f"run-{config.digest()[:12]}"
+    run.mkdir(parents=True)
+    tree, rows = None, write_pool(folder / "pool.npz", count=20)
+    if config.pool is not None:
+        tree, rows = PoolTree.load(kits / "coordinator" / "pool.npy"), kits / f"student-{STUDENT}" / "pool.npz"
+    pool = load_pool(rows)
+    log = EventLog(run / "events.jsonl")
+
+    def student(source) -> None:
+        run_student(source, pool, StudentSpec(batch=5, queries=20), folder / "student", 3)
+
+    try:
+        transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
+        run_federation(transport, config, run, log, student, pool=tree)
+    finally:
+        log.close()
+    return folder
+
+
+def run_of(folder: Path) -> Path:
+    """The run in it."""
+    return next((folder / "kits" / "coordinator" / "state").glob("run-*"))
+
+
+def findings(folder: Path) -> list[Finding]:
+    """Of the run in the kit, and of its student."""
+    run = verify_run(find_run(folder / "kits" / "coordinator"))
+    if run.recorded is None:
+        return run.findings
+    return run.findings + verify_student(folder / "student", run.recorded, run.guarantees.get("promised")).findings
+
+
+def wrong(found: list[Finding]) -> list[str]:
+    """Checks that speak against the run."""
+    return [finding.check for finding in found if not finding.holds]
+
+
+def sql(*statements: str) -> Tamper:
+    """Changes the ledger, and leaves its hashes as they are."""
+
+    def apply(folder: Path) -> None:
+        with sqlite3.connect(run_of(folder) / "ledger.db") as ledger:
+            for statement in statements:
+                ledger.execute(statement)
+
+    return apply
+
+
+def rechained(*statements: str) -> Tamper:
+    """Changes the ledger and computes all its hashes anew: a coordinator that lies with care."""
+
+    def apply(folder: Path) -> None:
+        sql(*statements)(folder)
+        rechain(run_of(folder) / "ledger.db")
+
+    return apply
+
+
+def rechain(path: Path) -> None:
+    """Every hash of a ledger, computed anew."""
+    with sqlite3.connect(path) as ledger:
+        previous = GENESIS
+        for seq, at, event, parties in ledger.execute(
+            "SELECT seq, at, event, parties FROM batches ORDER BY seq"
+        ).fetchall():
+            rows = ledger.execute(
+                "SELECT query_id, outcome, label, log_q_check, log_q_label, histogram, probabilities"
+                " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
+                (seq,),
+            ).fetchall()
+            link = chain_hash(previous, seq, at, event, parties, rows)
+            ledger.execute("UPDATE batches SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
+            previous = link
+        closing = ledger.execute("SELECT at, result FROM closing").fetchone()
+        if closing is not None:
+            text = json.dumps([previous, "closing", *closing], separators=(",", ":"))
+            link = hashlib.sha256(text.encode()).hexdigest()
+            ledger.execute("UPDATE closing SET previous = ?, hash = ?", (previous, link))
+
+
+def edit(name: str, change: Callable[[dict], Any]) -> Tamper:
+    """Changes one JSON file, whose name is given from the folder of the run."""
+
+    def apply(folder: Path) -> None:
+        path = run_of(folder) / name
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+
+    return apply
+
+
+def flip_label(folder: Path) -> None:
+    """Another label of the student's first answered query."""
+    path = folder / "labels.parquet"
+    frame = pl.read_parquet(path)
+    names = sorted(set(frame["label"].drop_nulls().to_list()))
+    labels = frame["label"].to_list()
+    at = frame["outcome"].to_list().index("answered")
+    labels[at] = next(name for name in [*names, "another"] if name != labels[at])
+    frame.with_columns(pl.Series("label", labels)).write_parquet(path)
+
+
+def hot_journal(ledger: Path, out: Path) -> None:
+    """Copies a ledger as a crash in the middle of a write leaves it: half-written pages, and the journal beside it."""
+    work = out.with_name("work.db")
+    work.write_bytes(ledger.read_bytes())
+    connection = sqlite3.connect(work, isolation_level=None)
+    try:
+        connection.execute("PRAGMA cache_size=1")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE batches SET event = event || ' '")
+        connection.execute("UPDATE evidence SET log_q_label = 0")
+        many = ((f"{number:064x}",) for number in range(5000))
+        connection.executemany("INSERT INTO releases VALUES (?, 1, 0, 2, -1)", many)
+        out.write_bytes(work.read_bytes())
+        out.with_name(out.name + "-journal").write_bytes(work.with_name("work.db-journal").read_bytes())
+        connection.execute("ROLLBACK")
+    finally:
+        connection.close()
+        work.unlink()

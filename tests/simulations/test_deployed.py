@@ -1,0 +1,148 @@
+"""`audit` and `report` of a run from kits, by the command line: closed, going on, lied about, and not there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.coordinator.verify.runs import edit, flip_label, kit_run, rechained, run_of, sql
+from tests.simulations.report.cases import Page
+from tests.simulations.tampering import main
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> Path:
+    return kit_run(tmp_path_factory.mktemp("deployed"))
+
+
+@pytest.fixture
+def copied(sound: Path, tmp_path: Path) -> Path:
+    shutil.copytree(sound, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def crash(folder: Path) -> None:
+    """As if the coordinator had died before it closed."""
+    run = run_of(folder)
+    (run / "coordinator.json").unlink()
+    lines = [line for line in (run / "events.jsonl").read_text().splitlines(True) if '"closed"' not in line]
+    (run / "events.jsonl").write_text("".join(lines))
+
+
+def test_a_sound_one_holds(copied: Path, monkeypatch, capsys) -> None:
+    kit, student = str(copied / "kits" / "coordinator"), str(copied / "student")
+    for path in (kit, str(run_of(copied))):
+        code, out, err = main(monkeypatch, capsys, "audit", path, "--student", student)
+        assert (code, err) == (0, ""), out
+        assert out.splitlines()[-1] == "the run is what it claims to be"
+        assert f"{student}/labels.parquet: those of the ledger: 20 outcomes" in out
+    code, out, _ = main(monkeypatch, capsys, "audit", kit, "--student", student, "--format", "json")
+    told = json.loads(out)
+    assert (told["kind"], told["finished"], told["holds"]) == ("deployed", True, True)
+
+
+ONE_CHANGE = {
+    "one label": lambda folder: flip_label(folder / "student"),
+    "one epsilon": edit("coordinator.json", lambda c: c["privacy"]["promised"].update(epsilon=0.5)),
+    "one row of the ledger": sql("UPDATE releases SET label = 1 - label WHERE outcome = 1 AND position = 0"),
+    "one event, with its hashes": rechained(
+        "UPDATE batches SET event = replace(event, '\"sigma2\":1.5', '\"sigma2\":9.0') WHERE seq = 1"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ONE_CHANGE)
+def test_one_change_is_found(copied: Path, monkeypatch, capsys, case: str) -> None:
+    ONE_CHANGE[case](copied)
+    kit, student = str(copied / "kits" / "coordinator"), str(copied / "student")
+    code, out, err = main(monkeypatch, capsys, "audit", kit, "--student", student)
+    assert (code, err) == (1, "")
+    assert "FAILED" in out and out.splitlines()[-1] == "THE RUN IS NOT WHAT IT CLAIMS TO BE"
+    code, _, err = main(monkeypatch, capsys, "report", kit, "--student", student)
+    assert code == 3 and "does not hold what it claims" in err
+    assert not (run_of(copied) / "report.html").exists()
+
+
+def test_one_that_crashed_holds_so_far_and_says_so(copied: Path, monkeypatch, capsys) -> None:
+    crash(copied)
+    code, out, _ = main(monkeypatch, capsys, "audit", str(copied / "kits" / "coordinator"))
+    assert code == 0
+    assert out.splitlines()[-1] == "the run is not finished; its ledger so far holds"
+    assert "unfinished  run: finished" in out and "give a student's folder" in out
+
+
+def test_exit_codes_where_there_is_none(copied: Path, monkeypatch, capsys) -> None:
+    cases = {
+        ("audit", str(copied / "absent")): 3,
+        ("audit", str(copied / "kits")): 3,
+        ("audit", str(copied / "kits" / "party-ward-a")): 2,
+        ("audit", str(copied / "kits" / "coordinator"), "--student", str(copied / "kits")): 3,
+        ("audit", str(copied / "kits" / "coordinator"), "--student", str(copied / "absent")): 3,
+        ("report", str(copied / "kits" / "coordinator"), "--student", str(copied / "absent")): 3,
+    }
+    for words, expected in cases.items():
+        code, out, err = main(monkeypatch, capsys, *words)
+        assert (code, out, err.count("\n")) == (expected, "", 1), (words, err)
+
+
+class TestReport:
+    def drawn(self, folder: Path, monkeypatch, capsys, *options: str) -> Page:
+        out = folder / "page.html"
+        words = ("report", str(folder / "kits" / "coordinator"), "--out", str(out), *options)
+        code, _, err = main(monkeypatch, capsys, *words)
+        assert code == 0, err
+        page = Page(out.read_text())
+        assert page.tags["script"] == page.tags["img"] == 0
+        assert not any("://" in value for _, _, value in page.attributes)  # opens without a network
+        assert "nan" not in page.text.split() and "None" not in page.text.split()
+        return page
+
+    def test_of_a_closed_run_with_its_student(self, copied: Path, monkeypatch, capsys) -> None:
+        coordinator = json.loads((run_of(copied) / "coordinator.json").read_text())
+        card = json.loads((copied / "student" / "student" / "student.json").read_text())
+        page = self.drawn(copied, monkeypatch, capsys, "--student", str(copied / "student"))
+        answered, asked = coordinator["answered"], coordinator["asked"]
+        assert page.tiles["labels released"] == (str(answered), f"of {asked} asked; at most 30 of 40 allowed")
+        assert page.tiles["parties"] == ("3", "12 teachers")
+        assert page.tiles["student AUC"][0] == f"{card['metrics']['auc']:.3f}"
+        assert page.tiles["released labels right"] == ("–", "nobody knows the truth")
+        assert "deployed nodes" in page.text and "What this report cannot show" in page.text
+        assert "operating system entropy" in page.text
+        assert "This run is not finished" not in page.text
+        for stage in ("enrol", "train", "student", "vote"):
+            assert f"{stage}{coordinator['seconds'][stage]:.2f}" in page.text.replace("\n", "")
+
+    def test_without_the_student_says_so(self, copied: Path, monkeypatch, capsys) -> None:
+        page = self.drawn(copied, monkeypatch, capsys)
+        assert "Give its folder with --student" in page.text
+        assert page.tiles["student AUC"] == ("–", "not evaluated") or page.tiles["student accuracy"][0] == "–"
+
+    def test_public_has_no_names_and_no_secret_epsilon(self, copied: Path, monkeypatch, capsys) -> None:
+        coordinator = json.loads((run_of(copied) / "coordinator.json").read_text())
+        page = self.drawn(copied, monkeypatch, capsys, "--public")
+        assert "ward-a" not in page.text and "secret: do not publish" not in page.text
+        secret = coordinator["privacy"]["data_dependent"]["epsilon"]
+        if secret != coordinator["privacy"]["worst_case"]["epsilon"]:
+            assert f"{secret:.3f}" not in page.text
+
+    def test_of_an_unfinished_run_says_so_first(self, copied: Path, monkeypatch, capsys) -> None:
+        crash(copied)
+        page = self.drawn(copied, monkeypatch, capsys)
+        assert page.text.index("This run is not finished.") < page.text.index("What came out")
+        assert page.tiles["parties"][0] == "3"
+
+    def test_goes_into_the_folder_of_the_run(self, copied: Path, monkeypatch, capsys) -> None:
+        code, out, _ = main(monkeypatch, capsys, "report", str(copied / "kits" / "coordinator"))
+        assert code == 0 and Path(out.strip()) == run_of(copied) / "report.html"
+        code, _, _ = main(monkeypatch, capsys, "audit", str(copied / "kits" / "coordinator"))
+        assert code == 0
+
+    def test_of_a_federation_that_answered_nothing_yet(self, copied: Path, monkeypatch, capsys) -> None:
+        crash(copied)
+        for name in ("ledger.db", "events.jsonl"):
+            (run_of(copied) / name).unlink()
+        code, _, err = main(monkeypatch, capsys, "report", str(run_of(copied)))
+        assert code == 3 and "nothing was charged yet" in err
