@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run test lint bench proto clean
+.PHONY: run test test-busy lint bench proto clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -26,6 +26,13 @@ run: $(VENV)/.base
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(ARGS)
+
+BUSY ?= 12
+WAITING := tests/simulations/test_local_engine.py tests/deploy/test_supervisor.py tests/deploy/test_mutual_tls.py tests/coordinator/test_grpc.py
+test-busy: $(VENV)/.dev
+	@# tests that wait for other processes, three times beside $(BUSY) that never rest: none may depend on the machine's speed
+	@for i in $$(seq $(BUSY)); do nice $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \
+	trap "kill $$busy" EXIT; for i in 1 2 3; do $(BIN)/python -m pytest -q $(or $(ARGS),$(WAITING)) || exit 1; done
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,7 +1,8 @@
 """The `consilium` command: brings the packages' sub-commands together and turns typed errors into exit codes.
 
 Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up,
-6 output folder exists, 7 ledger, 8 engine, 9 label service, 10 malformed message, 130 interrupted.
+6 output folder exists, 7 ledger, 8 engine, 9 label service, 10 malformed message,
+129 hung up, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import coordinator.provision.cli
 import party.cli
 import party.deploy.cli
 import simulations.cli
+import simulations.teacher_audit.command
 import student.cli
 from protocol.errors import ConsiliumError
+from simulations.interruption import Interrupted
 
 
 class DefaultGroup(TyperGroup):
@@ -74,7 +77,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Private knowledge transfer: parties vote, only noisy accounted winners are released, a student learns.",
     epilog="Exit codes: 0 done, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up, 6 output exists,"
-    " 7 ledger, 8 engine, 9 label service, 10 malformed message, 130 interrupted, 1 anything else.",
+    " 7 ledger, 8 engine, 9 label service, 10 malformed message, 129 hung up, 130 interrupted,"
+    " 143 terminated, 1 anything else.",
 )
 simulations.cli.register(app)
 app.add_typer(coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
@@ -85,11 +89,13 @@ app.add_typer(party.cli.app, name="party")
 app.add_typer(student.cli.app, name="student")
 app.command()(coordinator.deploy.cli.status)
 coordinator.cli.audit_app.command("run")(simulations.cli.audit)
+coordinator.cli.audit_app.command("teachers")(simulations.teacher_audit.command.audit_teachers_command)
 app.add_typer(
     coordinator.cli.audit_app,
     name="audit",
     cls=AuditGroup,
-    help="Check a run against its ledger (`audit PATH`), or a mechanism against its epsilon (`audit mechanism`).",
+    help="Check a run against its ledger (`audit PATH`), a mechanism against its epsilon (`audit mechanism`), or a"
+    " party's teachers against the votes that a record may move (`audit teachers`).",
 )
 app.add_typer(accounting.cli.app, name="accounting")
 
@@ -133,9 +139,20 @@ def main() -> None:
     except ConsiliumError as error:
         print(f"consilium: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except Interrupted as error:
+        _tell(str(error))
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print("consilium: interrupted", file=sys.stderr)
+        _tell("interrupted")
         sys.exit(130)
+
+
+def _tell(what: str) -> None:
+    """One line to standard error, which may have gone with its terminal."""
+    try:
+        print(f"consilium: {what}", file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
 if __name__ == "__main__":

@@ -206,6 +206,8 @@ class Accountant:
     def guarantee(self, delta: float, kind: Kind, method: Method = "cks") -> Guarantee:
         """The epsilon together with everything that it means.
 
+        kind : WORST_CASE only where the events hold caps that were fixed before the run; REALISED for what came out.
+
         Raises
         ------
         AccountingError : nothing was released yet, or a sanitised value is asked for (see ``accounting.sanitised``).
@@ -214,7 +216,7 @@ class Accountant:
             raise AccountingError("nothing was released yet, so there is no guarantee to state. Commit an event first.")
         if kind is Kind.SANITISED:
             raise AccountingError("an accountant holds no sanitised value. Make one with accounting.sanitised.")
-        worst = kind is Kind.WORST_CASE
+        worst = kind is not Kind.DATA_DEPENDENT
         bound = self.worst_case_epsilon(delta, method) if worst else self.data_dependent_epsilon(delta, method)
         words = f"Renyi curves summed per order, {method} conversion"
         # what holds for all data holds for these too, so the exact worst case may stand for either

@@ -9,6 +9,8 @@ import numpy as np
 
 from accounting.errors import AccountingError, DeltaError, EventError, NoiseError, OrdersError, UnitError
 
+LEAST_SCALE, MOST_SCALE = 1e-100, 1e100
+
 
 def check_orders(orders: object) -> np.ndarray:
     """Renyi orders as float64 (orders,); all finite and above 1.
@@ -27,14 +29,19 @@ def check_orders(orders: object) -> np.ndarray:
 
 
 def check_scale(value: object, name: str) -> float:
-    """A noise scale: a finite real number above 0.
+    """A noise scale: a finite real number above 0, whose square is neither 0 nor infinite in doubles.
 
     Raises
     ------
-    NoiseError : not a number, NaN, infinite, zero or negative.
+    NoiseError : not a number, NaN, infinite, zero or negative, or outside ``LEAST_SCALE`` to ``MOST_SCALE``.
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
         raise NoiseError(f"{name} must be a finite number above 0, got {value!r}. Without noise there is no guarantee.")
+    if not LEAST_SCALE <= float(value) <= MOST_SCALE:
+        raise NoiseError(
+            f"{name} {float(value):g} is outside {LEAST_SCALE:g} to {MOST_SCALE:g}: its square is lost in doubles."
+            " Choose a scale that can be computed with."
+        )
     return float(value)
 
 

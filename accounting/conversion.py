@@ -35,7 +35,9 @@ def conversion_cost(orders: object, delta: float, method: Method = "cks") -> np.
     alpha = check_orders(orders)
     log_delta = math.log(check_delta(delta))
     if method == "cks":
-        return np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / (alpha - 1)
+        return np.where(alpha > 2, np.log1p(-1 / alpha), np.log((alpha - 1) / alpha)) - (log_delta + np.log(alpha)) / (
+            alpha - 1
+        )
     if method == "classic":
         return -log_delta / (alpha - 1)
     raise OrdersError(f"conversion method must be 'cks' or 'classic', got {method!r}.")
@@ -46,7 +48,8 @@ def rdp_to_epsilon(rdp: object, orders: object, delta: float, method: Method = "
 
     Parameters
     ----------
-    rdp : float64 (orders,), Renyi bounds, each >= 0; +inf where an order gives nothing.
+    rdp : float64 (orders,), Renyi bounds, each >= 0; +inf where an order gives nothing. 0 at every order says that
+        the release does not depend on the data.
     orders : float64 (orders,), each above 1.
     delta : probability in (0, 1).
     method : "cks" (tighter, default) or "classic" (as in the PATE papers).
@@ -72,8 +75,10 @@ def rdp_to_epsilon(rdp: object, orders: object, delta: float, method: Method = "
     if np.any(np.isnan(curve)) or np.any(curve < 0):
         raise OrdersError("an rdp curve must be >= 0 and free of NaN. Check how it was summed.")
     epsilons = curve + conversion_cost(alpha, delta, method)
-    # No divergence at one order means equal distributions: epsilon is 0, which the formulas alone do not reach.
-    epsilons = np.where(curve == 0.0, np.minimum(epsilons, 0.0), epsilons)
+    if not curve.any():
+        # Equal distributions: epsilon is 0, which the formulas alone do not reach. A curve says so at every order, as
+        # no bound is ever rounded down to 0 (``accounting.near_zero``); zeros among other values prove nothing.
+        epsilons = np.minimum(epsilons, 0.0)
     best = int(np.argmin(epsilons))
     if np.isinf(epsilons[best]):
         return EpsilonBound(math.inf, math.nan)

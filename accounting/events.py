@@ -18,11 +18,11 @@ from accounting.gaussian import rdp_gaussian
 from accounting.gdp import GaussianPart
 from accounting.gnmax import log_q_gnmax
 from accounting.gnss import gnss_cost, group_smooth_sensitivity
+from accounting.histogram import check_same_total
 from accounting.laplace import log_q_lnmax, rdp_laplace
 from accounting.release import Evidence, ReleaseEvent, Step
 from accounting.stable import (
     distance_to_instability,
-    log_pr_pass,
     ptr_failure,
     rdp_sparse_vector,
     svt_failure,
@@ -77,7 +77,7 @@ class LNMaxEvent(ReleaseEvent):
     def worst_case_rdp(self, orders: object) -> np.ndarray:
         return self.answered * rdp_laplace(self.gamma, orders, self.votes_moved, noise=self.noise)
 
-    def evidence(self, votes: np.ndarray) -> Evidence:
+    def _evidence(self, votes: np.ndarray) -> Evidence:
         return Evidence(None, _covers(self, log_q_lnmax(votes, self.gamma, self.noise)))
 
     def steps(self, evidence: Evidence) -> tuple[Step, ...]:
@@ -109,7 +109,7 @@ class GNMaxEvent(ReleaseEvent):
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
 
-    def evidence(self, votes: np.ndarray) -> Evidence:
+    def _evidence(self, votes: np.ndarray) -> Evidence:
         return Evidence(None, _covers(self, log_q_gnmax(votes, self.sigma, self.noise)))
 
     def steps(self, evidence: Evidence) -> tuple[Step, ...]:
@@ -148,7 +148,7 @@ class ConfidentEvent(ReleaseEvent):
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.asked, self.sigma1, True), GaussianPart(self.answered, self.sigma2, False))
 
-    def evidence(self, votes: np.ndarray) -> Evidence:
+    def _evidence(self, votes: np.ndarray) -> Evidence:
         label = _covers(self, log_q_gnmax(votes, self.sigma2, self.noise))
         top = np.asarray(votes).max(axis=1).astype(np.int64)
         return Evidence(log_q_threshold(top, self.threshold, self.sigma1, self.noise), label)
@@ -170,14 +170,15 @@ class InteractiveEvent(ConfidentEvent):
 
     TYPE: ClassVar[str] = "interactive"
 
-    def evidence(self, votes: np.ndarray) -> Evidence:
+    def _evidence(self, votes: np.ndarray) -> Evidence:
         raise EventError("an interactive check needs the student's predictions. Use evidence_against(votes, p).")
 
-    def evidence_against(self, votes: np.ndarray, probabilities: np.ndarray) -> Evidence:
-        """log q of every query, from votes int64 (asked, classes) and public p float64 (asked, classes). Secret."""
+    def evidence_against(self, votes: np.ndarray, probabilities: np.ndarray, teachers: int | None = None) -> Evidence:
+        """As ``evidence``, and against public p float64 (asked, classes). Secret."""
+        present = check_same_total(votes, teachers)
         label = _covers(self, log_q_gnmax(votes, self.sigma2, self.noise))
         array = np.asarray(votes).astype(np.int64)
-        offsets = public_offsets(probabilities, int(array[0].sum()) if self.asked else 1)
+        offsets = public_offsets(probabilities, present if self.asked else 1)
         if offsets.shape != array.shape:
             raise EventError(
                 f"predictions have shape {offsets.shape}, the votes {array.shape}. Pass one row per query."
@@ -295,10 +296,9 @@ class StableEvent(ReleaseEvent):
     def added_delta(self) -> float:
         return ptr_failure(self.asked, self.threshold, self.sigma, self.noise, self.votes_moved)
 
-    def evidence(self, votes: np.ndarray) -> Evidence:
-        log_p = log_pr_pass(distance_to_instability(votes), self.threshold, self.sigma, self.noise)
-        log_not_p = np.where(log_p < 0, np.log1p(-np.exp(np.minimum(log_p, -1e-300))), 0.0)
-        return Evidence(_covers(self, np.minimum(log_p, log_not_p)), None)
+    def _evidence(self, votes: np.ndarray) -> Evidence:
+        distance = distance_to_instability(votes)
+        return Evidence(_covers(self, log_q_threshold(distance, self.threshold, self.sigma, self.noise)), None)
 
     def steps(self, evidence: Evidence) -> tuple[Step, ...]:
         return (Step(evidence.log_q_check, "scalar", self.sigma, False),)

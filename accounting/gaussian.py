@@ -19,6 +19,7 @@ import numpy as np
 
 from accounting.checks import check_log_q, check_orders, check_scale, check_votes_moved
 from accounting.errors import AccountingError
+from accounting.near_zero import LEAST, ROUNDING, log1mexp, log_expm1
 
 _BLOCK = 128
 
@@ -50,11 +51,6 @@ def rdp_gaussian(sigma: float, orders: object, sensitivity_votes: int = 1, *, sc
     return check_orders(orders) / _effective_sigma(sigma, sensitivity_votes, scalar) ** 2
 
 
-def log1mexp(x: np.ndarray) -> np.ndarray:
-    """log(1 - e^x) for x < 0, exact to rounding at both ends."""
-    return np.where(x > -0.6931471805599453, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
-
-
 def ingredients(log_q: np.ndarray, variance: float) -> tuple[np.ndarray, ...]:
     """Per query: largest order at which Theorem 6 holds (0 where nowhere), log(1-q), log A, log B."""
     finite = np.isfinite(log_q)
@@ -72,9 +68,28 @@ def ingredients(log_q: np.ndarray, variance: float) -> tuple[np.ndarray, ...]:
     lq = np.where(usable, lq, -1.0)
     exponent = np.where(usable, exponent, -1.0)
     log_1mq = log1mexp(lq)
-    log_a = log_1mq - log1mexp(exponent)
+    # A = 1 / (1 - r) with r = (Q - q) / (1 - q), where Q = (q e^e2)^(1 - 1/mu2) is above q: nothing cancels
+    log_r = lq + log_expm1(e2 - (lq + e2) / mu2) - log_1mq + ROUNDING / 50 * (1 - lq)
+    edge = np.minimum(exponent + ROUNDING / 100 * (e2 - lq), -LEAST)
+    log_a = np.where(log_r > -0.7, log_1mq - log1mexp(edge), -log1mexp(np.minimum(log_r, -0.7)))
     log_b = e1 - lq / (mu1 - 1.0)
     return np.where(usable, mu1, 0.0), log_1mq, log_a, log_b
+
+
+def _rounding(
+    log_q: np.ndarray, log_1mq: np.ndarray, first: np.ndarray, second: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """Most by which log(e^first + e^second) can have come out too small; ``share`` is at least the second's part.
+
+    The result may be far smaller than its parts (at sigma 1e12 all of it would be rounding), so what rounding may have
+    taken is added: a bound too large by as much, never one too small.
+    """
+    most = second - (2 * log_q - 1)
+    most *= share
+    most += first
+    most -= 2 * log_1mq
+    most *= ROUNDING / 100
+    return most
 
 
 def _theorem6(
@@ -86,15 +101,18 @@ def _theorem6(
     first = log_1mq[:, None] + log_a[:, None] * x
     second = log_q[:, None] + log_b[:, None] * x
     gap = second - first
+    above = gap > 0
     # logaddexp written out: NumPy's own is several times slower, and this form vectorises.
-    np.maximum(first, second, out=first)
     np.abs(gap, out=gap)
     np.negative(gap, out=gap)
     np.exp(gap, out=gap)
+    rounding = _rounding(log_q[:, None], log_1mq[:, None], first, second, np.maximum(gap, above))
+    np.maximum(first, second, out=first)
     np.log1p(gap, out=gap)
     first += gap
+    first += rounding
     first /= x
-    np.maximum(first, 0.0, out=first)
+    np.maximum(first, LEAST, out=first)
     np.minimum(first, baseline, out=first)
     # top descends within a block of sorted queries, so most columns are valid for every row.
     if top[-1] < alpha[-1]:
@@ -112,9 +130,11 @@ def theorem6_at(log_q: np.ndarray, parts: tuple[np.ndarray, ...], alpha: np.ndar
     x = alpha - 1.0
     first = log_1mq + log_a * x
     second = log_q + log_b * x
-    value = np.maximum(first, second) + np.log1p(np.exp(-np.abs(second - first)))
+    shared = np.exp(-np.abs(second - first))
+    value = np.maximum(first, second) + np.log1p(shared)
+    value += _rounding(log_q, log_1mq, first, second, np.where(second > first, 1.0, shared))
     baseline = alpha / variance
-    return np.where(alpha <= top, np.minimum(np.maximum(value / x, 0.0), baseline), baseline)
+    return np.where(alpha <= top, np.minimum(np.maximum(value / x, LEAST), baseline), baseline)
 
 
 def rdp_data_dependent(

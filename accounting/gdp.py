@@ -22,6 +22,7 @@ from scipy.special import log_ndtr
 from accounting.checks import check_count, check_delta, check_scale, check_votes_moved
 from accounting.discrete import convolution_slack, log_tail_table
 from accounting.errors import CalibrationError, NoiseError
+from accounting.near_zero import ROUNDING
 from accounting.units import Noise
 
 _LARGEST_SLACK = 1e-3
@@ -55,10 +56,19 @@ def mu_squared(releases: int, sigma: float, sensitivity_votes: int = 1, *, scala
 
 
 def delta_of(mu: float, epsilon: float) -> float:
-    """delta(epsilon) = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2)."""
+    """delta(epsilon) = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2), rounded up."""
     low = log_ndtr(-epsilon / mu + mu / 2)
     high = epsilon + log_ndtr(-epsilon / mu - mu / 2)
-    return float(np.exp(low) * -np.expm1(min(high - low, 0.0)))
+    return _difference(float(low), float(high), epsilon)
+
+
+def _difference(low: float, high: float, epsilon: float, terms: float = 0.0) -> float:
+    """e^low - e^high, plus what rounding may have taken: for tiny mu the two are equal in every digit.
+
+    epsilon : a part of ``high``. terms : roundings behind each logarithm.
+    """
+    slack = ROUNDING / 100 * (1 + terms + epsilon - 2 * low + abs(high - epsilon))
+    return math.exp(low) * -math.expm1(min(high - low, 0.0) - slack) * (1 + ROUNDING / 100)
 
 
 def _least_epsilon(profile: Callable[[float], float], delta: float) -> float:
@@ -148,8 +158,7 @@ def discrete_delta(coordinates: int, sigma: float, shift: int, epsilon: float) -
         return float(np.log1p(-np.exp(tails[value + 1]))) if value < far else 0.0
 
     low, high = below(cut), epsilon + (below(cut - distance) if abs(cut - distance) < far else -math.inf)
-    first, second = math.exp(low + slack), math.exp(high - slack)
-    return max(0.0, first - second)
+    return _difference(low + slack, high - slack, epsilon, total)
 
 
 def _far(total: float, distance: int) -> int:

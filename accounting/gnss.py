@@ -19,6 +19,7 @@ from scipy.optimize import minimize_scalar
 
 from accounting.checks import check_orders, check_scale, check_votes_moved
 from accounting.errors import NoiseError
+from accounting.near_zero import ROUNDING, log1p_minus
 
 
 def gnss_room(orders: object, beta: object) -> np.ndarray:
@@ -46,8 +47,11 @@ def gnss_cost(orders: object, beta: object, sigma_ss: object) -> np.ndarray:
         )
     c = gnss_room(alpha, b)
     safe = np.where(c > 0, c, 1.0)
-    cost = alpha * np.exp(-2 * b) / (2 * s**2 * safe) - (alpha * b + np.log(safe) / 2) / (alpha - 1)
-    return np.where(c > 0, np.maximum(cost, 0.0), math.inf)
+    # With u = 1 - e^(-2 beta): c = 1 - alpha u and alpha beta = -alpha ln(1 - u) / 2, of which the first orders cancel.
+    u = np.where(c > 0, -np.expm1(-2 * b), 0.0)
+    whole, part = log1p_minus(np.where(c > 0, alpha * u, 0.0)), alpha * log1p_minus(u)
+    scales = (whole - part + ROUNDING * whole) / (2 * (alpha - 1))
+    return np.where(c > 0, alpha * np.exp(-2 * b) / (2 * s**2 * safe) + scales, math.inf)
 
 
 def gnss_cost_published(order: float, beta: float, sigma_ss: float) -> float:

@@ -8,14 +8,16 @@ from enum import StrEnum
 
 from accounting.checks import check_count, check_delta
 from accounting.errors import AccountingError, UnitError
-from accounting.units import Neighbouring, Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit, votes_moved
 
 
 class Kind(StrEnum):
     """Where an epsilon comes from, which decides whether anyone may see it."""
 
     WORST_CASE = "worst_case"
-    """Holds for every data set; depends on public numbers only."""
+    """Holds for every data set; depends on numbers that were fixed before the run."""
+    REALISED = "realised"
+    """The same for the counts that came out. They are visible, but chosen after the fact: no promise."""
     DATA_DEPENDENT = "data_dependent"
     """Computed from the votes, so it is itself private."""
     SANITISED = "sanitised"
@@ -24,6 +26,7 @@ class Kind(StrEnum):
 
 _KIND_TEXT = {
     Kind.WORST_CASE: "worst case over all data",
+    Kind.REALISED: "worst case at the counts that came out, chosen after the fact",
     Kind.DATA_DEPENDENT: "data-dependent, at the data at hand",
     Kind.SANITISED: "data-dependent, released with noise (an estimate, not a ceiling)",
 }
@@ -49,7 +52,7 @@ class Guarantee:
     >>> print(Guarantee(epsilon=1.5, delta=1e-5, order=14.0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
     ...                 teachers_per_party=1, towards=Towards.STUDENT, kind=Kind.WORST_CASE, method="Renyi, CKS"))
     epsilon 1.5000 at delta 1e-05 towards the student; worst case over all data; may be published.
-    Unit: a record in one shard (one teacher's vote per query changes); with one teacher per party this is also the \
+    Unit: a record, replaced (one teacher's vote per query changes); with one teacher per party this is also the \
 guarantee of a whole party; both directions; Renyi, CKS, order 14.
     """
 
@@ -71,8 +74,11 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
 
     @property
     def publishable(self) -> bool:
-        """False for a data-dependent epsilon: it is a function of the votes, and telling it tells about them."""
-        return self.kind is not Kind.DATA_DEPENDENT
+        """False for a data-dependent epsilon: it is a function of the votes, and telling it tells about them.
+
+        False also at realised counts: publish the epsilon of the caps, which was promised before they were known.
+        """
+        return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
 
     @property
     def direction(self) -> str:
@@ -80,7 +86,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
 
         Theorem 6 bounds D(M(D) || M(D')) only, with D the data at hand; a worst case is symmetric.
         """
-        if self.kind is Kind.WORST_CASE:
+        if self.kind in (Kind.WORST_CASE, Kind.REALISED):
             return "both directions"
         return "one direction, D(M(D) || M(D')) with D the data at hand"
 
@@ -88,15 +94,22 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
     def relation(self) -> str:
         """The neighbouring relation in words."""
         k = self.teachers_per_party
-        if self.unit is Unit.RECORD:
-            text = "a record in one shard (one teacher's vote per query changes)"
-            return text + ("; with one teacher per party this is also the guarantee of a whole party" if k == 1 else "")
-        return "a whole party (" + (
-            "its one teacher's vote per query changes)" if k == 1 else f"the votes of its {k} teachers change)"
-        )
+        done = "replaced" if self.neighbouring is Neighbouring.REPLACE else "added or removed"
+        if self.unit is Unit.PARTY:
+            moves = "its one teacher's vote per query changes" if k == 1 else f"the votes of its {k} teachers change"
+            return f"a whole party, {done} ({moves})"
+        what = "a record" if self.unit is Unit.RECORD else "a patient with all records at one party"
+        moved = votes_moved(self.unit, k, self.neighbouring)
+        if moved == 1:
+            moves = "one teacher's vote per query changes"
+        else:
+            moves = f"the votes of {moved} of {k} teachers change: its own and that of who takes its place"
+        also = "; with one teacher per party this is also the guarantee of a whole party" if k == 1 else ""
+        return f"{what}, {done} ({moves}){also}"
 
     def __str__(self) -> str:
-        what = "may be published" if self.publishable else "SECRET, do not publish"
+        realised = "not a promise, publish that of the caps" if self.kind is Kind.REALISED else "SECRET, do not publish"
+        what = "may be published" if self.publishable else realised
         order = "" if math.isnan(self.order) else f", order {self.order:g}"
         return (
             f"epsilon {self.epsilon:.4f} at delta {self.delta:g} towards the {self.towards}; {_KIND_TEXT[self.kind]}; "
@@ -104,7 +117,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         )
 
     def __repr__(self) -> str:
-        shown = f"{self.epsilon:.6g}" if self.publishable else "<secret>"
+        shown = "<secret>" if self.kind is Kind.DATA_DEPENDENT else f"{self.epsilon:.6g}"
         return f"Guarantee(epsilon={shown}, delta={self.delta:g}, unit={self.unit}, kind={self.kind})"
 
     def to_json(self) -> dict[str, object]:

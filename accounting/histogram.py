@@ -80,6 +80,36 @@ int64 where they are made.
     return array.astype(np.int64, copy=False)
 
 
+def check_same_total(votes: object, teachers: int | None = None) -> int:
+    """The one number of votes that every row has; 0 without rows. Here alone it is asked, for all events.
+
+    A row with votes missing or to spare has another sensitivity than the one that is charged for.
+
+    Parameters
+    ----------
+    votes : signed integers (queries, classes). teachers : that number, where it is known.
+
+    Raises
+    ------
+    VotesError : rows have different numbers of votes, or another one than ``teachers``; or no votes at all, as in
+        ``check_votes``. The message never shows a count.
+
+    >>> check_same_total(np.array([[3, 1], [2, 2]]))
+    4
+    """
+    array = np.asarray(votes)
+    if teachers is not None:
+        check_count(teachers, "teachers", 1, VotesError)
+    totals = np.concatenate([block.sum(axis=1) for _, block in blocks(array, teachers)] or [np.zeros(0, np.int64)])
+    wrong = totals != (totals[0] if totals.size else 0)
+    if wrong.any():
+        raise VotesError(
+            f"{int(wrong.sum())} of {totals.size} rows of votes ({array.dtype}) have another number of votes than the"
+            f" first (query {int(np.argmax(wrong))}). Take queries apart whose votes are not complete."
+        )
+    return int(totals[0]) if totals.size else 0
+
+
 def blocks(votes: np.ndarray, teachers: int | None) -> Iterator[tuple[slice, np.ndarray]]:
     """Slices of queries with their votes as int64, so that a million queries need no second copy in memory.
 

@@ -17,9 +17,18 @@ import numpy as np
 from accounting.checks import check_log_q, check_orders, check_scale, check_votes_moved
 from accounting.discrete import log_pr_loss_table_laplace
 from accounting.errors import AccountingError
-from accounting.gaussian import log1mexp
 from accounting.gnmax import check_noise, log_q_cap, log_q_from_tails
 from accounting.histogram import blocks
+from accounting.near_zero import (
+    LEAST,
+    ROUNDING,
+    log1mexp,
+    log_expm1,
+    log_inverse_power_minus_1,
+    rdp_from_moment,
+    rdp_laplace_shift,
+    rdp_randomised_response,
+)
 from accounting.units import Noise
 
 Baseline = Literal["exact", "paper"]
@@ -78,13 +87,8 @@ def rdp_laplace(
         return np.minimum(2 * shift**2 * alpha, 2 * shift)
     if baseline != "exact":
         raise AccountingError(f"baseline must be 'exact' or 'paper', got {baseline!r}.")
-    if noise is Noise.CONTINUOUS:
-        up, down = np.log(alpha / (2 * alpha - 1)), np.log((alpha - 1) / (2 * alpha - 1))
-    else:
-        up, down = -np.logaddexp(0.0, -shift), -np.logaddexp(0.0, -shift) - shift
-        # (e^(alpha s) + e^((1 - alpha) s)) / (1 + e^s), written so that nothing overflows.
-    moment = np.logaddexp(up + (alpha - 1) * shift, down + (-alpha if noise is Noise.CONTINUOUS else 1 - alpha) * shift)
-    return 2 * np.maximum(moment, 0.0) / (alpha - 1)
+    one = rdp_laplace_shift if noise is Noise.CONTINUOUS else rdp_randomised_response
+    return 2 * one(shift, alpha)
 
 
 def rdp_lnmax(
@@ -120,9 +124,15 @@ def rdp_lnmax(
     rows = np.flatnonzero((lq < -np.logaddexp(0.0, pure)) & np.isfinite(lq))
     small = lq[rows][:, None]
     moment = alpha - 1
+    # With r = q (e^(2 gamma k) - 1) / (1 - q) the first factor is (1 - r)^-l: the sum minus 1 has two positive parts.
     log_1mq = log1mexp(small)
-    likely = log_1mq + moment * (log_1mq - log1mexp(small + pure))
-    bound = np.maximum(np.logaddexp(likely, small + pure * moment), 0.0) / moment
+    log_r = small + float(log_expm1(np.array(pure))) - log_1mq
+    # near r = 1 from 1 - q e^(2 gamma k), with the rounding of its logarithm charged
+    edge = np.minimum(small + pure + ROUNDING / 100 * (pure - small), -LEAST)
+    log_1mr = np.where(log_r > -0.7, log1mexp(edge) - log_1mq, log1mexp(np.minimum(log_r, -0.7)))
+    log_likely = log_1mq + log_inverse_power_minus_1(log_r, log_1mr, moment)
+    log_excess = np.logaddexp(log_likely, small + log_expm1(moment * pure)) + ROUNDING / 50 * (1 - small)
+    bound = rdp_from_moment(np.logaddexp(0.0, log_excess), alpha)
     out[rows] = np.minimum(bound, ceiling)
     return out
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accounting.conversion import conversion_cost
+from accounting.conversion import Method, conversion_cost
 from accounting.errors import CalibrationError
 from accounting.events import ConfidentEvent, GNMaxEvent
 from accounting.gnmax import check_noise
@@ -45,6 +45,7 @@ def forecast_sanitised(
     delta: float,
     orders: np.ndarray = REFERENCE_ORDERS,
     deviations: float = 2.0,
+    method: Method = "cks",
 ) -> Forecast:
     """Plan that minimises epsilon + ``deviations`` noise standard deviations on public votes.
 
@@ -79,12 +80,12 @@ def forecast_sanitised(
     for share in _SHARES:
         betas = share / (alpha * k)
         smooth = smooth_sensitivity(profiles, alpha, betas, teachers)
-        for at in np.argsort(rho + conversion_cost(alpha, delta))[:60]:
+        for at in np.argsort(rho + conversion_cost(alpha, delta, method))[:60]:
             order, beta = float(alpha[at]), float(betas[at])
             scale, group_beta = group_smooth_sensitivity(float(smooth[at]), beta, k)
             sigma_ss = best_sigma_ss(order, group_beta, max(scale, 1e-300), deviations)
             cost = float(gnss_cost([order], group_beta, sigma_ss)[0])
-            epsilon = float(rho[at] + cost + conversion_cost([order], delta)[0])
+            epsilon = float(rho[at] + cost + conversion_cost([order], delta, method)[0])
             std = scale * sigma_ss
             if best is None or epsilon + deviations * std < best[0]:
                 plan = SanitisedPlan(order=order, beta=beta, sigma_ss=sigma_ss)

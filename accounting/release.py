@@ -19,6 +19,7 @@ from accounting.checks import check_count, check_log_q, check_orders
 from accounting.errors import EventError, NoDataDependentBoundError, UnitError
 from accounting.gaussian import rdp_data_dependent, sum_rdp_data_dependent
 from accounting.gdp import GaussianPart
+from accounting.histogram import check_same_total
 from accounting.laplace import rdp_lnmax, sum_rdp_lnmax
 from accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
 
@@ -52,8 +53,7 @@ class ReleaseEvent:
     Fields
     ------
     asked : queries that the mechanism looked at. answered : those for which a label left.
-    unit, teachers_per_party : whose data may change; k teachers move k votes when the unit is a party.
-    neighbouring : how it may change.
+    unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     towards : who sees the release. noise : which noise was drawn.
 
     Raises
@@ -94,7 +94,7 @@ class ReleaseEvent:
     @property
     def votes_moved(self) -> int:
         """Most votes that one unit moves in one query."""
-        return votes_moved(self.unit, self.teachers_per_party)
+        return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
 
     def with_counts(self, asked: int, answered: int) -> Self:
         """The same release for other numbers of queries, e.g. the caps fixed before a run."""
@@ -108,8 +108,20 @@ class ReleaseEvent:
         """Probability of failure that the curve leaves out; subtracted from delta before conversion."""
         return 0.0
 
-    def evidence(self, votes: np.ndarray) -> Evidence:
-        """log q of every query, from votes int64 (asked, classes). Secret."""
+    def evidence(self, votes: np.ndarray, teachers: int | None = None) -> Evidence:
+        """log q of every query, from votes int64 (asked, classes). Secret.
+
+        teachers : the votes in every row, where the caller knows it; else all rows must have one number.
+
+        Raises
+        ------
+        VotesError : rows differ in their number of votes. NoDataDependentBoundError : the event has no such bound.
+        """
+        check_same_total(votes, teachers)
+        return self._evidence(votes)
+
+    def _evidence(self, votes: np.ndarray) -> Evidence:
+        """What each event makes of votes that were checked."""
         raise NoDataDependentBoundError(f"a {self.TYPE} release has no data-dependent bound. Use worst_case_rdp.")
 
     def steps(self, evidence: Evidence) -> tuple[Step, ...]:

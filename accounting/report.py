@@ -9,7 +9,7 @@ import numpy as np
 
 from accounting.calibration import profile_votes
 from accounting.conversion import EpsilonBound, Method, rdp_to_epsilon
-from accounting.errors import AccountingError, CalibrationError, ConditionError
+from accounting.errors import AccountingError, CalibrationError, ConditionError, NoiseError
 from accounting.events import ConfidentEvent, Evidence, GNMaxEvent, LNMaxEvent, ReleaseEvent
 from accounting.gaussian import sum_rdp_data_dependent
 from accounting.guarantee import Guarantee, Kind
@@ -25,7 +25,8 @@ class Assessment:
     """What releasing labels for these votes costs. The data-dependent fields are secret.
 
     expected_answered : mean number of answers. sampled_answered : of one simulated run.
-    worst_case : for the sampled number of answers. worst_case_if_all_answered : for a cap equal to the queries.
+    worst_case : for the sampled number of answers, no promise. worst_case_if_all_answered : for a cap equal to the
+        queries, which is what ``guarantee`` states.
     data_dependent_expected : over expected answers, as the papers compute it. data_dependent_sampled : over sampled
         ones.
     sanitised : one simulated release, with its noise; None if the conditions of the theorem fail (see
@@ -55,17 +56,17 @@ class Assessment:
     def __repr__(self) -> str:
         return f"Assessment({self.mechanism}, {self.queries} queries, <secret>)"
 
-    def rows(self) -> list[tuple[str, EpsilonBound, bool]]:
-        """(name, bound, may be published) in reading order."""
+    def rows(self) -> list[tuple[str, EpsilonBound, str]]:
+        """(name, bound, whether it may be published) in reading order."""
         rows = [
-            ("worst case, if every query is answered", self.worst_case_if_all_answered, True),
-            ("worst case, sampled answers", self.worst_case, True),
-            ("data-dependent, expected answers", self.data_dependent_expected, False),
-            ("data-dependent, sampled answers", self.data_dependent_sampled, False),
+            ("worst case, if every query is answered", self.worst_case_if_all_answered, "yes"),
+            ("worst case, sampled answers", self.worst_case, "no, no promise"),
+            ("data-dependent, expected answers", self.data_dependent_expected, "no, secret"),
+            ("data-dependent, sampled answers", self.data_dependent_sampled, "no, secret"),
         ]
         if self.sanitised is not None:
             bound = EpsilonBound(self.sanitised.guarantee.epsilon, self.sanitised.plan.order)
-            rows.append(("sanitised, sampled answers and noise", bound, True))
+            rows.append(("sanitised, sampled answers and noise", bound, "yes"))
         return rows
 
     def sanitised_text(self) -> str:
@@ -93,6 +94,7 @@ class Assessment:
                 "order": self.sanitised.plan.order,
                 "beta": self.sanitised.plan.beta,
                 "sigma_ss": self.sanitised.plan.sigma_ss,
+                "released_rdp": self.sanitised.released_rdp,
                 "release_cost": self.sanitised.release_cost,
                 "noise_std_secret": self.sanitised_noise_std,
             }
@@ -141,9 +143,10 @@ def assess(
     parameters: dict[str, float],
     delta: float,
     *,
-    noise: Noise,
     unit: Unit,
+    neighbouring: Neighbouring,
     teachers_per_party: int,
+    noise: Noise = Noise.DISCRETE,
     method: Method = "cks",
     plan_votes: np.ndarray | None = None,
     rng: np.random.Generator,
@@ -161,7 +164,7 @@ def assess(
     queries, classes = votes.shape
     common = {
         "unit": unit,
-        "neighbouring": Neighbouring.REPLACE,
+        "neighbouring": neighbouring,
         "teachers_per_party": teachers_per_party,
         "towards": Towards.STUDENT,
         "noise": noise,
@@ -177,17 +180,17 @@ def assess(
     def convert(curve: np.ndarray) -> EpsilonBound:
         return rdp_to_epsilon(curve, orders, delta, method)
 
-    worst = convert(event.worst_case_rdp(orders))
+    cap = convert(full.worst_case_rdp(orders))
     release, std, refusal = None, None, None
     if isinstance(full, GNMaxEvent | ConfidentEvent):
         try:
             public = profile_votes("typical", teachers, classes) if plan_votes is None else plan_votes
             public = np.resize(public, (queries, classes)) if plan_votes is None else public
-            plan = forecast_sanitised(full, public, teachers, delta).plan
+            plan = forecast_sanitised(full, public, teachers, delta, method=method).plan
             batch = Answered(event, votes, mask)
-            release = sanitise([batch], plan, delta, teachers, lambda: float(rng.normal()))
+            release = sanitise([batch], plan, delta, teachers, lambda: float(rng.normal()), method)
             std = secret_smoothness([batch], plan, teachers).smooth * plan.sigma_ss
-        except (ConditionError, CalibrationError) as error:
+        except (ConditionError, CalibrationError, NoiseError) as error:
             refusal = str(error)
     else:
         refusal = f"there is no bound on the sensitivity of the {mechanism} cost here; publish the worst case."
@@ -202,22 +205,22 @@ def assess(
         method=method,
         expected_answered=float(np.exp(log_p).sum()),
         sampled_answered=int(mask.sum()),
-        worst_case=worst,
-        worst_case_if_all_answered=convert(full.worst_case_rdp(orders)),
+        worst_case=convert(event.worst_case_rdp(orders)),
+        worst_case_if_all_answered=cap,
         data_dependent_expected=convert(_expected(full, evidence, log_p, orders)),
         data_dependent_sampled=convert(event.data_dependent_rdp(evidence, mask, orders)),
         sanitised=release,
         sanitised_noise_std=std,
         sanitised_refusal=refusal,
         guarantee=Guarantee(
-            epsilon=worst.epsilon,
+            epsilon=cap.epsilon,
             delta=delta,
-            order=worst.order,
+            order=cap.order,
             unit=unit,
-            neighbouring=Neighbouring.REPLACE,
+            neighbouring=neighbouring,
             teachers_per_party=teachers_per_party,
             towards=Towards.STUDENT,
             kind=Kind.WORST_CASE,
-            method=f"Renyi curves summed per order, {method} conversion, {noise} noise",
+            method=f"Renyi curves summed per order, all {queries} queries answered, {method} conversion, {noise} noise",
         ),
     )

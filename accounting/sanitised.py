@@ -3,7 +3,7 @@
 At one public order alpha the curve rho(alpha) of the realised answers is released as rho + SS_beta sigma_ss N(0, 1),
 clipped to what is publicly possible. The releases and this number together cost rho + gnss_cost at that order; epsilon
 is the released number plus that cost plus the conversion. Order, beta, sigma_ss, the threshold and all sigmas must be
-fixed without a look at private votes: plan them on public or simulated ones (``plan_on_public_votes``).
+fixed without a look at private votes: plan them on public or simulated ones (``accounting.planning``).
 
 The result is an unbiased estimate before clipping, not a ceiling. Its standard deviation is SS sigma_ss, which is
 private too. With ``log_scale_sigma`` ln SS is released as well (it moves by at most beta between neighbours, so that
@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from accounting.checks import check_delta, check_orders, check_scale
-from accounting.conversion import conversion_cost
+from accounting.conversion import Method, conversion_cost
 from accounting.errors import DeltaError, EventError, NoiseError, UnitError
 from accounting.events import ConfidentEvent, GNMaxEvent, InteractiveEvent, SanitisedEvent
 from accounting.gnss import gnss_cost, group_smooth_sensitivity
@@ -104,7 +104,8 @@ def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes:
 
     Raises
     ------
-    NoiseError : the release costs everything at the plan's order. EventError : the event has no sensitivity bound.
+    NoiseError : the release costs everything at the plan's order, or integer noise has sigma below 2.
+    EventError : the event has no sensitivity bound.
     ConditionError : C5 or C6 fails at the plan's order.
     """
     plan.cost(event.votes_moved)
@@ -219,6 +220,7 @@ def sanitise(
     delta: float,
     teachers: int,
     normal: Callable[[], float] | None = None,
+    method: Method = "cks",
 ) -> SanitisedRelease:
     """Release the data-dependent epsilon of ``batches`` once. Calling it again is another release and costs again.
 
@@ -227,6 +229,7 @@ def sanitise(
     batches : every release on the same data, all with the same unit and audience.
     teachers : the most votes that a query got; a batch may have fewer, the same number for each of its queries.
     normal : draws N(0, 1); the operating system's entropy if None. Give a seeded one in simulations only.
+    method : how the curve is converted, as in ``accounting.conversion``.
 
     Raises
     ------
@@ -249,7 +252,7 @@ def sanitise(
     worst = sum(float(batch.event.worst_case_rdp([plan.order])[0]) for batch in batches)
     noisy = secret.rdp + smooth * plan.sigma_ss * draw()
     released = min(max(0.0, math.ceil(noisy / _GRAIN) * _GRAIN), worst)
-    converted = float(conversion_cost([plan.order], delta - added)[0])
+    converted = float(conversion_cost([plan.order], delta - added, method)[0])
     limit = None
     if plan.log_scale_sigma is not None:
         # Two one-sided misses share the failure probability.
@@ -267,7 +270,7 @@ def sanitise(
             teachers_per_party=first.teachers_per_party,
             towards=first.towards,
             kind=Kind.SANITISED,
-            method=f"smooth sensitivity (beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}), CKS conversion",
+            method=f"smooth sensitivity (beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}), {method} conversion",
         ),
         plan=plan,
         released_rdp=released,

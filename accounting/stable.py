@@ -22,6 +22,7 @@ from accounting.discrete import log_tail_table
 from accounting.errors import DeltaError
 from accounting.gnmax import check_noise
 from accounting.histogram import blocks
+from accounting.near_zero import rdp_randomised_response
 from accounting.units import Noise
 
 
@@ -114,9 +115,7 @@ def rdp_sparse_vector(scale: float, unstable_cap: int, orders: object, sensitivi
     """
     alpha = check_orders(orders)
     pure = 2 * check_votes_moved(sensitivity_votes) / check_scale(scale, "scale")
-    log_norm = -np.logaddexp(0.0, -pure)
-    moment = np.logaddexp(log_norm + (alpha - 1) * pure, log_norm - alpha * pure)
-    return check_count(unstable_cap, "unstable_cap", 1) * np.maximum(moment, 0.0) / (alpha - 1)
+    return check_count(unstable_cap, "unstable_cap", 1) * rdp_randomised_response(pure, alpha)
 
 
 def svt_failure(queries: int, threshold: float, scale: float, noise: Noise | str, sensitivity_votes: int = 1) -> float:

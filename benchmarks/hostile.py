@@ -28,9 +28,7 @@ def main() -> None:
         seed += 1
     for outcome, count in sorted(outcomes.items()):
         print(f"{outcome:40s} {count:8d}")
-    print(
-        f"{sum(sent.values())} damaged ({dict(sent)}) in {seed} federations, {time.perf_counter() - start:.0f} s:"
-    )
+    print(f"{sum(sent.values())} damaged ({dict(sent)}) in {seed} federations, {time.perf_counter() - start:.0f} s:")
     print(f"accepted: {sum(accepted.values())} {dict(accepted)}; every federation came to its end")
     print(f"peak memory {_peak():.0f} MB, {before:.0f} MB before the first message")
 

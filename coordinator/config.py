@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from accounting.errors import AccountingError
 from accounting.release import ReleaseEvent
 from accounting.sanitised import SanitisedPlan, check_plan
-from accounting.units import Unit
+from accounting.units import Neighbouring, Noise, Unit
+from accounting.walks import check_walkable
 from coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
 from protocol.config_files import Frozen
 from protocol.errors import ConfigError
@@ -94,9 +95,13 @@ class Sanitised(Frozen):
 
 
 class Privacy(Frozen):
-    """`unit` has no default on purpose: whoever states an epsilon says for what. `sanitised`: see `Sanitised`."""
+    """`unit` has no default on purpose: whoever states an epsilon says for what. `sanitised`: see `Sanitised`.
+
+    neighbouring: how the unit's data may change; "replace" bounds more than "add_or_remove".
+    """
 
     unit: Unit
+    neighbouring: Neighbouring = Neighbouring.REPLACE
     delta: float = Field(gt=0, lt=1)
     sanitised: Sanitised | None = None
 
@@ -161,6 +166,18 @@ class FederationConfig(Frozen):
     def _seeds_only_in_simulations(self) -> FederationConfig:
         if not self.simulation and (self.noise_seed is not None or self.record_votes):
             raise ValueError("noise_seed and record_votes need simulation = true: they leave nothing private")
+        if not self.simulation and self.seed >= 0:
+            raise ValueError(f"seed {self.seed} needs simulation = true: leave it at -1, the parties' own entropy")
+        return self
+
+    @model_validator(mode="after")
+    def _noise_large_enough_to_sanitise(self) -> FederationConfig:
+        sigma = getattr(self.mechanism, "sigma2", getattr(self.mechanism, "sigma", None))
+        if self.privacy.sanitised is not None and sigma is not None:
+            try:
+                check_walkable(sigma, Noise.DISCRETE)
+            except AccountingError as error:
+                raise ValueError(f"privacy.sanitised: {error}") from None
         return self
 
     @model_validator(mode="after")
@@ -178,6 +195,7 @@ class FederationConfig(Frozen):
             asked=asked,
             answered=answered,
             unit=self.privacy.unit,
+            neighbouring=self.privacy.neighbouring,
             teachers_per_party=self.teachers_per_party,
         )
 

@@ -34,7 +34,10 @@ def promised(config: FederationConfig) -> Guarantee:
 
 
 def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:
-    """`worst_case` and `data_dependent` guarantee of what was released; the second is secret. Zero if nothing was.
+    """`worst_case` and `data_dependent` guarantee of what was released. Zero if nothing was.
+
+    Neither may be published: the first is that of the counts which came out (`Kind.REALISED`), the second is secret.
+    What may is `promised`.
 
     closed: the sanitised epsilon was released too, and is charged.
     """
@@ -51,7 +54,8 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
         )  # where nothing is known of the votes, the worst case is charged
         accountant.commit(event, event.data_dependent_rdp(evidence, batch.answered, DEFAULT_ORDERS) if known else None)
     return {
-        kind.value: accountant.guarantee(config.privacy.delta, kind) for kind in (Kind.WORST_CASE, Kind.DATA_DEPENDENT)
+        name: accountant.guarantee(config.privacy.delta, kind)
+        for name, kind in (("worst_case", Kind.REALISED), ("data_dependent", Kind.DATA_DEPENDENT))
     }
 
 

@@ -20,6 +20,7 @@ class Rule(StrEnum):
     MOST_TEACHERS = "most-teachers"
     SIMULATION = "simulation"
     VOTES = "votes"
+    UNIT = "unit"  # a promise to patients, and the party does not know whose its rows are
     LEAST_PARTIES = "least-parties"
     VERSION = "protocol-version"
     SCHEMA = "schema"

@@ -13,8 +13,6 @@ from typing import Annotated, Any
 
 import typer
 
-from protocol.errors import ConfigError
-
 
 class EngineName(StrEnum):
     local = "local"
@@ -40,6 +38,7 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student a
 
 
 def run(
+    context: typer.Context,
     scenario: ScenarioArgument = "stroke",
     engine: Annotated[
         EngineName, typer.Option(help="local: this machine, no server. ray: `flwr run`.")
@@ -49,7 +48,10 @@ def run(
         DeviceName, typer.Option(help="Where networks are trained. auto: an NVIDIA GPU if there is one.")
     ] = DeviceName.auto,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Go on with an interrupted run; takes all else from it.")
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Go on with an interrupted run; takes all else from it. What contradicts it is refused."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="New folder for the results; default runs/SCENARIO-TIME.")] = None,
     overrides: SetOption = None,
@@ -69,9 +71,15 @@ def run(
         return following(events, console)
 
     if resume is not None:
-        if out is not None or overrides or device is not DeviceName.auto:
-            raise ConfigError("--resume takes everything from the run", "Leave --out, --set and --device away")
-        summary = resume_run(resume, watch, keep_work)
+        given = {
+            "SCENARIO": Path(scenario).stem,
+            "--engine": engine.value,
+            "--seed": seed,
+            "--device": device.value,
+            "--out": str(out.resolve()) if out else None,
+        }
+        asked = {name: value for name, value in given.items() if _was_given(context, name)}
+        summary = resume_run(resume, watch, keep_work, asked, overrides or [])
     else:
         loaded = load_scenario(scenario, overrides or [])
         name = Path(scenario).stem
@@ -84,6 +92,12 @@ def run(
         print()
     else:
         _print_summary(summary)
+
+
+def _was_given(context: typer.Context, name: str) -> bool:
+    """Whether an option of the command line, or SCENARIO, stands there or is its default."""
+    source = context.get_parameter_source(name.removeprefix("--").lower())
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def scenarios() -> None:
@@ -204,10 +218,13 @@ def _print_summary(summary: dict[str, Any]) -> None:
         f" ({_number(privacy['released_label_accuracy'])} of them right)"
     )
     console.print(
-        f"epsilon {epsilon_text(float(privacy['epsilon_worst_case']))} worst case,"
-        f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish), at delta"
-        f" {privacy['delta']:g}; unit: a {privacy['unit']}, one teacher's vote changes; towards"
+        f"epsilon at most {epsilon_text(float(privacy['epsilon_promised']))}, promised before the run, at delta"
+        f" {privacy['delta']:g}; unit: {privacy['relation']}; towards"
         f" {_TOWARDS[privacy['towards']]}"
+    )
+    console.print(
+        f"at what came out: {epsilon_text(float(privacy['epsilon_worst_case']))} worst case (no promise),"
+        f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish)"
     )
     if privacy["epsilon_sanitised"] is not None:
         console.print(

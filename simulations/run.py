@@ -20,23 +20,23 @@ from coordinator.privacy import promised
 from coordinator.secure_collection import SecureKeys
 from protocol.config_files import validate
 from protocol.device import Device, resolve_device, using_device
-from protocol.errors import ConfigError, ConsiliumError
+from protocol.errors import ConfigError
 from simulations.analysis import Analysis, analyse, left_out, write_metrics
+from simulations.attempt import FORMAT, Attempt, unfinished
 from simulations.datasets.base import Dataset
 from simulations.engines.local import RUN_ID, run_local
 from simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from simulations.engines.ray import run_ray
 from simulations.identities import simulated_identities
+from simulations.interruption import interruptible
 from simulations.partition import Partition
 from simulations.report.data import ReportData
 from simulations.report.guarantees import shown_guarantees
 from simulations.report.store import save_report_data
 from simulations.scenario import Scenario, divided_data, scenario_json
-from simulations.sums import write_sums
 from simulations.versions import versions
 from simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
 
-FORMAT = 1
 Engine = Literal["local", "ray"]
 Watch = Callable[[Path], AbstractContextManager[None]]
 """Given the run's event log, a context in which it is shown."""
@@ -63,23 +63,31 @@ def run_scenario(
 
     Raises
     ------
-    ConsiliumError
+    ConsiliumError. Interrupted : at Ctrl-C, SIGTERM or SIGHUP, in the main thread; the run can be resumed.
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
     order = Order(name, scenario, engine, seed, created, device)
     return _carry_out(order, lambda: make_run_dir(out), watch, keep_work)
 
 
-def resume_run(run_dir: Path, watch: Watch, keep_work: bool = False) -> dict[str, Any]:
+def resume_run(
+    run_dir: Path,
+    watch: Watch,
+    keep_work: bool = False,
+    given: dict[str, Any] | None = None,
+    overrides: list[str] | None = None,
+) -> dict[str, Any]:
     """Go on with a run that was interrupted or failed, at whatever point; returns its summary.
 
-    Queries in the ledger keep their labels and cost nothing; the student asks those that are missing.
+    Queries in the ledger keep their labels and cost nothing; the student asks those that are missing. `given` and
+    `overrides` are what was asked for beside the run, see `simulations.attempt.unfinished`.
 
     Raises
     ------
-    ConfigError : no run, already complete, or made from other data or by another version. ConsiliumError otherwise.
+    ConfigError : no run, already complete, contradicted by what is given, or made from other data or by another
+        version. ConsiliumError otherwise. Interrupted : see `run_scenario`.
     """
-    manifest = _read_manifest(run_dir)
+    manifest = unfinished(run_dir, given or {}, overrides or [])
     order = Order(
         manifest["scenario"],
         validate(manifest["config"], Scenario, f"{run_dir}: manifest"),
@@ -88,14 +96,7 @@ def resume_run(run_dir: Path, watch: Watch, keep_work: bool = False) -> dict[str
         manifest["created"],
         manifest.get("device", {}).get("asked", "auto"),
     )
-
-    def reopen() -> Workspace:
-        space = Workspace(run_dir.resolve())
-        space.remove_work()
-        (run_dir / "failure.json").unlink(missing_ok=True)
-        return space
-
-    return _carry_out(order, reopen, watch, keep_work, manifest)
+    return _carry_out(order, lambda: Workspace(run_dir.resolve()), watch, keep_work, manifest)
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,8 @@ def _carry_out(
     start = time.monotonic()
     name, scenario, engine, seed = order.name, order.scenario, order.engine, order.seed
     device = order.resolved_device()
-    with contextlib.ExitStack() as stack:
+    # the attempt is left last, when nobody works in the folder any more, and signals wait until it has been
+    with interruptible() as signals, Attempt(signals, keep_work) as attempt, contextlib.ExitStack() as stack:
         stack.enter_context(using_device(device))  # before the workers, which inherit it
         # the workers need seconds to import what they use; meanwhile the data are laid out
         workers = stack.enter_context(running_workers()) if engine == "local" else []
@@ -142,38 +144,25 @@ def _carry_out(
         manifest = _manifest(order, device, dataset, partition, config)
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
             raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
-        space = open_space()
-        stack.enter_context(space.exclusive())
-        _write_manifest(space, {**manifest, "status": "running"})
-        try:
-            lay_out(space, scenario, dataset, partition, config, seed)
-            prepared = time.monotonic()
-            with watch(space.run_dir / "events.jsonl"):
-                _run_engine(engine, space, len(partition.parties), workers)
-        except BaseException as error:
-            status = f"failed: {error}" if isinstance(error, ConsiliumError) else "interrupted"
-            _write_manifest(space, {**manifest, "status": status})
-            space.remove_work()
-            raise
-    finished = time.monotonic()
-    with using_device(device):
+        space = attempt.begin(open_space, manifest)
+        lay_out(space, scenario, dataset, partition, config, seed)
+        prepared = time.monotonic()
+        with watch(space.run_dir / "events.jsonl"):
+            _run_engine(engine, space, len(partition.parties), workers)
+        finished = time.monotonic()
         analysis = analyse(space, dataset, partition, config)
-    if not keep_work:
-        space.remove_work()
-    seconds = {"prepare": prepared - start, "engine": finished - prepared, "analysis": time.monotonic() - finished}
-    summary = _summary(name, engine, space, analysis, config, {**seconds, "total": time.monotonic() - start})
-    write_metrics(space, analysis, summary)
-    from simulations.report.build import write_report  # drawing needs libraries that a failed run never loads
+        seconds = {"prepare": prepared - start, "engine": finished - prepared, "analysis": time.monotonic() - finished}
+        summary = _summary(name, engine, space, analysis, config, {**seconds, "total": time.monotonic() - start})
+        write_metrics(space, analysis, summary)
+        from simulations.report.build import write_report  # drawing needs libraries that a failed run never loads
 
-    data = _report_data(manifest, dataset, scenario, summary, analysis, space)
-    save_report_data(data, space.private)
-    write_report(data, space.run_dir / "report.html")
-    total = time.monotonic() - start
-    summary["seconds"] |= {"report": total - summary["seconds"]["total"], "total": total}
-    summary["seconds"] = {stage: round(value, 3) for stage, value in summary["seconds"].items()}
-    _write(space.run_dir / "summary.json", summary)
-    _write_manifest(space, {**manifest, "status": "complete"})
-    write_sums(space.run_dir)
+        data = _report_data(manifest, dataset, scenario, summary, analysis, space)
+        save_report_data(data, space.private)
+        write_report(data, space.run_dir / "report.html")
+        total = time.monotonic() - start
+        summary["seconds"] |= {"report": total - summary["seconds"]["total"], "total": total}
+        summary["seconds"] = {stage: round(value, 3) for stage, value in summary["seconds"].items()}
+        _write(space.run_dir / "summary.json", summary)
     return summary
 
 
@@ -184,22 +173,6 @@ def _run_engine(engine: Engine, space: Workspace, partitions: int, workers: list
     else:
         with LocalGrid(RUN_ID, run_config, partitions, workers) as grid:
             run_local(run_config, grid)
-
-
-def _read_manifest(run_dir: Path) -> dict[str, Any]:
-    path = run_dir / "manifest.json"
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        status, version = manifest["status"], manifest["format"]
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", "Give the folder of a run") from None
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"{path} is damaged", "Run the scenario anew") from None
-    if status == "complete":
-        raise ConfigError(f"run {run_dir} is complete", "There is nothing to resume")
-    if version != FORMAT:
-        raise ConfigError(f"run {run_dir} has format {version}, this version reads {FORMAT}")
-    return manifest
 
 
 def data_fingerprint(dataset: Dataset) -> str:
@@ -248,6 +221,7 @@ def _summary(
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,
+            "relation": privacy["promised"]["relation"],
             "delta": config.privacy.delta,
             "votes": config.votes,
             "towards": privacy["promised"]["towards"],
@@ -317,10 +291,3 @@ def _claimed_epsilon(scenario: Scenario, asked: int) -> float | None:
 
 def _write(path: Path, value: dict[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-
-
-def _write_manifest(space: Workspace, manifest: dict[str, Any]) -> None:
-    """Whole or not at all: a resumed run depends on it."""
-    temporary = space.run_dir / "manifest.json.part"
-    _write(temporary, manifest)
-    temporary.replace(space.run_dir / "manifest.json")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from party.data.problems import Problem
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,6 +57,18 @@ class Column:
     def joined(cls, parts: Sequence[Column]) -> Column:
         """Several parts, one below the other."""
         return cls(np.concatenate([part.values for part in parts]), np.concatenate([part.states for part in parts]))
+
+
+class Table(NamedTuple):
+    """What a reader found: the wanted columns, None where one cannot be read, what is wrong with the file's form, and
+    whose the rows are, "" where that is missing, if a column for it was asked for and is there."""
+
+    columns: list[Column | None]
+    problems: list[Problem]
+    patients: list[str] | None = None
+
+    def __repr__(self) -> str:
+        return "Table(<private>)"
 
 
 def from_numbers(numbers: np.ndarray, wanted: Wanted) -> Column:

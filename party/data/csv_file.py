@@ -12,8 +12,8 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
-from party.data.columns import Column, Wanted, from_text
-from party.data.npz import absent_or_double
+from party.data.columns import Column, Table, Wanted, from_text
+from party.data.npz import absent_or_double, patient_of
 from party.data.problems import Problem, Unreadable
 from party.data.rules import CsvRule
 
@@ -28,8 +28,8 @@ FOREIGN = {
 }
 
 
-def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule) -> tuple[list[Column | None], list[Problem]]:
-    """The columns that are wanted, None where it cannot be read, and what is wrong with the file's form.
+def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule, patient: str | None = None) -> Table:
+    """The columns that are wanted, and the texts of column `patient`.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule) -> tuple[list[Colu
             lines = csv.reader(file, delimiter=rule.separator, strict=True)
             names = next(lines, [])
             _check_header(path, names, rule)
-            return _columns(path, names, lines, wanted, rule)
+            return _columns(path, names, lines, wanted, rule, patient)
     except UnicodeDecodeError:
         action = 'Save it as UTF-8, or set encoding under [csv] to "cp1252" or "latin-1"'
         raise Unreadable(Problem(str(path), f"is not {rule.encoding} text", action)) from None
@@ -75,12 +75,21 @@ def _check_header(path: Path, names: Sequence[str], rule: CsvRule) -> None:
 
 
 def _columns(
-    path: Path, names: list[str], lines: Iterator[list[str]], wanted: Sequence[Wanted], rule: CsvRule
-) -> tuple[list[Column | None], list[Problem]]:
+    path: Path,
+    names: list[str],
+    lines: Iterator[list[str]],
+    wanted: Sequence[Wanted],
+    rule: CsvRule,
+    patient: str | None,
+) -> Table:
     import polars as pl
 
     problems = [absent_or_double(column, names) for column in wanted if names.count(column.column) != 1]
     picked = [names.index(column.column) if names.count(column.column) == 1 else None for column in wanted]
+    whose = names.index(patient) if patient is not None and names.count(patient) == 1 else None
+    if patient is not None and whose is None:
+        problems.append(absent_or_double(patient_of(patient), names))
+    patients: list[str] = []
     parts: list[list[Column]] = [[] for _ in wanted]
     width, total, torn = len(names), 0, 0
     while block := list(islice(lines, BLOCK)):
@@ -93,6 +102,8 @@ def _columns(
                 continue
             texts = pl.Series("text", list(map(itemgetter(position), whole)), dtype=pl.String)
             part.append(from_text(texts, column, rule.decimal_comma))
+        if whose is not None:
+            patients.extend(line[whose].strip() for line in whole)
     if torn:
         what = f"{torn} of {total} rows have more or fewer fields than the header's {width}"
         action = "Look for a decimal comma, or for separators in text that stands in no quotes"
@@ -103,7 +114,7 @@ def _columns(
     for part in parts:
         columns.append(Column.joined(part) if part else None)
         part.clear()  # half of the memory, where files are large
-    return columns, problems
+    return Table(columns, problems, None if whose is None else patients)
 
 
 def _is_number(text: str) -> bool:

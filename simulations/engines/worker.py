@@ -40,5 +40,10 @@ def handle(message: Message, context: Context) -> tuple[Message, object]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # the engine's to handle
+        signal.signal(number, signal.SIG_IGN)
     serve(Connection(int(sys.argv[1])))

@@ -189,7 +189,7 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
     student = data.student or {}
     auc, accuracy, lead = student.get("auc"), student.get("accuracy"), _lead(data, student)
     right = data.released_label_accuracy
-    used = f"{spent.epsilon_text} spent" if spent else "nothing spent"
+    used = f", {spent.epsilon_text} spent" if spent else "" if asked else ", nothing spent"
     return [
         Tile(plural(data.party_label), f"{data.parties:,}", many(data.teachers, "teacher")),
         Tile(
@@ -200,7 +200,7 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
         Tile(
             "epsilon, worst case",
             promised.epsilon_text,
-            f"at delta {promised.delta_text} for each {promised.unit}; promised before the run, {used}",
+            f"at delta {promised.delta_text} for each {promised.unit}; promised before the run{used}",
         ),
         Tile(
             "student AUC" if lead == "auc" or accuracy is None else "student accuracy",
@@ -240,8 +240,8 @@ def _figures(
     scored = any(metrics.get(name) is not None for _, metrics in models for name in ("accuracy", "auc"))
     if not public and scored and not (data.missing and not data.baselines):
         figures.append(_models_figure(data, models))
-    if asked:
-        figures.append(_privacy_figure(data, promised, public))
+    if asked and not public:
+        figures.append(_privacy_figure(data, promised))
     figures.append(
         Figure(
             "outcome",
@@ -292,14 +292,14 @@ def _models_figure(data: ReportData, models: list[tuple[str, dict[str, Any]]]) -
     )
 
 
-def _privacy_figure(data: ReportData, promised: GuaranteeRow, public: bool) -> Figure:
+def _privacy_figure(data: ReportData, promised: GuaranteeRow) -> Figure:
     reading = "How the privacy cost grows with each query. " + (
         "There is no ceiling: the worst case is unbounded."
         if math.isinf(promised.epsilon)
         else "The line across is the ceiling that was fixed before anything was asked; the worst case stays below it"
         " whatever the votes are."
     )
-    secret = None if public or not len(data.epsilon_data_dependent) else data.epsilon_data_dependent
+    secret = data.epsilon_data_dependent if len(data.epsilon_data_dependent) else None
     if secret is not None:
         reading += (
             " The dashed curve depends on the votes themselves and may not be published; where it lies on the worst"

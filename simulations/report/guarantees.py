@@ -21,6 +21,7 @@ _NAMES = {
 }
 _KINDS = {
     Kind.WORST_CASE: "Worst case: holds for all data",
+    Kind.REALISED: "Worst case at the counts that came out: no promise, publish what was promised",
     Kind.DATA_DEPENDENT: "Data-dependent",
     Kind.SANITISED: "Sanitised: data-dependent, released with noise; an estimate, not a ceiling",
 }
@@ -28,7 +29,10 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class GuaranteeRow:
-    """One guarantee in words. `epsilon` is +inf where there is none; `secret` means that nobody else may see it."""
+    """One guarantee in words. `epsilon` is +inf where there is none.
+
+    publishable: whether it is a promise that may be shown to anybody. secret: whether nobody else may see it.
+    """
 
     name: str
     title: str
@@ -40,6 +44,7 @@ class GuaranteeRow:
     neighbouring: str
     towards: str
     kind: str
+    publishable: bool
     secret: bool
     direction: str
     method: str
@@ -70,7 +75,8 @@ class GuaranteeRow:
                 neighbouring=values["neighbouring"],
                 towards=values["towards"],
                 kind=_KINDS[kind],
-                secret=not values["publishable"] or kind is Kind.DATA_DEPENDENT,
+                publishable=values["publishable"] and kind in (Kind.WORST_CASE, Kind.SANITISED),
+                secret=kind is Kind.DATA_DEPENDENT,
                 direction=values["direction"],
                 method=values["method"],
                 order="–" if order is None else f"{order:g}",
@@ -94,7 +100,7 @@ def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any
 
 
 def guarantee_rows(guarantees: dict[str, dict[str, Any]], asked: int, public: bool) -> dict[str, GuaranteeRow]:
-    """All guarantees by name, promised first; without the secret ones if `public`.
+    """All guarantees by name, promised first; if `public`, only those that may be published.
 
     Raises
     ------
@@ -105,4 +111,4 @@ def guarantee_rows(guarantees: dict[str, dict[str, Any]], asked: int, public: bo
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
     names = [name for name in _NAMES if name in guarantees] + [name for name in guarantees if name not in _NAMES]
     rows = {name: GuaranteeRow.from_json(name, guarantees[name]) for name in names}
-    return {name: row for name, row in rows.items() if not (public and row.secret)}
+    return {name: row for name, row in rows.items() if row.publishable or not public}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from accounting import cli
 from accounting.calibration import PROFILES, budget, calibrate, profile_votes
 from accounting.cli import app
-from accounting.conversion import rdp_to_epsilon
+from accounting.conversion import conversion_cost, rdp_to_epsilon
 from accounting.errors import CalibrationError, VotesError
 from accounting.label_quality import pr_label
 from accounting.orders import DEFAULT_ORDERS
+from accounting.report import assess
 from accounting.units import Noise
 from accounting.votefiles import load_votes
 
@@ -47,10 +50,11 @@ def invoke(*args):
 
 
 def test_published_mnist_votes(mnist_votes, tmp_path):
-    """282.7 expected answers, 1.9988 classic, 1.7117 CKS: with the options of the paper, nothing else."""
+    """282.7 expected answers, 1.9988 classic, 1.7117 CKS: with the options of the paper and its continuous noise."""
     np.savez(tmp_path / "mnist.npz", votes=mnist_votes)
     command = ["epsilon", "--votes", tmp_path / "mnist.npz", "--mechanism", "confident", "--threshold", 200]
-    command += ["--sigma1", 150, "--sigma2", 40, "--queries", 640, "--delta", "1e-5", "--format", "json"]
+    command += ["--sigma1", 150, "--sigma2", 40, "--queries", 640, "--delta", "1e-5"]
+    command += ["--noise", "continuous", "--format", "json"]
     cks = json.loads(invoke(*command).stdout)
     classic = json.loads(invoke(*command, "--conversion", "classic").stdout)
     assert cks["expected_answered"] == pytest.approx(282.721029203409, rel=1e-9)
@@ -59,6 +63,44 @@ def test_published_mnist_votes(mnist_votes, tmp_path):
         1.9988165922689838, rel=1e-9
     )
     assert "1.7117" in invoke(*command[:-2]).stdout
+    deployed = json.loads(invoke(*command[:-4], "--format", "json").stdout)
+    assert deployed["noise"] == "discrete"
+    assert deployed["data_dependent_secret"]["expected_answers"]["epsilon"] == pytest.approx(1.7250, abs=5e-5)
+
+
+def test_one_noise_unless_another_is_asked_for():
+    """`epsilon` once took continuous noise where `calibrate` took integers: the same run at two prices."""
+    for function in (assess, calibrate, cli.epsilon, cli.calibrate_command):
+        assert inspect.signature(function).parameters["noise"].default is Noise.DISCRETE, function
+
+
+def test_the_sanitised_value_is_converted_as_asked(votes_file):
+    """`--conversion classic` once left it at CKS: smaller than a classic value can be."""
+    options = ["--votes", votes_file, *CONFIDENT, "--plan-votes", votes_file, "--format", "json"]
+    found = {rule: json.loads(invoke("epsilon", *options, "--conversion", rule).stdout) for rule in ("cks", "classic")}
+    for rule, one in found.items():
+        sanitised = one["sanitised"]
+        added = sanitised["epsilon"] - sanitised["released_rdp"] - sanitised["release_cost"]
+        assert added == pytest.approx(float(conversion_cost([sanitised["order"]], 1e-5, rule)[0]), rel=1e-9)
+
+
+def test_a_worst_case_at_counts_that_came_out_is_no_promise(votes_file):
+    """What may be published is that of the caps, here of all queries answered."""
+    found = json.loads(invoke("epsilon", "--votes", votes_file, *CONFIDENT, "--format", "json").stdout)
+    assert found["worst_case"]["epsilon"] < found["worst_case_if_all_answered"]["epsilon"]
+    assert found["guarantee"]["epsilon"] == found["worst_case_if_all_answered"]["epsilon"]
+    table = invoke("epsilon", "--votes", votes_file, *CONFIDENT).stdout.splitlines()
+    (cap,) = (line for line in table if "if every query is answered" in line)
+    (realised,) = (line for line in table if "worst case, sampled answers" in line)
+    assert cap.rstrip().endswith("yes")
+    assert realised.rstrip().endswith("no, no promise")
+
+
+def test_integer_noise_too_small_to_sanitise_is_a_refusal_not_a_failure(votes_file):
+    arguments = ["--votes", votes_file, "--mechanism", "gnmax", "--delta", "1e-5", "--format", "json", "--sigma"]
+    refused = json.loads(invoke("epsilon", *arguments, 1.5).stdout)["sanitised"]["refused"]
+    assert "sigma 1.5 of integer noise is below 2" in refused
+    assert "below 2" not in str(json.loads(invoke("epsilon", *arguments, 1.5, "--noise", "continuous").stdout))
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_ratio_of_lattice_to_continuous_q():
         assert low < ratio < high
 
 
-@pytest.mark.parametrize("sigma", [1.0, 2.0, 10.0, 40.0])
+@pytest.mark.parametrize("sigma", [2.0, 3.5, 10.0, 40.0])
 def test_envelope_is_above_the_exact_table(sigma):
     gaps = int(25 * sigma)
     exact, bound = log_pr_loss_table(sigma, gaps), envelope_tails(sigma, gaps, Noise.DISCRETE)

@@ -26,7 +26,7 @@ from student.channel import LabelChannel
 from tests.coordinator.test_service import T, Votes
 from tests.federation import make_config, make_rows
 
-WAIT = 60
+WAIT = 250
 
 
 def shared_config(queries: int) -> FederationConfig:

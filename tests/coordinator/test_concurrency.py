@@ -85,7 +85,6 @@ def test_a_full_disk_releases_nothing_and_loses_nothing(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -123,7 +122,7 @@ def test_the_lock_is_given_back_when_its_holder_is_killed(tmp_path: Path) -> Non
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom coordinator.ledger import Ledger\n"
         f"with Ledger(Path({str(tmp_path / 'ledger.db')!r}), {config.digest()!r}, '{{}}').exclusive():\n"
-        "    print('held', flush=True)\n    time.sleep(60)\n"
+        "    print('held', flush=True)\n    time.sleep(3600)\n"
     )
     holder = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None

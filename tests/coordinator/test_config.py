@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from accounting.units import Unit
 from coordinator.config import Caps, FederationConfig, Privacy, Sanitised
+from coordinator.mechanisms.confident import Confident
 from coordinator.mechanisms.distributed import Distributed
 from coordinator.mechanisms.gnmax import GNMax
 from protocol.config_files import load
@@ -29,7 +30,9 @@ def test_digest_ignores_addresses_and_the_noise_seed_only() -> None:
     "change",
     [
         {"simulation": False},
-        {"simulation": False, "noise_seed": None, "record_votes": True},
+        {"simulation": False, "seed": -1, "noise_seed": None, "record_votes": True},
+        {"simulation": False, "seed": -1},
+        {"simulation": False, "seed": 0, "noise_seed": None},
         {"minimum_parties": 1},
         {"teachers_per_party": 0},
         {"unknown": 1},
@@ -38,6 +41,22 @@ def test_digest_ignores_addresses_and_the_noise_seed_only() -> None:
 def test_federations_that_may_not_be(change: dict) -> None:
     with pytest.raises(ValidationError):
         make_config(**change)
+
+
+def test_without_any_seed_it_may_be() -> None:
+    assert make_config(simulation=False, seed=-1, noise_seed=None).seed == -1
+
+
+@pytest.mark.parametrize("mechanism", [GNMax(sigma=1.9), Confident(threshold=4, sigma1=5.0, sigma2=1.9)])
+def test_noise_too_small_to_sanitise_is_refused_before_any_party_is_asked(mechanism: GNMax | Confident) -> None:
+    """It was found out after training at best, and below sigma 1 only."""
+    plan = Sanitised(order=2.5, beta=0.05, sigma_ss=6)
+    privacy = Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=plan)
+    with pytest.raises(ValidationError, match=r"sigma 1.9 of integer noise is below 2"):
+        make_config(mechanism=mechanism, privacy=privacy)
+    larger = {name: 2.0 for name in ("sigma", "sigma2") if hasattr(mechanism, name)}
+    make_config(mechanism=mechanism.model_copy(update=larger), privacy=privacy)
+    make_config(mechanism=mechanism)
 
 
 def test_gnmax_needs_equal_caps() -> None:

@@ -204,10 +204,9 @@ def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, lo
     pool = Pool(FEATURES, x[:40], x[40:], y[40:])
     out = tmp_path / "student-out"
     out.mkdir()
-    with LabelChannel(address, wait=20) as channel:
+    with LabelChannel(address, wait=250) as channel:
         result = run_student(channel, pool, StudentSpec(C=1.0), out, seed=0)
-    run.join(20)
-    assert not run.is_alive()
+    run.join()
     assert result.asked == 40
     assert (tmp_path / "coordinator.json").exists()
     assert (out / "labels.parquet").exists()
@@ -217,7 +216,7 @@ def test_a_connection_that_breaks_is_told_from_one_that_never_was(service) -> No
     with LabelChannel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
         channel.ask(make_rows(3, 1)[0])
     with serving(service, "127.0.0.1:0", 10) as address:
-        channel = LabelChannel(address, wait=5)
+        channel = LabelChannel(address, wait=250)
         channel.describe()
     with channel:
         for request in (lambda: channel.ask(make_rows(3, 1)[0]), channel.finish):

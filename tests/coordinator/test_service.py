@@ -146,7 +146,9 @@ def test_spent_is_never_above_promised(make) -> None:
     guarantees = spent(config, ledger.batches())
     top = promised(config).epsilon
     assert 0 < guarantees["data_dependent"].epsilon <= guarantees["worst_case"].epsilon <= top
-    assert guarantees["worst_case"].publishable
+    assert promised(config).publishable
+    assert guarantees["worst_case"].to_json()["kind"] == "realised"  # chosen after the fact: visible, and no promise
+    assert not guarantees["worst_case"].publishable
     assert not guarantees["data_dependent"].publishable
     assert service.describe().epsilon_worst_case == top
 
@@ -167,12 +169,17 @@ def test_the_charge_by_query_ends_at_the_charge_of_the_run(make, changes: dict) 
         asked=40,
         answered=sum(int(batch.answered.sum()) for batch in batches),
         unit=config.privacy.unit,
+        neighbouring=config.privacy.neighbouring,
         teachers_per_party=1,
     )
     assert sum(batch.answered.sum() for batch in batches) == event.answered
     total = sum(
         config.mechanism.event(
-            asked=len(b.labels), answered=int(b.answered.sum()), unit=config.privacy.unit, teachers_per_party=1
+            asked=len(b.labels),
+            answered=int(b.answered.sum()),
+            unit=config.privacy.unit,
+            neighbouring=config.privacy.neighbouring,
+            teachers_per_party=1,
         ).worst_case_rdp(DEFAULT_ORDERS)
         for b in batches
     )
@@ -220,7 +227,7 @@ def test_queries_that_cannot_be_asked_are_refused(make, rows) -> None:
 
 
 def test_seeded_noise_is_refused_outside_a_simulation(tmp_path: Path, log) -> None:
-    config = make_config(simulation=False, noise_seed=None)
+    config = make_config(simulation=False, seed=-1, noise_seed=None)
     ledger = Ledger(tmp_path / "l.db", config.digest(), "{}")
     with pytest.raises(ConfigError, match="seeded noise"):
         LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)

@@ -43,7 +43,7 @@ def plan_table(**changes: Any) -> dict[str, Any]:
         "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5},
         "privacy": {"unit": "record", "delta": 1e-5},
         "caps": {"queries": 40, "answers": 30},
-        "timeouts": {"enrol": 30, "train": 60, "vote": 60, "secure": 60, "student": 200},
+        "timeouts": {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 250},
         "coordinator": {
             "hosts": ["127.0.0.1", "localhost"],
             "listen": "127.0.0.1",

@@ -75,13 +75,13 @@ app = ServerApp()
 
 @app.main()
 def main(grid, context):
-    for _ in range(60):
+    for _ in range(600):
         if list(grid.get_node_ids()):
             break
         time.sleep(0.5)
     nodes = list(grid.get_node_ids())
     messages = [Message(RecordDict(), dst_node_id=n, message_type="query.steal", group_id="0") for n in nodes]
-    replies = list(grid.send_and_receive(messages, timeout=60))
+    replies = list(grid.send_and_receive(messages, timeout=300))
     Path(OUTCOME).write_text("\\n".join("error" if reply.has_error() else "answered" for reply in replies))
 """
 CLIENT = """
@@ -114,7 +114,7 @@ def write_foreign_app(folder: Path, outcome: Path, marker: Path) -> Path:
 
 @pytest.mark.deploy
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path) -> None:
     out = make_kits(tmp_path)
     kit, ward = open_kit(out / "coordinator"), open_kit(out / "party-ward-a")
@@ -144,20 +144,19 @@ def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path) -> None:
             (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: link}}))
             return subprocess.run(
                 [program("flwr"), "run", str(app), CONNECTION], env={**environment(kit), "FLWR_HOME": str(home)},
-                capture_output=True, text=True, timeout=60, check=False,
+                capture_output=True, text=True, check=False,
             ).stdout  # fmt: skip
 
         assert "uccess" not in submit(kit.coordinator.superlink)  # from anywhere but the coordinator's own machine
         assert not outcome.exists()
         submit(kit.coordinator.internal)
-        wait(outcome.exists, 90)
+        wait(outcome.exists)
         assert outcome.read_text() == "error"
     assert not marker.exists()
     assert not list((ward.state / "flower").rglob("*foreign*"))
 
 
-def wait(true, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
+def wait(true) -> None:
+    """For what must come; the test's own time limit is the only one."""
     while not true():
-        assert time.monotonic() < deadline
         time.sleep(0.1)

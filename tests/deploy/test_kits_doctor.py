@@ -139,7 +139,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     "no data": (lambda kit: (kit / "data.npz").unlink(), "data", "data.npz", "docs/parties.md"),
     "no table": (lambda kit: (kit / "data.npz").write_text("x"), "data", "do not fit", "consilium party check"),
     "column missing": (bad_rows, "data", "do not fit", "consilium party check"),
-    "too few rows": (lambda kit: write_data(kit, 1, rows=30), "data", "shards has 7 rows", "consilium party check"),
+    "too few rows": (lambda kit: write_data(kit, 1, rows=30), "data", "of 4 shards has", "consilium party check"),
     "foreign identity": (foreign_identity, "roster", "no entry", "ask the operator"),
     "old roster": (old_roster, "roster", "hash", "newest update"),
     "roster lost": (lambda kit: (kit / "roster.json").unlink(), "roster", "No such file", "operator"),

@@ -25,7 +25,7 @@ from student.channel import LabelChannel
 from tests.coordinator.test_service import T, Votes
 from tests.federation import make_config, make_rows
 
-WAIT = 3
+WAIT = 250
 REFUSED = "the server does not accept this node's certificate"
 
 
@@ -82,9 +82,13 @@ def test_a_student_with_its_certificate_is_answered(site: Site, service: LabelSe
     assert not service.finished.is_set()  # another student may come
 
 
-def refused(address: str, files: TlsFiles | None) -> str:
-    with LabelChannel(address, WAIT, files) as channel, pytest.raises(ServiceError) as error:
-        channel.describe()
+def refused(address: str, files: TlsFiles | None, said: str) -> str:
+    """What is told at last. Whoever is refused waits for its whole time, so a busy machine is given more, not all."""
+    for seconds in (3, 15, 60):
+        with LabelChannel(address, seconds, files) as channel, pytest.raises(ServiceError) as error:
+            channel.describe()
+        if said in str(error.value):
+            break
     return str(error.value)
 
 
@@ -104,9 +108,9 @@ def test_whoever_has_no_good_certificate_is_refused(site: Site, service: LabelSe
     }
     with serving(service, "127.0.0.1:0", 100, site.door()) as address:
         for case, (files, said) in cases.items():
-            text = refused(address, files)
+            text = refused(address, files, said)
             assert said in text, case
-        refused(address, None)  # no TLS at all
+        refused(address, None, "")  # no TLS at all
         with (
             grpc.secure_channel(address, grpc.ssl_channel_credentials((site.folder / "ca.crt").read_bytes())) as bare,
             pytest.raises(grpc.RpcError),
@@ -122,7 +126,8 @@ def test_a_student_does_not_talk_to_another_server(site: Site, service: LabelSer
     other.save(tmp_path / "other")
     files = TlsFiles(site.student.certificate, site.student.key, tmp_path / "other" / "ca.crt")
     with serving(service, "127.0.0.1:0", 100, site.door()) as address:
-        assert "the server's certificate is not accepted" in refused(address, files)
+        said = "the server's certificate is not accepted"
+        assert said in refused(address, files, said)
 
 
 def test_a_student_that_is_revoked_is_refused_at_once_and_at_every_call(site: Site, service: LabelService) -> None:
@@ -153,7 +158,7 @@ def test_students_come_one_after_another(site: Site, service: LabelService) -> N
 
 def test_the_service_closes_when_it_is_told(site: Site, service: LabelService) -> None:
     threading.Timer(0.3, (site.folder / "close").touch).start()
-    assert wait_for_close(service, site.door(), 30, queries=100)
+    assert wait_for_close(service, site.door(), 250, queries=100)
 
 
 def test_the_service_closes_at_its_time_limit_if_anything_was_asked(site: Site, service: LabelService) -> None:

@@ -20,11 +20,13 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from accounting.events import event_from_json
+from accounting.units import votes_moved
 from party import store
 from party.home import open_home
 from party.node import PartyNode
 from party.promise import epsilon, parse_events
 from party.secagg.masking import checked_votes, noise_share
+from party.secagg.once import ids_of, phases_of
 from party.secagg.store import SessionStore
 from party.secure_votes import Asked
 from protocol.errors import ConfigError, DataError, MalformedMessage
@@ -134,7 +136,7 @@ class Game:
             "asked": self.number(asked),
             "answered": self.number(answered),
             "unit": self.pick(["record", "party"]),
-            "neighbouring": "replace",
+            "neighbouring": self.pick(["replace", "add_or_remove"]),
             "teachers_per_party": self.number(self.teachers),
             "towards": "coordinator" if kind.startswith("distributed") else "student",
             "noise": self.pick(["discrete"] * 19 + ["continuous"]),
@@ -285,10 +287,11 @@ class Game:
 
     def unmask(self, queries: np.ndarray, terms: SessionDescriptor) -> bool:
         """Use the queries up, as giving the shares of stage 4 does."""
-        phases = 1 << (terms.phase - 1) if terms.sigma > 0 else 0b11
+        ids = ids_of(queries)
         with SessionStore(self.node.home.state / "sessions.db").transaction() as transaction:
-            fresh = transaction.release(query_ids(queries), phases)
+            fresh = not transaction.released(ids, phases_of(terms))
             if fresh:
+                transaction.release(ids, phases_of(terms))
                 transaction.commit()
         return fresh
 
@@ -307,7 +310,7 @@ class Game:
         given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
         release = event_from_json(json.loads(self.terms.promise)[0])
         charged = epsilon(parse_events(self.terms.promise), policy)
-        moved = self.teachers if policy.unit == "party" else 1
+        moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)
         if self.terms.votes == "distributed":
             sure = self.roster.u_min - self.roster.c
             squared = sum(2 * moved**2 / (sure * scale**2) if scale else math.inf for scale, _ in self.drawn)

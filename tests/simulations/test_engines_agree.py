@@ -20,7 +20,7 @@ def quiet(_: Path):
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1200)
 def test_clear_on_local_and_secure_on_ray_agree(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
     # fewer hospitals, more teachers each, and a teacher that depends on its seed
@@ -33,6 +33,7 @@ def test_clear_on_local_and_secure_on_ray_agree(tmp_path: Path) -> None:
         "mechanism.threshold=20",
         "caps.queries=100",
         "caps.answers=60",
+        "timeouts.enrol=600",
     ]
     labels, summaries = [], []
     for engine, mode in (("local", "clear"), ("ray", "secure")):

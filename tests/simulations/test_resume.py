@@ -36,6 +36,7 @@ SMALL = [
     "student.batch=10",
     "student.rounds=2",
     "student.selection=margin",
+    "timeouts.enrol=250",
 ]
 
 
@@ -75,7 +76,7 @@ def crash_loop(folder: Path, kills: int, seed: int, votes: str = "clear") -> dic
     generator, out = random.Random(seed), "crashed"
     straight = first_run(folder, "straight", votes)
     began = time.monotonic()
-    assert straight.wait(300) == 0
+    assert straight.wait() == 0
     length = time.monotonic() - began
     expected = ledger_of(folder / "straight", votes)
     hits: dict[str, int] = {}
@@ -105,10 +106,10 @@ def crash_loop(folder: Path, kills: int, seed: int, votes: str = "clear") -> dic
             process, seen = first_run(folder, out := f"{out}x", votes), {}
         else:
             process = start(folder, "--resume", out)
-    process.wait(300)
+    process.wait()
     run = folder / out
     if json.loads((run / "manifest.json").read_text())["status"] != "complete":
-        assert start(folder, "--resume", out).wait(300) == 0
+        assert start(folder, "--resume", out).wait() == 0
     assert ledger_of(run, votes) == expected
     straight_summary, summary = (json.loads((folder / name / "summary.json").read_text()) for name in ("straight", out))
     for key in ("queries", "privacy", "student"):
@@ -119,7 +120,7 @@ def crash_loop(folder: Path, kills: int, seed: int, votes: str = "clear") -> dic
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_killed_and_resumed_runs_end_like_one_that_was_left_alone(tmp_path: Path) -> None:
     """Eight kills here; `python -m benchmarks crash_loop` does a hundred."""
     crash_loop(tmp_path, kills=8, seed=1)

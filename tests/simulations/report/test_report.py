@@ -47,7 +47,7 @@ class TestEveryShape:
     def test_says_the_promise_with_its_delta_and_unit(self, name: str, public: bool) -> None:
         value, note = Page(html_of(name, public)).tiles["epsilon, worst case"]
         assert value == ("unbounded" if name == "no guarantee at all" else "0.988")
-        assert note.startswith("at delta 1e-5 for each party; promised before the run, ")
+        assert note.startswith("at delta 1e-5 for each party; promised before the run")
 
     def test_shows_no_leftovers_of_missing_values(self, name: str, public: bool) -> None:
         text = Page(html_of(name, public)).text
@@ -136,7 +136,7 @@ class TestPublic:
         for secret in [*rounded, *names, made.SECRET_REASON, "0.808", "do not publish"]:
             assert secret in full, secret
             assert secret not in public, secret
-        for name in ("consensus", "parties", "models"):
+        for name in ("consensus", "parties", "models", "privacy"):
             assert f'id="figure-{name}"' in full
             assert f'id="figure-{name}"' not in public
 
@@ -148,8 +148,16 @@ class TestPublic:
 
     def test_keeps_what_is_released_or_public(self) -> None:
         text = Page(render(run(), public=True)).text
-        for number in ("0.988", "0.954", "0.766", "65.4%", "0.634"):
+        for number in ("0.988", "0.766", "65.4%", "0.634"):
             assert number in text
+
+    def test_publishes_the_promise_and_not_what_the_counts_came_to(self) -> None:
+        full, public = render(run()), render(run(), public=True)
+        assert "0.954" in full
+        assert "no promise" in full
+        assert "0.954" not in public
+        promise = {**run().guarantees, "worst_case": guarantee(Kind.WORST_CASE, 0.95312)}
+        assert "0.954" in render(replace(run(), guarantees=promise), public=True)  # the control: as it was marked
 
     def test_leaves_out_what_is_not_publishable_whatever_it_is_called(self) -> None:
         data = run()
@@ -171,7 +179,15 @@ class TestPrivacyTable:
             ("Worst case", "Worst case", "Data-dependent", "Sanitised"),
             strict=True,
         ):
-            for word in (epsilon, kind, "1e-5", "a whole party (its one teacher", "replace", "the student", "order 18"):
+            for word in (
+                epsilon,
+                kind,
+                "1e-5",
+                "a whole party, replaced (its one teacher",
+                "replace",
+                "the student",
+                "order 18",
+            ):
                 assert word in row
             assert ("secret: do not publish" in row) == (kind == "Data-dependent")
 
@@ -180,7 +196,7 @@ class TestPrivacyTable:
         values = guarantee(Kind.WORST_CASE, 0.5, teachers, Unit.RECORD)
         text = Page(render(replace(run(), guarantees=dict.fromkeys(("promised", "worst_case"), values)))).text
         assert ("the guarantee of a record is also the guarantee of the whole" in text) == said
-        assert "a record in one shard" in text
+        assert "a record, replaced (" in text
 
     @pytest.mark.parametrize(
         "key",

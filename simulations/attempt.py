@@ -1,0 +1,132 @@
+"""One attempt at a run: the folder is held, its manifest says how it stands, and private rows do not outlive it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from protocol.errors import ConfigError, ConsiliumError
+from simulations.interruption import Signals
+from simulations.scenario import Scenario, apply_override, scenario_json
+from simulations.sums import write_sums
+from simulations.workspace import Workspace
+
+FORMAT = 1
+
+
+class Attempt:
+    """Enter it before anything that works in the folder, so that it is left when all of that has ended.
+
+    keep_work: leave the copies of the parties' rows under `private/work`, whatever happens.
+    """
+
+    def __init__(self, signals: Signals, keep_work: bool) -> None:
+        self._signals = signals
+        self._keep_work = keep_work
+        self._space: Workspace | None = None
+        self._manifest: dict[str, Any] = {}
+        self._lock = ExitStack()
+
+    def __enter__(self) -> Attempt:
+        return self
+
+    def begin(self, open_space: Callable[[], Workspace], manifest: dict[str, Any]) -> Workspace:
+        """Take the folder: from here on it is this attempt's, and its status is "running".
+
+        Raises
+        ------
+        OutputExists, ConfigError : there is no folder to be had, or another process works in it.
+        """
+        with self._signals.held():
+            space = open_space()
+            self._lock.enter_context(space.exclusive())
+            space.remove_work()  # what a killed process left behind
+            (space.run_dir / "failure.json").unlink(missing_ok=True)
+            self._space, self._manifest = space, manifest
+            self._status("running")
+        return space
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        with self._lock:
+            if self._space is None:
+                return
+            interrupted = self._signals.interrupted
+            with self._signals.held():
+                if not self._keep_work:
+                    self._space.remove_work()
+                if interrupted is not None or isinstance(error, KeyboardInterrupt):
+                    self._status("interrupted")
+                elif error is None:
+                    self._status("complete")
+                    write_sums(self._space.run_dir)
+                else:
+                    told = str(error) if isinstance(error, ConsiliumError) else type(error).__name__
+                    self._status(f"failed: {told}")
+            if interrupted is not None:
+                interrupted.run_dir = self._space.run_dir
+                if error is not interrupted:
+                    raise interrupted from None
+
+    def _status(self, status: str) -> None:
+        """Whole or not at all: a resumed run depends on it."""
+        assert self._space is not None
+        path = self._space.run_dir / "manifest.json"
+        temporary = path.with_suffix(".json.part")
+        temporary.write_text(json.dumps({**self._manifest, "status": status}, indent=2) + "\n", encoding="utf-8")
+        temporary.replace(path)
+
+
+def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+    """Manifest of a run that can be gone on with.
+
+    Parameters
+    ----------
+    given : what the user asks for beside the run: values by option, such as "--seed": 5. overrides : of --set.
+
+    Raises
+    ------
+    ConfigError : no run, a complete one, one of another version, or what is asked for contradicts it; named one by one.
+    """
+    path = run_dir / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        status, version = manifest["status"], manifest["format"]
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", "Give the folder of a run") from None
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"{path} is damaged", "Run the scenario anew") from None
+    if status == "complete":
+        raise ConfigError(f"run {run_dir} is complete", "There is nothing to resume")
+    if version != FORMAT:
+        raise ConfigError(f"run {run_dir} has format {version}, this version reads {FORMAT}")
+    has = {
+        "SCENARIO": manifest["scenario"],
+        "--engine": manifest["engine"],
+        "--seed": manifest["seed"],
+        "--device": manifest.get("device", {}).get("asked", "auto"),
+        "--out": str(run_dir.resolve()),
+    }
+    against = [f"{name} {value} (the run has {has[name]})" for name, value in given.items() if value != has[name]]
+    against += [f"--set {item} (the run has another value)" for item in overrides if _changes(manifest["config"], item)]
+    if against:
+        raise ConfigError(
+            f"--resume takes everything from {run_dir}, and these contradict it: {', '.join(against)}",
+            "Leave them away, or start another run without --resume",
+        )
+    return manifest
+
+
+def _changes(config: dict[str, Any], override: str) -> bool:
+    """Whether the override would make another scenario of it. Raises ConfigError if it cannot be one at all."""
+    table = json.loads(json.dumps(config))
+    apply_override(table, override)
+    try:
+        return scenario_json(Scenario.model_validate(table)) != config
+    except ValueError:
+        return True

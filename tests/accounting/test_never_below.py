@@ -1,0 +1,254 @@
+"""No curve is ever below the truth, from noise that hides everything to noise that hides nothing.
+
+Each formula is evaluated beside itself in mpmath, with enough digits that nothing cancels, at parameters spread over
+many orders of magnitude. The controls are the formulas as they stood: sums formed at 1, which lose what is left.
+"""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+
+from accounting.conversion import conversion_cost, rdp_to_epsilon
+from accounting.errors import NoiseError
+from accounting.events import GNMaxEvent, LNMaxEvent, StableEvent
+from accounting.gaussian import rdp_data_dependent, rdp_gaussian
+from accounting.gdp import delta_of, epsilon_of
+from accounting.gnss import gnss_cost
+from accounting.laplace import rdp_laplace, rdp_lnmax
+from accounting.orders import DEFAULT_ORDERS
+from accounting.stable import rdp_sparse_vector
+from accounting.units import Neighbouring, Noise, Towards, Unit
+
+pytestmark = pytest.mark.filterwarnings("error")
+ABOUT = {
+    "asked": 1_000_000,
+    "answered": 1_000_000,
+    "unit": Unit.RECORD,
+    "neighbouring": Neighbouring.REPLACE,
+    "teachers_per_party": 1,
+    "towards": Towards.STUDENT,
+}
+
+
+def digits(*sizes: float) -> int:
+    """Decimal digits that numbers of these sizes, and the squares of their inverses, need."""
+    return 40 + 3 * sum(math.ceil(abs(math.log10(size))) for size in sizes)
+
+
+def spread(seed: int, count: int, *ranges: tuple[float, float]):
+    """So many tuples of numbers, each even in its logarithm between two powers of ten."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        yield tuple(float(10 ** rng.uniform(low, high)) for low, high in ranges)
+
+
+def not_below(got: float, truth, close: float = 1e-9) -> None:
+    assert mp.mpf(float(got)) >= truth
+    assert mp.mpf(float(got)) <= truth * (1 + close) + mp.mpf(1e-300)
+
+
+def laplace_truth(s: float, order: float):
+    """Mironov 2017, Proposition 6, for two counts."""
+    s, a = mp.mpf(s), mp.mpf(order)
+    m = a / (2 * a - 1) * mp.exp((a - 1) * s) + (a - 1) / (2 * a - 1) * mp.exp(-a * s)
+    return 2 * mp.log(m) / (a - 1)
+
+
+def response_truth(s: float, order: float):
+    s, a = mp.mpf(s), mp.mpf(order)
+    p = 1 / (1 + mp.exp(-s))
+    return mp.log(p**a * (1 - p) ** (1 - a) + (1 - p) ** a * p ** (1 - a)) / (a - 1)
+
+
+def old_laplace(s: float, alpha: np.ndarray) -> np.ndarray:
+    """As it stood: the logarithm of a sum that is formed at 1."""
+    up, down = np.log(alpha / (2 * alpha - 1)), np.log((alpha - 1) / (2 * alpha - 1))
+    return 2 * np.maximum(np.logaddexp(up + (alpha - 1) * s, down - alpha * s), 0.0) / (alpha - 1)
+
+
+def old_epsilon(curve: np.ndarray, alpha: np.ndarray, delta: float) -> float:
+    """As it stood: one 0 means equal distributions."""
+    found = curve + conversion_cost(alpha, delta)
+    return max(0.0, float(np.where(curve == 0.0, np.minimum(found, 0.0), found).min()))
+
+
+def test_a_million_weak_queries_are_not_free():
+    """The attack: n = 1e6, gamma 3e-8, delta 1e-9. Integer noise first, as deployed."""
+    for noise in Noise:
+        event = LNMaxEvent(gamma=3e-8, noise=noise, **ABOUT)
+        claimed = rdp_to_epsilon(event.worst_case_rdp(DEFAULT_ORDERS), DEFAULT_ORDERS, 1e-9).epsilon
+        assert claimed > 1.6e-4
+    old = 1_000_000 * old_laplace(3e-8, DEFAULT_ORDERS)
+    assert old_epsilon(old, DEFAULT_ORDERS, 1e-9) == 0.0  # the control: claimed to cost nothing
+
+
+def test_one_zero_among_other_values_proves_nothing():
+    curve = np.full(DEFAULT_ORDERS.size, 0.5)
+    curve[3] = 0.0
+    assert rdp_to_epsilon(curve, DEFAULT_ORDERS, 1e-9).epsilon > 0
+    assert old_epsilon(curve, DEFAULT_ORDERS, 1e-9) == 0.0
+    assert rdp_to_epsilon(0 * curve, DEFAULT_ORDERS, 1e-9).epsilon == 0.0
+
+
+def test_laplace_randomised_response_and_sparse_vector():
+    for s, above in spread(1, 150, (-90, 2), (-8, 3)):
+        order = 1 + above
+        with mp.workdps(digits(s, above)):
+            not_below(rdp_laplace(s, [order], noise="continuous")[0], laplace_truth(s, order))
+            truth = response_truth(s, order)
+            not_below(rdp_laplace(s, [order], noise="discrete")[0], 2 * truth)
+            not_below(rdp_sparse_vector(2 / s, 3, [order])[0], 3 * response_truth(2 / (2 / s), order))
+
+
+def test_the_old_laplace_curve_was_below_the_truth():
+    orders = DEFAULT_ORDERS[::40]
+    with mp.workdps(120):
+        below = [
+            s
+            for s in (1e-2, 1e-8, 1e-12)
+            if any(
+                old < laplace_truth(s, order) * 0.9
+                for old, order in zip(old_laplace(s, orders), orders.tolist(), strict=True)
+            )
+        ]
+    assert below == [1e-8, 1e-12]
+
+
+def theorem_3(log_q: float, gamma: float, order: float):
+    q, pure, moment = mp.exp(mp.mpf(log_q)), 2 * mp.mpf(gamma), mp.mpf(order) - 1
+    ceiling = laplace_truth(gamma, order)
+    if q >= 1 / (mp.exp(pure) + 1):
+        return ceiling
+    bound = mp.log((1 - q) * ((1 - q) / (1 - q * mp.exp(pure))) ** moment + q * mp.exp(pure * moment)) / moment
+    return min(bound, ceiling)
+
+
+def theorem_6(log_q: float, sigma: float, order: float):
+    q, s, a = mp.exp(mp.mpf(log_q)), mp.mpf(sigma), mp.mpf(order)
+    ceiling = a / s**2
+    mu2 = s * mp.sqrt(-mp.mpf(log_q))
+    mu1 = mu2 + 1
+    e1, e2 = mu1 / s**2, mu2 / s**2
+    if mu2 <= 1 or a > mu1:
+        return ceiling
+    if q > mp.exp((mu2 - 1) * e2) / (mu1 / (mu1 - 1) * mu2 / (mu2 - 1)) ** mu2 or q * mp.exp(e2) >= 1:
+        return ceiling
+    big_a = (1 - q) / (1 - (q * mp.exp(e2)) ** ((mu2 - 1) / mu2))
+    big_b = mp.exp(e1) / q ** (1 / (mu1 - 1))
+    return min(mp.log((1 - q) * big_a ** (a - 1) + q * big_b ** (a - 1)) / (a - 1), ceiling)
+
+
+def test_theorem_3():
+    """Upper bounds of any tightness where the cost is below what doubles hold, else within 1e-9."""
+    for gamma, minus_log_q, above in spread(2, 300, (-90, 2), (-6, 3.2), (-6, 2.7)):
+        order = 1 + above
+        with mp.workdps(digits(gamma, above) + math.ceil(minus_log_q)):
+            truth = theorem_3(-minus_log_q, gamma, order)
+            not_below(rdp_lnmax([-minus_log_q], gamma, [order], noise="continuous")[0, 0], truth)
+
+
+def test_theorem_6():
+    """Sigma up to 1e18, where the bound is all rounding: then it may be the ceiling, never less than the truth."""
+    for sigma, minus_log_q, above in spread(3, 300, (-0.3, 18), (-6, 3.2), (-6, 2.7)):
+        order = 1 + above
+        with mp.workdps(digits(sigma, above) + math.ceil(minus_log_q)):
+            truth = theorem_6(-minus_log_q, sigma, order)
+            got = rdp_data_dependent([-minus_log_q], sigma, [order])[0, 0]
+            assert mp.mpf(got) * (1 + mp.mpf(2e-15)) >= truth  # alpha / sigma^2 itself has three roundings
+            if sigma < 1e3 and above > 0.01:
+                not_below(got * (1 + 2e-15), truth, 1e-8)
+
+
+def test_theorem_6_cost_nothing_at_sigma_1e16_before():
+    """The control, the sum as it was formed: exactly 0 for queries that do cost something."""
+    sigma, order, free = 1e16, 2.0, 0
+    for log_q in np.linspace(-3, -1, 21).tolist():
+        mu2 = math.sqrt(sigma**2 * -log_q)
+        mu1 = mu2 + 1
+        e1, e2 = mu1 / sigma**2, mu2 / sigma**2
+        log_1mq = math.log(-math.expm1(log_q))
+        log_a = log_1mq - math.log(-math.expm1((log_q + e2) * (1 - 1 / mu2)))
+        old = np.logaddexp(log_1mq + log_a * (order - 1), log_q + (e1 - log_q / (mu1 - 1)) * (order - 1))
+        free += max(0.0, float(old)) == 0.0
+        with mp.workdps(80):
+            assert rdp_data_dependent([log_q], sigma, [order])[0, 0] * (1 + 2e-15) >= theorem_6(log_q, sigma, order)
+    assert free > 0
+
+
+def test_only_q_zero_is_free():
+    for orders in ([1.01], [2.0, 64.0]):
+        for log_q in (-1e6, -4000.0, -745.2):
+            assert np.all(rdp_data_dependent([log_q], 40.0, orders) > 0)
+            assert np.all(rdp_lnmax([log_q], 0.05, orders, noise="discrete") > 0)
+        assert np.all(rdp_gaussian(1e99, orders) > 0)
+        assert np.all(rdp_laplace(1e-99, orders, noise="discrete") > 0)
+        assert np.all(rdp_data_dependent([-math.inf], 40.0, orders) == 0)
+
+
+@pytest.mark.parametrize("scale", [1e-101, 1e200, 1e308])
+def test_a_scale_whose_square_is_lost_is_refused(scale):
+    """Before, sigma 1e200 was a traceback (OverflowError), and gamma 1e-170 cost nothing."""
+    for call in (
+        lambda: rdp_gaussian(scale, [2.0]),
+        lambda: rdp_laplace(scale, [2.0], noise="discrete"),
+        lambda: GNMaxEvent(sigma=scale, noise=Noise.DISCRETE, **ABOUT),
+    ):
+        with pytest.raises(NoiseError, match="its square is lost"):
+            call()
+
+
+def test_a_stable_query_far_above_its_threshold_costs_something():
+    """Pr[not answered] is e^-40 or less; it was rounded to 0 on the way, and the query was free."""
+    votes = np.array([[400, 10]])
+    event = StableEvent(threshold=100.0, sigma=10.0, noise=Noise.CONTINUOUS, **(ABOUT | {"asked": 1, "answered": 1}))
+    log_q = event.evidence(votes).log_q_check
+    assert log_q is not None
+    assert log_q[0] == pytest.approx(float(log_ndtr(-(194 - 100) / 10)), rel=1e-12)
+    log_p = log_ndtr(9.4)
+    with np.errstate(divide="ignore"):
+        assert np.log1p(-np.exp(np.minimum(log_p, -1e-300))) == -math.inf  # the control
+
+
+def test_cost_of_a_sanitised_release():
+    """Tiny beta and large sigma_ss: the scale's part was a rounding error, of either sign."""
+    for beta, sigma_ss, above in spread(4, 300, (-30, -3), (-1, 15), (-4, 2)):
+        order = 1 + above
+        with mp.workdps(digits(beta, sigma_ss, above)):
+            b, s, a = mp.mpf(beta), mp.mpf(sigma_ss), mp.mpf(order)
+            c = 1 - a * (1 - mp.exp(-2 * b))
+            truth = a * mp.exp(-2 * b) / (2 * s**2 * c) - (a * b + mp.log(c) / 2) / (a - 1)
+            got = mp.mpf(float(gnss_cost([order], beta, sigma_ss)[0])) * (1 + mp.mpf(4e-15))
+            assert got >= truth
+            assert got <= truth * (1 + mp.mpf(1e-7))
+    c = 1 + 2 * np.expm1(-2e-17)
+    old = 2 * np.exp(-2e-17) / (2 * 1e20**2 * c) - (2 * 1e-17 + np.log(c) / 2)
+    assert old < 0 < gnss_cost([2.0], 1e-17, 1e20)[0]
+
+
+def test_exact_composition():
+    """mu from 1e-16 to 30, epsilon from 0 to 10 mu: delta is rounded up, so epsilon is too."""
+    for mu, times in spread(5, 200, (-16, 1.5), (-3, 1)):
+        for epsilon in (0.0, mu * times):
+            with mp.workdps(80 + math.ceil((times + mu) ** 2)):
+                m, e = mp.mpf(mu), mp.mpf(epsilon)
+                truth = mp.ncdf(-e / m + m / 2) - mp.exp(e) * mp.ncdf(-e / m - m / 2)
+                assert delta_of(mu, epsilon) >= truth
+    assert epsilon_of(1e-32, 1e-17) > 0
+    old = -math.expm1(min(float(log_ndtr(-5e-17)) - float(log_ndtr(5e-17)), 0.0))
+    assert old == 0.0  # the control: delta(0) of mu = 1e-16 was 0, the truth is 4e-17
+
+
+def test_conversion():
+    """Both rules in one place: the added part is right to 1e-12 of its size at every order, close to 1 as well."""
+    for above, delta in spread(6, 200, (-9, 4), (-30, -0.01)):
+        order = 1 + above
+        with mp.workdps(60):
+            a, d = mp.mpf(order), mp.mpf(delta)
+            truth = mp.log(1 - 1 / a) - (mp.log(d) + mp.log(a)) / (a - 1)
+            size = abs(mp.log(1 - 1 / a)) + (abs(mp.log(d)) + mp.log(a)) / (a - 1)
+            assert abs(mp.mpf(float(conversion_cost([order], delta)[0])) - truth) < size * 1e-14

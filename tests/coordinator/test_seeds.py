@@ -1,0 +1,115 @@
+"""A seed decides nothing outside a simulation: neither noise nor teachers, whoever sets it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+import coordinator.federation
+import party.secure_votes
+from coordinator.config import Caps, FederationConfig
+from coordinator.federation import noise_for, normal_for, run_federation
+from coordinator.mechanisms import AnyMechanism, Confident, Distributed
+from party.home import open_home
+from party.node import PartyNode
+from party.policy import PartyFile
+from protocol.config_files import read_table
+from protocol.labels import LabelSource
+from protocol.noise import SeededNoise, SystemNoise
+from protocol.refusals import Refused, Rule
+from tests.federation import FakeTransport, hello_of, make_config, make_home, make_homes, make_rows, make_secure
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOYED = {"simulation": False, "seed": -1, "noise_seed": None}
+MAY_SEED = {
+    "coordinator/federation.py",  # noise_for: None in a configuration outside simulations
+    "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
+    "party/secure_votes.py",  # only in a federation whose terms say that it is a simulation
+}
+
+
+def test_nobody_else_can_make_seeded_noise() -> None:
+    makers = set()
+    for path in ROOT.glob("*/**/*.py"):
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith((".", "tests/", "benchmarks/", "build/")):
+            continue
+        for part in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = part.func if isinstance(part, ast.Call) else None
+            if getattr(called, "id", getattr(called, "attr", "")) == "SeededNoise":
+                makers.add(name)
+    assert makers == MAY_SEED
+
+
+def test_the_coordinator_draws_from_the_system() -> None:
+    deployed = make_config(**DEPLOYED)
+    assert [type(noise_for(deployed)(batch)) for batch in range(3)] == [SystemNoise] * 3
+    assert normal_for(deployed) is None
+    assert isinstance(noise_for(make_config())(0), SeededNoise)  # the control: a simulation with a seed
+    for seeded in ({"noise_seed": 1}, {"seed": 1}):
+        with pytest.raises(ValueError, match=r"simulation = true"):
+            make_config(**(DEPLOYED | seeded))
+
+
+def with_seed(homes: list[Path]) -> list[Path]:
+    """Every party's file names a seed for its noise, and allows simulations."""
+    for home in homes:
+        settings = read_table(home / "party.toml") | {"simulated_noise_seed": 5}
+        (home / "party.toml").write_text(tomli_w.dumps(settings))
+        assert PartyFile.model_validate(settings).policy.allow_simulation
+    return homes
+
+
+@pytest.mark.parametrize("simulation", [False, True])
+@pytest.mark.parametrize(
+    ("votes", "mechanism"),
+    [
+        ("clear", Confident(threshold=3, sigma1=2.0, sigma2=1.0)),
+        ("distributed", Distributed(threshold=3, sigma=4.0, noise_shares=4)),
+    ],
+)
+def test_a_whole_federation_makes_no_seeded_noise(
+    tmp_path: Path, log, monkeypatch: pytest.MonkeyPatch, votes: str, mechanism: AnyMechanism, simulation: bool
+) -> None:
+    """Seeds stand in every party's file; they count in a simulation only."""
+    made: list[int] = []
+
+    class Watched(SeededNoise):
+        def __init__(self, seed: int) -> None:
+            made.append(seed)
+            super().__init__(seed)
+
+    for module in (coordinator.federation, party.secure_votes):
+        monkeypatch.setattr(module, "SeededNoise", Watched)
+    homes = with_seed(make_homes(tmp_path / "homes", 5))
+    keys = make_secure(homes, tmp_path) if votes != "clear" else None
+    config: FederationConfig = make_config(
+        mechanism=mechanism,
+        votes=votes,
+        roster=keys.roster.digest if keys else "",
+        caps=Caps(queries=10, answers=10),
+        **({} if simulation else DEPLOYED),
+    )
+    rows = make_rows(10, 3)[0]
+
+    def student(source: LabelSource) -> None:
+        source.ask(rows)
+
+    run_federation(FakeTransport(homes), config, tmp_path, log, student, keys)
+    assert bool(made) == simulation
+
+
+def test_a_party_takes_no_seed_for_its_teachers_outside_a_simulation(tmp_path: Path) -> None:
+    """A lying coordinator sends one all the same, in terms that bind it to the request."""
+    home = PartyNode(open_home(make_home(tmp_path / "home", "p")))
+    honest = make_config(**DEPLOYED)
+    lying = honest.model_copy(update={"seed": 9})
+    home.hello(hello_of(lying))
+    with pytest.raises(Refused) as caught:
+        home.train(lying.train_request())
+    assert caught.value.refusal.rule is Rule.SIMULATION
+    home.hello(hello_of(honest))
+    assert home.train(honest.train_request()).teachers == 1
