@@ -40,7 +40,6 @@ class Rule(StrEnum):
     OVERFLOW_RISK = "overflow-risk"
     BAD_SIGNATURE = "bad-signature"
     BAD_KEY = "bad-key"
-    BAD_SHARE = "bad-share"
     INCONSISTENT_VIEW = "inconsistent-view"
     REPLAY = "replay"
     ALREADY_ANSWERED = "already-answered"  # requested: queries of the set; limit: how many of them can still be asked

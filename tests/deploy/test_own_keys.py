@@ -25,8 +25,8 @@ from protocol.deploy.enrolment import Enrolment, read_enrolment
 from protocol.deploy.kit import open_kit
 from protocol.deploy.node_key import NodeKey
 from protocol.errors import ConfigError, ConsiliumError, OutputExists
+from protocol.secagg.curve import SMALL_ORDER
 from protocol.secagg.identity import Identity, verify
-from protocol.secagg.roster import SMALL_ORDER
 from tests.deploy.kits import edit, make_kits, write_plan
 
 NAME = "ward-a"
