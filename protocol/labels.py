@@ -29,8 +29,8 @@ class Outcome(IntEnum):
 class Terms:
     """On which terms labels are given.
 
-    `epsilon_worst_case` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run. It is
-    of a `unit`, whose data may differ as `neighbouring` says.
+    `epsilon_worst_case` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
+    It is of a `unit`, whose data may differ as `neighbouring` says.
     """
 
     federation: str

@@ -184,7 +184,7 @@ def _privacy(card: dict[str, Any]) -> list[str]:
     lines = [
         f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the caps, fixed before"
         " anything was asked. It does not depend on anybody's data",
-        f"- unit: a {_plain(privacy['unit'])}; neighbouring: {_plain(privacy['neighbouring'])}",
+        f"- unit: a {_plain(privacy['unit'])}; neighbouring: {_relation(privacy['neighbouring'])}",
         f"- towards {privacy['towards']}. What the coordinator and the parties see is another matter: see the"
         " federation's threat model",
         "- it holds for all students of the federation together, and for whatever anybody computes from the model",
@@ -229,6 +229,10 @@ def _file(card: dict[str, Any]) -> list[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
+
+
+def _relation(neighbouring: str) -> str:
+    return "its data is replaced by other data" if neighbouring == "replace" else "its data is there or is not there"
 
 
 def _plain(text: str) -> str:
