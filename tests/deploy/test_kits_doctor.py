@@ -100,7 +100,7 @@ def foreign_identity(kit: Path) -> None:
 
 
 def old_roster(kit: Path) -> None:
-    edit(kit / "roster.json", '"c": 0', '"c": 1')
+    edit(kit / "roster.json", '"least_difference": 2', '"least_difference": 3')
 
 
 def bad_rows(kit: Path) -> None:

@@ -73,8 +73,8 @@ def gaussian_epsilon(squared: float, delta: float) -> float:
 def lattice_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
     """The same for integer noise: that many discrete Gaussians, each shifted; by brute force over their sum.
 
-    Of all coordinates only the sum matters, since the log likelihood ratio of each is linear in its value. The transform
-    leaves 1e-15 of delta, so it is good to 1e-9 for a delta of 1e-6 or more.
+    Of all coordinates only the sum matters, since the log likelihood ratio of each is linear in its value. The
+    transform leaves 1e-15 of delta, so it is good to 1e-9 for a delta of 1e-6 or more.
     """
     distance = coordinates * shift
     reach = math.ceil(12 * sigma * math.sqrt(coordinates)) + distance + 2
