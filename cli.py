@@ -22,6 +22,7 @@ import coordinator.provision.cli
 import party.cli
 import party.deploy.cli
 import simulations.cli
+import simulations.teacher_audit.command
 import student.cli
 from protocol.errors import ConsiliumError
 from simulations.interruption import Interrupted
@@ -86,13 +87,16 @@ for _command in (party.deploy.cli.keys, party.deploy.cli.join, party.deploy.cli.
     party.cli.app.command()(_command)
 app.add_typer(party.cli.app, name="party")
 app.add_typer(student.cli.app, name="student")
+app.command()(student.cli.predict)
 app.command()(coordinator.deploy.cli.status)
 coordinator.cli.audit_app.command("run")(simulations.cli.audit)
+coordinator.cli.audit_app.command("teachers")(simulations.teacher_audit.command.audit_teachers_command)
 app.add_typer(
     coordinator.cli.audit_app,
     name="audit",
     cls=AuditGroup,
-    help="Check a run against its ledger (`audit PATH`), or a mechanism against its epsilon (`audit mechanism`).",
+    help="Check a run against its ledger (`audit PATH`), a mechanism against its epsilon (`audit mechanism`), or a"
+    " party's teachers against the votes that a record may move (`audit teachers`).",
 )
 app.add_typer(accounting.cli.app, name="accounting")
 

@@ -20,7 +20,7 @@ from accounting.checks import check_count
 from accounting.conversion import Method
 from accounting.errors import AccountingError, CalibrationError, UnitError
 from accounting.report import Assessment, assess
-from accounting.units import Noise, Unit
+from accounting.units import Neighbouring, Noise, Unit, votes_moved
 from accounting.votefiles import load_votes
 
 app = typer.Typer(
@@ -32,6 +32,9 @@ app = typer.Typer(
 )
 Format = Literal["table", "json"]
 Mechanism = Literal["gnmax", "confident", "lnmax"]
+NeighbouringOption = Annotated[
+    Neighbouring, typer.Option(help="How it may change: of k > 1 teachers a record replaced moves 2 votes, else 1.")
+]
 
 
 def _clear_errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -57,7 +60,7 @@ def _console() -> Console:
 def _unit(unit: Unit | None, teachers_per_party: int) -> Unit:
     if unit is None and teachers_per_party != 1:
         raise UnitError(
-            "--teachers-per-party above 1 needs --unit record or --unit party: they are different guarantees."
+            "--teachers-per-party above 1 needs --unit record, patient or party: they are different guarantees."
         )
     return unit or Unit.RECORD
 
@@ -86,6 +89,7 @@ def epsilon(
     queries: Annotated[int | None, typer.Option(help="Use only the first N queries.")] = None,
     conversion: Annotated[Method, typer.Option(help="cks is tighter; classic is what the PATE papers use.")] = "cks",
     unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
+    neighbouring: NeighbouringOption = Neighbouring.REPLACE,
     teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
     noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
     plan_votes: Annotated[
@@ -125,6 +129,7 @@ def epsilon(
         delta,
         noise=noise,
         unit=unit,
+        neighbouring=neighbouring,
         teachers_per_party=teachers_per_party,
         method=conversion,
         plan_votes=plan,
@@ -166,6 +171,7 @@ def calibrate_command(
         str, typer.Option(help=f"Made-up consensus profile if no votes are given: {', '.join(PROFILES)}.")
     ] = "typical",
     unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
+    neighbouring: NeighbouringOption = Neighbouring.REPLACE,
     teachers_per_party: Annotated[int, typer.Option(help="k: teachers, so votes, of each party.")] = 1,
     noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
     format: Annotated[Format, typer.Option(help="table or json.")] = "table",
@@ -192,7 +198,7 @@ def calibrate_command(
         public, truth = public[::every], truth[::every] if truth is not None else None
     else:
         public = profile_votes(consensus, teachers, classes)
-    moved = teachers_per_party if unit is Unit.PARTY else 1
+    moved = votes_moved(unit, teachers_per_party, neighbouring)
     settings = calibrate(public, teachers, epsilon, delta, queries, votes_moved=moved, noise=noise, truth=truth)
     source = str(votes) if votes is not None else f"made-up profile '{consensus}'"
     if format == "json":
@@ -217,6 +223,8 @@ def calibrate_command(
                 "classes": classes,
                 "delta": delta,
                 "unit": unit.value,
+                "neighbouring": neighbouring.value,
+                "votes_moved": moved,
                 "teachers_per_party": teachers_per_party,
                 "noise": noise.value,
                 "scored_on": source,
@@ -228,7 +236,8 @@ def calibrate_command(
         return
     console = _console()
     console.print(
-        f"{teachers} teachers, {classes} classes, {queries} queries, {noise} noise; unit: {unit}; scored on {source}. "
+        f"{teachers} teachers, {classes} classes, {queries} queries, {noise} noise; unit: {unit}, "
+        f"{neighbouring} ({moved} of its party's votes move); scored on {source}. "
         "Private votes were not read."
     )
     columns = ("threshold", "sigma1", "sigma2", "answer cap", "worst case", "answered", "share", "accuracy", "if alike")

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from accounting.checks import check_count, check_delta
 from accounting.errors import AccountingError, UnitError
-from accounting.units import Neighbouring, Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit, votes_moved
 
 
 class Kind(StrEnum):
@@ -52,7 +52,7 @@ class Guarantee:
     >>> print(Guarantee(epsilon=1.5, delta=1e-5, order=14.0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
     ...                 teachers_per_party=1, towards=Towards.STUDENT, kind=Kind.WORST_CASE, method="Renyi, CKS"))
     epsilon 1.5000 at delta 1e-05 towards the student; worst case over all data; may be published.
-    Unit: a record in one shard (one teacher's vote per query changes); with one teacher per party this is also the \
+    Unit: a record, replaced (one teacher's vote per query changes); with one teacher per party this is also the \
 guarantee of a whole party; both directions; Renyi, CKS, order 14.
     """
 
@@ -94,12 +94,18 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
     def relation(self) -> str:
         """The neighbouring relation in words."""
         k = self.teachers_per_party
-        if self.unit is Unit.RECORD:
-            text = "a record in one shard (one teacher's vote per query changes)"
-            return text + ("; with one teacher per party this is also the guarantee of a whole party" if k == 1 else "")
-        return "a whole party (" + (
-            "its one teacher's vote per query changes)" if k == 1 else f"the votes of its {k} teachers change)"
-        )
+        done = "replaced" if self.neighbouring is Neighbouring.REPLACE else "added or removed"
+        if self.unit is Unit.PARTY:
+            moves = "its one teacher's vote per query changes" if k == 1 else f"the votes of its {k} teachers change"
+            return f"a whole party, {done} ({moves})"
+        what = "a record" if self.unit is Unit.RECORD else "a patient with all records at one party"
+        moved = votes_moved(self.unit, k, self.neighbouring)
+        if moved == 1:
+            moves = "one teacher's vote per query changes"
+        else:
+            moves = f"the votes of {moved} of {k} teachers change: its own and that of who takes its place"
+        also = "; with one teacher per party this is also the guarantee of a whole party" if k == 1 else ""
+        return f"{what}, {done} ({moves}){also}"
 
     def __str__(self) -> str:
         realised = "not a promise, publish that of the caps" if self.kind is Kind.REALISED else "SECRET, do not publish"

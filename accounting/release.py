@@ -53,8 +53,7 @@ class ReleaseEvent:
     Fields
     ------
     asked : queries that the mechanism looked at. answered : those for which a label left.
-    unit, teachers_per_party : whose data may change; k teachers move k votes when the unit is a party.
-    neighbouring : how it may change.
+    unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     towards : who sees the release. noise : which noise was drawn.
 
     Raises
@@ -95,7 +94,7 @@ class ReleaseEvent:
     @property
     def votes_moved(self) -> int:
         """Most votes that one unit moves in one query."""
-        return votes_moved(self.unit, self.teachers_per_party)
+        return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
 
     def with_counts(self, asked: int, answered: int) -> Self:
         """The same release for other numbers of queries, e.g. the caps fixed before a run."""

@@ -144,6 +144,7 @@ def assess(
     delta: float,
     *,
     unit: Unit,
+    neighbouring: Neighbouring,
     teachers_per_party: int,
     noise: Noise = Noise.DISCRETE,
     method: Method = "cks",
@@ -163,7 +164,7 @@ def assess(
     queries, classes = votes.shape
     common = {
         "unit": unit,
-        "neighbouring": Neighbouring.REPLACE,
+        "neighbouring": neighbouring,
         "teachers_per_party": teachers_per_party,
         "towards": Towards.STUDENT,
         "noise": noise,
@@ -216,7 +217,7 @@ def assess(
             delta=delta,
             order=cap.order,
             unit=unit,
-            neighbouring=Neighbouring.REPLACE,
+            neighbouring=neighbouring,
             teachers_per_party=teachers_per_party,
             towards=Towards.STUDENT,
             kind=Kind.WORST_CASE,

@@ -9,16 +9,24 @@ class Unit(StrEnum):
     """Whose influence the guarantee bounds."""
 
     RECORD = "record"
-    """One row in one shard. It changes one teacher, so at most one vote moves per query."""
+    """One row of one data holder. It is in one shard, which its own identity decides."""
+    PATIENT = "patient"
+    """All rows of one patient at one data holder. They are in one shard, which the patient's id decides."""
     PARTY = "party"
     """Everything that one data holder has. All k of its teachers change, so at most k votes move per query."""
 
 
 class Neighbouring(StrEnum):
-    """Which two inputs the guarantee compares. The number of teachers is public and the same in both."""
+    """Which two inputs the guarantee compares. The number of teachers is public and the same in both.
+
+    So votes move from class to class in either relation, and none appears or disappears: a teacher whose shard lost its
+    last row still votes.
+    """
 
     REPLACE = "replace"
-    """The unit's data is replaced by other data: votes move from class to class, none appears or disappears."""
+    """The unit's data is replaced by other data: a record or a patient leaves one shard, another enters one."""
+    ADD_OR_REMOVE = "add_or_remove"
+    """The unit's data is there in one input and not in the other."""
 
 
 class Towards(StrEnum):
@@ -36,10 +44,21 @@ class Noise(StrEnum):
     CONTINUOUS = "continuous"
 
 
-def votes_moved(unit: Unit, teachers_per_party: int) -> int:
+def votes_moved(unit: Unit, teachers_per_party: int, neighbouring: Neighbouring) -> int:
     """Most votes that one unit can move in one query.
 
-    >>> votes_moved(Unit.RECORD, 4), votes_moved(Unit.PARTY, 4)
-    (1, 4)
+    A party moves the votes of its k teachers. A record or a patient is in one shard, so that adding or removing it
+    changes one teacher; who replaces it may belong to another shard, and then two change. This needs shards that are a
+    function of each row's or patient's own identity alone (`party.shards`): where a row's shard depends on other rows,
+    as in a split of a permutation by position, one changed row may move all k votes.
+
+    >>> [votes_moved(unit, 4, Neighbouring.REPLACE) for unit in (Unit.RECORD, Unit.PATIENT, Unit.PARTY)]
+    [2, 2, 4]
+    >>> [votes_moved(unit, 4, Neighbouring.ADD_OR_REMOVE) for unit in (Unit.RECORD, Unit.PATIENT, Unit.PARTY)]
+    [1, 1, 4]
+    >>> {votes_moved(unit, 1, relation) for unit in Unit for relation in Neighbouring}
+    {1}
     """
-    return teachers_per_party if unit is Unit.PARTY else 1
+    if unit is Unit.PARTY:
+        return teachers_per_party
+    return min(2, teachers_per_party) if neighbouring is Neighbouring.REPLACE else 1

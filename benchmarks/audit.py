@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import beta
 
 from accounting.events import GNMaxEvent, ReleaseEvent
-from accounting.units import Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit
 from coordinator.audit import Claims, EventClaims, MechanismAudit, Setting, audit_mechanism
 from coordinator.mechanisms import (
     Confident,
@@ -113,8 +113,12 @@ class Planted:
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         return self.sound.draw(votes, noise, probabilities)
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ReleaseEvent:
-        return self.sound.event(asked=asked, answered=answered, unit=unit, teachers_per_party=teachers_per_party)
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> ReleaseEvent:
+        return self.sound.event(
+            asked=asked, answered=answered, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party
+        )
 
 
 @dataclass
@@ -131,9 +135,13 @@ class TooLittleNoise(Planted):
 class ForgetsCheck(Planted):
     """Its event charges the labels and leaves out the threshold check, which every query pays."""
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ReleaseEvent:
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> ReleaseEvent:
         sigma = float(self.sound.sigma2)  # pyright: ignore[reportAttributeAccessIssue]
-        return GNMaxEvent(**stated(answered, answered, unit, teachers_per_party, Towards.STUDENT), sigma=sigma)
+        return GNMaxEvent(
+            **stated(answered, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT), sigma=sigma
+        )
 
 
 @dataclass
@@ -180,8 +188,12 @@ class SameNoiseOnEveryCount(Planted):
 class ChargesARecord(Planted):
     """A party with several teachers is charged as if one vote moved."""
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ReleaseEvent:
-        return self.sound.event(asked=asked, answered=answered, unit=Unit.RECORD, teachers_per_party=1)
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> ReleaseEvent:
+        return self.sound.event(
+            asked=asked, answered=answered, unit=Unit.RECORD, neighbouring=neighbouring, teachers_per_party=1
+        )
 
 
 MANY = Setting(runs=60_000)
@@ -218,7 +230,7 @@ def _print_row(name: str, audit: MechanismAudit) -> None:
 def false_alarms(seeds: int, setting: Setting) -> Iterator[tuple[str, int]]:
     """Sound mechanisms and how many of `seeds` audits accuse them, one after the other."""
     for mechanism in SOUND:
-        claims: Claims = EventClaims(mechanism, setting.unit, setting.teachers_per_party)
+        claims: Claims = EventClaims(mechanism, setting.unit, setting.neighbouring, setting.teachers_per_party)
         accused = sum(audit_mechanism(mechanism, SeededNoise(seed), setting, claims).violated for seed in range(seeds))
         yield mechanism.describe(), accused
 

@@ -29,7 +29,7 @@ from accounting.orders import DEFAULT_ORDERS
 from accounting.planning import forecast_sanitised
 from accounting.release import ReleaseEvent
 from accounting.sanitised import Answered, sanitise
-from accounting.units import Unit
+from accounting.units import Neighbouring, Unit
 from coordinator.mechanisms import AnyMechanism, Confident, GNMax, Immutable, LNMax
 from party.data.rows import Rows
 from party.teachers import train as train_teacher
@@ -127,7 +127,13 @@ def teachers_votes(place: Place, cache: Path) -> Votes:
 def epsilons(row: Row, votes: np.ndarray, labels: np.ndarray, teachers: int, seed: int) -> dict[str, float | None]:
     """Data-dependent, worst case of what was answered, worst case if all had been, and sanitised."""
     answered = labels != NO_LABEL
-    event = row.mechanism.event(asked=len(votes), answered=int(answered.sum()), unit=Unit.PARTY, teachers_per_party=1)
+    event = row.mechanism.event(
+        asked=len(votes),
+        answered=int(answered.sum()),
+        unit=Unit.PARTY,
+        neighbouring=Neighbouring.REPLACE,
+        teachers_per_party=1,
+    )
     full = event.with_counts(len(votes), len(votes))
     found: dict[str, float | None] = {
         "worst": worst_case(event),

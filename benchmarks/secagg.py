@@ -120,17 +120,17 @@ def primitives(n: int, queries: int, classes: int) -> list[tuple[str, float, flo
     ours, theirs = Agreement(new_private()), public_of(new_private())
     one, other = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1()).public_key()
     fernet = generate_shared_key(one, other)
-    secret, points = os.urandom(32), range(1, n + 1)
-    shares = shamir.split(secret, threshold, points)
+    secret, shared, points = os.urandom(32), shamir.random_scalar(), range(1, n + 1)
+    shares = shamir.split(shared, threshold, points)
     weights = shamir.lagrange(list(points)[:threshold])
     flower_shares = create_shares(secret, threshold, n)
-    plain = bytes(66)
+    plain = bytes(96)
 
     def flower_mask() -> None:
         np.add(total, pseudo_rand_gen(fernet[:32], 1 << 16, [(queries, classes)])[0])
 
     def rebuild() -> int:
-        return sum(w * s for w, s in zip(weights, shares[:threshold], strict=True)) % shamir.PRIME
+        return shamir.combine(weights, shares[:threshold])
 
     key = sealing_key(secret, ctx, 0, 1)
     calls: list[tuple[str, Callable[[], object], Callable[[], object], int]] = [
@@ -139,9 +139,9 @@ def primitives(n: int, queries: int, classes: int) -> list[tuple[str, float, flo
         ("shares for a peer", lambda: seal(key, bytes(12), plain, ctx, 0, 1), lambda: encrypt(fernet, plain), n),
         (
             "sharing one secret",
-            lambda: shamir.split(secret, threshold, points),
+            lambda: shamir.split(shared, threshold, points),
             lambda: create_shares(secret, threshold, n),
-            2,
+            3,
         ),
         ("rebuilding one secret", rebuild, lambda: combine_shares(flower_shares[:threshold]), 0),
     ]

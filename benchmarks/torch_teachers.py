@@ -64,7 +64,7 @@ def ours(spec: TeacherSpec, data: Rows, device: str, stacked: bool | None = None
     """All teachers in one call."""
     x, y, parts = data
     with using_device("cuda" if device == "cuda" else "cpu"):
-        train_many(spec, x, y, parts, range(len(parts)), stacked)
+        train_many(spec, x, y, parts, range(len(parts)), int(y.max()) + 1, stacked)
 
 
 def made_up(count: int, inputs: int, classes: int, teachers: int) -> Rows:

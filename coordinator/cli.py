@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from accounting.units import Unit
+from accounting.units import Neighbouring, Unit
 from protocol.errors import ConfigError
 
 audit_app = typer.Typer(
@@ -45,6 +45,7 @@ def audit_mechanism_command(
         float | None, typer.Option(help="Epsilon claimed at delta; else the worst case of the mechanism's own event.")
     ] = None,
     unit: Annotated[Unit, typer.Option(help="Whose data may change.")] = Unit.RECORD,
+    neighbouring: Annotated[Neighbouring, typer.Option(help="How it may change.")] = Neighbouring.REPLACE,
     teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
     classes: Annotated[int, typer.Option(help="Classes to vote for.")] = 3,
     answered_cap: Annotated[int | None, typer.Option(help="Most answers in one run; else several are tried.")] = None,
@@ -75,6 +76,7 @@ def audit_mechanism_command(
         delta=delta,
         confidence=confidence,
         unit=unit,
+        neighbouring=neighbouring,
         teachers_per_party=teachers_per_party,
         classes=classes,
         answered_cap=answered_cap,

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from accounting.errors import AccountingError
 from accounting.release import ReleaseEvent
 from accounting.sanitised import SanitisedPlan, check_plan
-from accounting.units import Noise, Unit
+from accounting.units import Neighbouring, Noise, Unit
 from accounting.walks import check_walkable
 from coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
 from protocol.config_files import Frozen
@@ -95,9 +95,13 @@ class Sanitised(Frozen):
 
 
 class Privacy(Frozen):
-    """`unit` has no default on purpose: whoever states an epsilon says for what. `sanitised`: see `Sanitised`."""
+    """`unit` has no default on purpose: whoever states an epsilon says for what. `sanitised`: see `Sanitised`.
+
+    neighbouring: how the unit's data may change; "replace" bounds more than "add_or_remove".
+    """
 
     unit: Unit
+    neighbouring: Neighbouring = Neighbouring.REPLACE
     delta: float = Field(gt=0, lt=1)
     sanitised: Sanitised | None = None
 
@@ -191,6 +195,7 @@ class FederationConfig(Frozen):
             asked=asked,
             answered=answered,
             unit=self.privacy.unit,
+            neighbouring=self.privacy.neighbouring,
             teachers_per_party=self.teachers_per_party,
         )
 

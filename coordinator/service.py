@@ -78,6 +78,7 @@ class LabelService:
             schema=self._config.rows,
             mechanism=self._config.mechanism.describe(),
             unit=self._config.privacy.unit.value,
+            neighbouring=self._config.privacy.neighbouring.value,
             delta=self._config.privacy.delta,
             epsilon_worst_case=self.promised.epsilon,
             queries_left=(self._config.caps.queries - asked) * open_,

@@ -36,7 +36,7 @@ def check(home: HomeArgument, federation: FederationArgument) -> None:
 
     settings = _settings(home)
     terms = load_federation(federation)
-    _, found = check(settings, home / settings.data, terms)
+    _, found = check(settings, home, terms)
     _show(found, settings)
     stop(found)
     print(f"The data fit federation {terms.name!r}.")
@@ -59,7 +59,7 @@ def dry_run_command(
     terms = load_federation(federation)
     asked = None if queries is None else _read_queries(queries, terms.rows)
     start = time.perf_counter()
-    rows, found = check(settings, home / settings.data, terms)
+    rows, found = check(settings, home, terms)
     read_seconds = time.perf_counter() - start
     _show(found, settings)
     stop(found)

@@ -5,6 +5,7 @@ Everything here is computed from private rows, and no guarantee covers any of it
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 import time
 import traceback
@@ -15,12 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from party import store
+from accounting.units import Unit
+from party import shards, store
 from party.data import Problem, Report, Rows, read_rows
 from party.data.federation import FederationFile
 from party.own_teacher import SklearnSpec
 from party.policy import PartyFile, check_shards, check_terms
-from party.teachers import check_rows, shards, train_all, vote
+from party.teachers import check_rows, train_all, vote
+from party.units import check_unit
 from protocol.errors import ConfigError, ConsiliumError, DataError
 from protocol.messages import VOTE_DTYPE, TeacherSpec, Terms, VoteReply
 from protocol.queries import canonical_queries, query_set_hash
@@ -58,8 +61,13 @@ class DryRun:
     constant: bool = field(repr=False)
 
 
-def check(settings: PartyFile, data_file: Path, federation: FederationFile) -> tuple[Rows | None, Check]:
-    """The rows, if they could be trained on, and what is wrong with policy or data."""
+def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[Rows | None, Check]:
+    """The rows, if they could be trained on, and what is wrong with policy or data.
+
+    Raises
+    ------
+    ConfigError : the party's secret is damaged.
+    """
     refusals = []
     try:
         check_terms(settings.policy, _terms(federation))
@@ -69,16 +77,22 @@ def check(settings: PartyFile, data_file: Path, federation: FederationFile) -> t
         check_rows(settings.teacher or federation.teacher, federation.rows)
     except Refused as error:
         refusals.append(f"the teacher would be refused: {error}")
+    try:
+        check_unit(federation.privacy.unit if federation.privacy else Unit.PARTY, settings.rules)
+    except Refused as error:
+        refusals.append(f"training would be refused: {error}")
     with contained("reading"):
-        rows, report = read_rows(data_file, federation.rows, settings.rules)
+        rows, report = read_rows(home / settings.data, federation.rows, settings.rules)
     if rows is not None:
-        smallest = report.used // federation.teachers_per_party
+        secret, lasting = _secret(settings.name, home, federation)
+        smallest = min(map(len, shards.split(rows.identities, federation.teachers_per_party, secret)))
         try:
             check_shards(settings.policy, smallest)
         except Refused as error:
             what = f"the smallest of {federation.teachers_per_party} shards has {smallest} rows"
             least = f"the policy's least_rows_per_teacher is {error.refusal.limit}"
-            refusals.append(f"{what}, {least}: bring more rows, or agree on fewer teachers")
+            by_lot = "" if lasting else " (by a secret made up for this check; the first run makes the party's own)"
+            refusals.append(f"{what}{by_lot}, {least}: bring more rows, or agree on fewer teachers")
     unused = tuple(sorted(set(settings.columns) - set(federation.rows.features)))
     return rows, Check(report, tuple(refusals), unused)
 
@@ -106,11 +120,10 @@ def dry_run(
     queries = canonical_queries(queries, len(schema.features))
     with contained("training"), tempfile.TemporaryDirectory(prefix=".dry-run-", dir=home) as folder:
         start = time.perf_counter()
-        seeds = np.random.SeedSequence().spawn(count + 1)
-        parts = shards(rows.y, count, np.random.default_rng(seeds[0]))
-        represented = rows.represented(schema)
-        own = [int(seed.generate_state(1)[0]) for seed in seeds[1:]]
-        teachers = train_all(represented, teacher or federation.teacher, parts, own)
+        parts = shards.split(rows.identities, count, _secret(name, home, federation)[0])
+        seeds = [int(seed.generate_state(1)[0]) for seed in np.random.SeedSequence().spawn(count)]
+        spec = teacher or federation.teacher
+        teachers = train_all(rows.represented(schema, parts), spec, parts, seeds, len(schema.classes))
         store.save(Path(folder), NOWHERE, NOWHERE, schema, teachers)
         trained = time.perf_counter()
         teachers = store.load(Path(folder), NOWHERE).teachers
@@ -138,6 +151,17 @@ def made_up_queries(schema: Schema, count: int) -> np.ndarray:
         column = np.rint(rows[:, index]) if allowed.whole else rows[:, index]
         rows[:, index] = np.clip(column, allowed.low, allowed.high)
     return rows
+
+
+def _secret(name: str, home: Path, federation: FederationFile) -> tuple[bytes, bool]:
+    """What decides over the shards, and whether a run would take the same. Leaves nothing behind: a party that has no
+    secret yet gets one for the moment."""
+    if federation.seed >= 0:
+        return shards.simulated_secret(federation.seed, name), True
+    found = shards.secret_if_there(home / "state")
+    if found is not None:
+        return found, True
+    return secrets.token_bytes(shards.SECRET_BYTES), federation.teachers_per_party == 1
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class NetworkTeacher:
         """`x` float (n, inputs), `y` int64 (n,). On the CPU the same seed gives the same weights."""
         from party.network_training import train_many  # torch takes two seconds to import
 
-        (trained,) = train_many(self.spec, x, y, [np.arange(len(y))], [self.seed])
+        (trained,) = train_many(self.spec, x, y, [np.arange(len(y))], [self.seed], int(y.max()) + 1)
         self.classes_, self.weights = trained.classes_, trained.weights
         return self
 

@@ -57,9 +57,14 @@ def train_many(
     y: np.ndarray,
     parts: Sequence[np.ndarray],
     seeds: Sequence[int],
+    classes: int,
     stacked: bool | None = None,
 ) -> list[NetworkTeacher]:
     """One teacher for each part: `x` float (n, inputs), `y` int64 (n,), parts of row indices, one seed each.
+
+    A teacher does not depend on the rows of other parts, not even in rounding: the shapes of a stack are set by `spec`,
+    `classes` (labels are below it) and the number of parts alone. A part without rows gives a network that has seen
+    class 0 and learnt nothing.
 
     stacked: all in one go, or one after the other; None for what is faster on the device, which this node's environment
     names (`protocol.device`).
@@ -80,7 +85,7 @@ def train_many(
     with one_thread():
         if stacked:
             for start in range(0, len(jobs), MOST_STACKED):
-                trained += _train_stacked(spec, rows, y, jobs[start : start + MOST_STACKED])
+                trained += _train_stacked(spec, rows, y, jobs[start : start + MOST_STACKED], classes)
         else:
             trained = [_train_alone(spec, rows, y, job) for job in jobs]
     return [
@@ -113,6 +118,10 @@ def one_thread() -> Iterator[None]:
 
 def _job(spec: TeacherSpec, side: int | None, inputs: int, y: np.ndarray, part: np.ndarray, seed: int) -> Job:
     generator = np.random.default_rng(seed)
+    if not len(part):  # holds its place in a stack
+        weights = initial_weights(spec, side, inputs, 1, generator)
+        nothing = np.zeros((0, spec.batch))
+        return Job(np.zeros(1, dtype=np.int64), weights, nothing.astype(np.int64), nothing.astype(np.float32))
     classes, counts = np.unique(y[part], return_counts=True)
     weights = initial_weights(spec, side, inputs, len(classes), generator)
     size = min(spec.batch, len(part))
@@ -149,7 +158,7 @@ def _loss(
 
 def _rate(spec: TeacherSpec, step: np.ndarray | int, steps: np.ndarray | int) -> np.ndarray:
     """Half a cosine from the learning rate down to 0 at the last step."""
-    return spec.learning_rate * (1 + np.cos(np.pi * np.minimum(step, steps) / steps)) / 2
+    return spec.learning_rate * (1 + np.cos(np.pi * np.minimum(step, steps) / np.maximum(steps, 1))) / 2
 
 
 def _train_alone(spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, job: Job) -> dict[str, np.ndarray]:
@@ -170,17 +179,25 @@ def _train_alone(spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, job: Job)
 
 
 def _train_stacked(
-    spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, jobs: list[Job]
+    spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, jobs: list[Job], classes: int
 ) -> list[dict[str, np.ndarray]]:
-    """All jobs in one go. Shorter batches, and the last steps of jobs with more of them, are padded with weight 0."""
+    """All jobs in one go. Shorter batches are padded with rows of weight 0; a job that is done stays as it is.
+
+    Batches and classes are as wide as any job could need: were they as wide as the widest job's, the order of sums in
+    all other jobs, and so their rounding, would tell about its rows. One job alone has its own shapes.
+    """
     device, count = rows.device, len(jobs)
-    classes, steps = max(len(job.classes) for job in jobs), np.array([len(job.batches) for job in jobs])
-    size = max(job.batches.shape[1] for job in jobs)
+    steps = np.array([len(job.batches) for job in jobs])
+    size = spec.batch
+    if count == 1:
+        classes, size = len(jobs[0].classes), jobs[0].batches.shape[1]
     batches = np.zeros((count, steps.max(), size), dtype=np.int64)
     labels, shares = np.zeros_like(batches), np.zeros(batches.shape, dtype=np.float32)
     mask = np.full((count, classes), _NEVER, dtype=np.float32)
     for index, job in enumerate(jobs):
         length, width = job.batches.shape
+        if length:
+            batches[index] = job.batches[0, 0]  # weight 0, but a row of its own all the same
         batches[index, :length, :width], shares[index, :length, :width] = job.batches, job.shares
         labels[index, :length, :width] = np.searchsorted(job.classes, y[job.batches])
         mask[index, : len(job.classes)] = 0

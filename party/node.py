@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import ValidationError
 
-from party import store
+from party import shards, store
 from party.data import load_rows
 from party.home import Home
 from party.inputs import query_inputs
@@ -18,7 +18,8 @@ from party.policy import check_shards, check_terms, pool_of
 from party.promise import promise_of
 from party.secure_votes import Asked, SecureVotes, check_roster
 from party.spend import Spend
-from party.teachers import check_rows, shards, train_all, vote
+from party.teachers import check_rows, train_all, vote
+from party.units import check_promised_unit
 from protocol.errors import DataError
 from protocol.messages import (
     PROTOCOL_VERSION,
@@ -52,6 +53,7 @@ class PartyNode:
         if request.protocol_version != PROTOCOL_VERSION:
             raise Refused(Rule.VERSION, limit=PROTOCOL_VERSION, requested=request.protocol_version)
         check_terms(self.home.policy, request.terms)
+        check_promised_unit(request.terms, self.home.rules)
         pinned = self.home.pinned_terms()
         if pinned is not None and pinned != request.terms:
             differing = [name for name in Terms.model_fields if getattr(pinned, name) != getattr(request, name)]
@@ -76,7 +78,9 @@ class PartyNode:
             raise Refused(Rule.PROMISE, detail="other teachers are asked for than this federation came with")
         check_terms(self.home.policy, told)
         if request.seed >= 0 and not told.simulation:
+            # whoever chooses the seed knows shards and the estimators' random choices
             raise Refused(Rule.SIMULATION, detail="a seed for the teachers is chosen outside a simulation")
+        check_promised_unit(told, self.home.rules)  # party.toml may have changed since
         schema, asked = self._parse(request)
         spec = self.home.teacher or asked
         if list(schema.classes) != told.classes or request.teachers != told.teachers:
@@ -85,12 +89,11 @@ class PartyNode:
         folder = self.home.teachers(request.federation)
         made_from = self._made_from(schema, spec, request)
         if not self._trained(request.federation, made_from):
-            rows = load_rows(self.home.data_file, schema, self.home.rules).represented(schema)
-            check_shards(self.home.policy, len(rows.y) // request.teachers)
-            seeds = self._seeds(request.seed)
-            parts = shards(rows.y, request.teachers, np.random.default_rng(seeds[0]))
-            own = [int(seed.generate_state(1)[0]) for seed in seeds[1].spawn(request.teachers)]
-            teachers = train_all(rows, spec, parts, own)
+            rows = load_rows(self.home.data_file, schema, self.home.rules)
+            parts = shards.split(rows.identities, request.teachers, self._secret(request.seed))
+            check_shards(self.home.policy, min(len(part) for part in parts))
+            seeds = [int(seed.generate_state(1)[0]) for seed in self._seed(request.seed).spawn(request.teachers)]
+            teachers = train_all(rows.represented(schema, parts), spec, parts, seeds, len(schema.classes))
             folder.mkdir(mode=0o700, exist_ok=True)
             store.save(folder, request.federation, made_from, schema, teachers)
         return TrainReply(party=self.home.name, teachers=request.teachers)
@@ -120,6 +123,7 @@ class PartyNode:
         ------
         Refused : nothing trained, a limit would be passed, or the queries are not those of their hash or of the pool.
         """
+        check_promised_unit(told, self.home.rules)
         if len(asked.queries) > min(self.home.policy.most_queries, promise_of(told).most(phase)):
             raise Refused(Rule.MOST_QUERIES, limit=self.home.policy.most_queries, requested=len(asked.queries))
         trained = store.load(self.home.teachers(told.federation), told.federation)
@@ -188,9 +192,13 @@ class PartyNode:
             fields = sorted({str(item["loc"][0]) if item["loc"] else "json" for item in error.errors()})
             raise Refused(Rule.MALFORMED, detail=f"train request: {', '.join(fields)}") from None
 
-    def _seeds(self, seed: int) -> list[np.random.SeedSequence]:
-        """Two seeds, one for the shards and one for the estimators, derived from run seed and party name."""
+    def _secret(self, seed: int) -> bytes:
+        """What decides over shards: the party's own secret, in simulations one derived from run seed and name."""
+        return shards.own_secret(self.home.state) if seed < 0 else shards.simulated_secret(seed, self.home.name)
+
+    def _seed(self, seed: int) -> np.random.SeedSequence:
+        """Of the estimators; in simulations derived from run seed and party name. Never from the data."""
         if seed < 0:
-            return np.random.SeedSequence().spawn(2)
+            return np.random.SeedSequence()
         name = int(canonical_digest(json.dumps([self.home.name, "teacher"])), 16)
-        return np.random.SeedSequence([seed, name]).spawn(2)
+        return np.random.SeedSequence([seed, name]).spawn(2)[1]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field, ValidationError, model_validator
 
-from accounting.units import Unit
-from party.data.rules import Columns, CsvRule, DataRules, LabelRule, MissingRule
+from accounting.units import Neighbouring, Unit
+from party.data.rules import Columns, DataRules, LabelRule, MissingRule, PatientRule
 from party.own_teacher import OwnTeacher
 from protocol.config_files import Frozen
+from protocol.csv_files import CsvRule
 from protocol.messages import VOTES_MODES, PartyName, Terms, VotesMode
 from protocol.pool import PoolTerms
 from protocol.refusals import Refused, Rule
@@ -17,10 +18,11 @@ class Policy(Frozen):
     """The `[policy]` table of `party.toml`; every limit has a safe default.
 
     allowed_classes: class names the party is willing to vote on, in any order; a request must ask exactly these.
-    least_rows_per_teacher: no teacher is trained on fewer rows.
+    least_rows_per_teacher: no teacher is trained on fewer rows; 0 allows an empty shard, whose teacher is constant.
     most_teachers: the most teachers, and so votes, that the party gives for one query.
     unit: what the party protects, and what most_epsilon is counted for, in whatever unit a coordinator states its own
-        promise: "party" (everything it has; the strictest) or "record".
+        promise: "party" (everything it has; the strictest), "patient" (all rows of one; needs `[patient]`) or "record".
+    neighbouring: what may happen to such a unit, likewise: "replace" (the strictest) or "add_or_remove".
     most_epsilon, delta: the largest worst-case epsilon at that delta, over all federations ever served on these data.
         Federations count with what their caps allow, whether it was used or not.
     most_queries: the most queries ever answered on these data, over all runs.
@@ -37,12 +39,13 @@ class Policy(Frozen):
     """
 
     allowed_classes: tuple[str, ...] = Field(min_length=2)
-    least_rows_per_teacher: int = Field(default=20, ge=1)
+    least_rows_per_teacher: int = Field(default=20, ge=0)
     most_teachers: int = Field(default=1, ge=1)
     most_queries: int = Field(default=10_000, ge=0)
     most_epsilon: float = Field(default=3.0, ge=0)
     delta: float = Field(default=1e-5, gt=0, lt=1)
     unit: Unit = Unit.PARTY
+    neighbouring: Neighbouring = Neighbouring.REPLACE
     votes: VotesMode = "secure"
     open_pool: bool = False
     least_distance: float = Field(default=0.0, ge=0, le=1e6)
@@ -73,6 +76,7 @@ class PartyFile(Frozen):
     label: LabelRule = LabelRule()
     missing: MissingRule = MissingRule()
     csv: CsvRule = CsvRule()
+    patient: PatientRule = PatientRule()
     teacher: OwnTeacher | None = None
 
     @model_validator(mode="after")
@@ -81,14 +85,21 @@ class PartyFile(Frozen):
             raise ValueError("simulated_noise_seed needs policy.allow_simulation: seeded noise protects nobody")
         return self
 
+    @model_validator(mode="after")
+    def _patients_are_known_where_they_are_protected(self) -> PartyFile:
+        if self.policy.unit is Unit.PATIENT and not self.patient.known:
+            raise ValueError('policy.unit is "patient": name the column under [patient], or set rows_are_patients')
+        return self
+
     @property
     def rules(self) -> DataRules:
-        """How the data file is read: the tables `[columns]`, `[label]`, `[missing]` and `[csv]`."""
+        """How the data file is read: the tables `[columns]`, `[label]`, `[missing]`, `[csv]` and `[patient]`."""
         return DataRules(
             columns=self.columns,
             label=self.label,
             missing=self.missing,
             csv=self.csv,
+            patient=self.patient,
             allow_one_class=self.label.allow_one_class or self.policy.allow_simulation,
         )
 

@@ -127,13 +127,13 @@ def promise_of(terms: Terms) -> Promise:
 
 
 def epsilon(events: Sequence[ReleaseEvent], policy: Policy) -> float:
-    """Worst-case epsilon of all events together at the policy's delta, in the policy's own unit; inf where there is
-    none.
+    """Worst-case epsilon of all events together at the policy's delta, in the policy's own unit and
+    relation; inf where there is none.
 
     In whatever unit the coordinator states its promise, the party asks what it means for what it has to protect. The
     least of the Renyi bound and, where all noise is Gaussian, the exact value, as the coordinator computes it.
     """
-    own = [replace(event, unit=policy.unit) for event in events]
+    own = [replace(event, unit=policy.unit, neighbouring=policy.neighbouring) for event in events]
     try:
         left = policy.delta - sum(event.added_delta() for event in own)
         if left <= 0:

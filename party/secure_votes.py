@@ -43,7 +43,6 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     errors.OverflowRisk: Rule.OVERFLOW_RISK,
     errors.BadSignature: Rule.BAD_SIGNATURE,
     errors.BadKey: Rule.BAD_KEY,
-    errors.BadShare: Rule.BAD_SHARE,
     errors.InconsistentView: Rule.INCONSISTENT_VIEW,
     errors.Replay: Rule.REPLAY,
     errors.AlreadyAnswered: Rule.ALREADY_ANSWERED,

@@ -25,9 +25,8 @@ from protocol.nearness import too_near
 from protocol.refusals import Refused, Rule
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS given (teachers TEXT, query BLOB, phase INTEGER, federation TEXT NOT NULL,"
-    " PRIMARY KEY (teachers, query, phase)) WITHOUT ROWID",
-    "CREATE INDEX IF NOT EXISTS given_to ON given (federation, phase)",
+    "CREATE TABLE IF NOT EXISTS given (teachers TEXT, phase INTEGER, query BLOB, federation TEXT NOT NULL,"
+    " PRIMARY KEY (teachers, phase, query)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS asked_rows (schema TEXT, query BLOB, row BLOB NOT NULL, PRIMARY KEY (schema, query))",
     "CREATE TABLE IF NOT EXISTS promises (federation TEXT PRIMARY KEY, event TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
@@ -156,13 +155,13 @@ class Spend:
             ).fetchone()
             if before is not None and before[0] != terms.promise:
                 raise Refused(Rule.PROMISE)
-            new = [
-                at
-                for at, key in enumerate(keys)
-                if not connection.execute(
-                    "SELECT 1 FROM given WHERE teachers = ? AND query = ? AND phase = ?", (teachers, key, phase)
-                ).fetchone()
-            ]
+            counted = {
+                key
+                for (key,) in connection.execute(
+                    "SELECT query FROM given WHERE teachers = ? AND phase = ?", (teachers, phase)
+                )
+            }
+            new = [key for key in keys if key not in counted]
             count = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?"
             asked = connection.execute(count, (terms.federation, phase)).fetchone()[0] + len(new)
             if asked > promise.most(phase):
@@ -174,8 +173,8 @@ class Spend:
             _remember_rows(connection, schema, keys, standardised, max(least_distance, policy.least_distance))
             connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (terms.federation, terms.promise))
             connection.executemany(
-                "INSERT INTO given VALUES (?, ?, ?, ?)",
-                ((teachers, keys[at], phase, terms.federation) for at in new),
+                "INSERT INTO given (teachers, query, phase, federation) VALUES (?, ?, ?, ?)",
+                ((teachers, key, phase, terms.federation) for key in sorted(new)),
             )
 
     def _check_epsilon(self, connection: sqlite3.Connection, federation: str, promise: Promise, policy: Policy) -> None:

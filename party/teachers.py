@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils._param_validation import InvalidParameterError
 
 from party.data import Rows
 from party.network import NetworkTeacher
@@ -18,6 +20,8 @@ from protocol.images import why_no_images
 from protocol.messages import TeacherSpec
 from protocol.refusals import Refused, Rule
 from protocol.schema import Schema
+
+log = logging.getLogger("consilium.party")
 
 Teacher = ClassifierMixin | RidgeTeacher | NetworkTeacher | OneHotTeacher
 """What is trained and kept: it has `fit`, `predict`, `predict_proba` and `classes_`."""
@@ -58,51 +62,80 @@ def build(spec: TeacherSpec | SklearnSpec, seed: int) -> Teacher:
             return NetworkTeacher(spec, seed)
 
 
-def shards(y: np.ndarray, count: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Disjoint row indices for `count` teachers, every row in exactly one, each class spread as evenly as it can be.
-
-    Disjointness is what makes one record move one vote. `y` is int64 (n,).
-    """
-    order = generator.permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    return [np.sort(order[start::count]) for start in range(count)]
-
-
 def train_all(
-    rows: Rows, spec: TeacherSpec | SklearnSpec, parts: Sequence[np.ndarray], seeds: Sequence[int]
+    rows: Rows, spec: TeacherSpec | SklearnSpec, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
 ) -> list[Teacher]:
-    """One teacher for each part of row indices, networks in one go."""
-    if isinstance(spec, SklearnSpec) or not spec.network:
-        return [train(rows, spec, part, seed) for part, seed in zip(parts, seeds, strict=True)]
-    from party.network_training import train_many  # torch takes two seconds to import
+    """One teacher for each part of row indices, networks in one go. `classes`: of the federation, the labels' range.
 
-    plural = [index for index, part in enumerate(parts) if len(np.unique(rows.y[part])) > 1]
-    networks = train_many(spec, rows.x, rows.y, [parts[index] for index in plural], [seeds[index] for index in plural])
-    trained = dict(zip(plural, networks, strict=True))
-    return [trained.get(index) or train(rows, spec, part, seeds[index]) for index, part in enumerate(parts)]
-
-
-def train(rows: Rows, spec: TeacherSpec | SklearnSpec, indices: np.ndarray, seed: int) -> Teacher:
-    """Train one teacher on the rows at `indices`. A shard with one class only gives a constant teacher.
+    A teacher is a function of its own part, its seed and the number of parts, to the last bit: one row changes one
+    vote. A part without two classes gives a constant teacher, and so does one that the party's own estimator cannot be
+    fitted to, unless it can be fitted to none.
 
     Raises
     ------
-    Refused : the estimator of the party's own choice refuses its parameters or the rows (POLICY).
+    Refused : the estimator of the party's own choice refuses its parameters, or the rows of every part (POLICY).
     """
+    if isinstance(spec, SklearnSpec):
+        return _own(rows, spec, parts, seeds, classes)
+    if not spec.network:
+        return [train(rows, spec, part, seed, classes) for part, seed in zip(parts, seeds, strict=True)]
+    from party.network_training import train_many  # torch takes two seconds to import
+
+    networks = train_many(spec, rows.x, rows.y, parts, seeds, classes)
+    return [
+        network if _plural(rows, part) else _constant(rows, part, seed, classes)
+        for network, part, seed in zip(networks, parts, seeds, strict=True)
+    ]
+
+
+def train(rows: Rows, spec: TeacherSpec | SklearnSpec, indices: np.ndarray, seed: int, classes: int) -> Teacher:
+    """Train one teacher on the rows at `indices`. A shard without two classes gives a constant teacher.
+
+    Raises
+    ------
+    ValueError : the estimator of the party's own choice refuses its parameters or the rows.
+    """
+    if not _plural(rows, indices):
+        return _constant(rows, indices, seed, classes)
     x, y = rows.x[indices], rows.y[indices]
-    estimator = build(spec, seed) if len(np.unique(y)) > 1 else DummyClassifier(strategy="most_frequent")
+    estimator = build(spec, seed)
     weights = None
     if spec.model == "gradient_boosting" and spec.class_weight == "balanced":
         counts = np.bincount(y)  # gradient boosting has no class_weight of its own
         weights = len(y) / (np.count_nonzero(counts) * counts[y])
-    try:
-        if weights is None:
-            return estimator.fit(x, y)  # pyright: ignore[reportAttributeAccessIssue]
-        return estimator.fit(x, y, sample_weight=weights)  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
-    except ValueError as error:
-        if not isinstance(spec, SklearnSpec):
-            raise
-        raise Refused(Rule.POLICY, detail=f"[teacher] {spec.estimator}: {type(error).__name__}") from None
+    if weights is None:
+        return estimator.fit(x, y)  # pyright: ignore[reportAttributeAccessIssue]
+    return estimator.fit(x, y, sample_weight=weights)  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
+
+
+def _own(
+    rows: Rows, spec: SklearnSpec, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
+) -> list[Teacher]:
+    trained: list[Teacher] = []
+    failures: list[ValueError] = []
+    tried = sum(_plural(rows, part) for part in parts)
+    for part, seed in zip(parts, seeds, strict=True):
+        try:
+            trained.append(train(rows, spec, part, seed, classes))
+        except ValueError as error:
+            failures.append(error)
+            trained.append(_constant(rows, part, seed, classes))
+    if failures and (len(failures) == tried or isinstance(failures[0], InvalidParameterError)):
+        raise Refused(Rule.POLICY, detail=f"[teacher] {spec.estimator}: {type(failures[0]).__name__}")
+    if failures:
+        # a refusal would let one row of one shard decide over all votes
+        log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.estimator, len(failures), tried)
+    return trained
+
+
+def _plural(rows: Rows, part: np.ndarray) -> bool:
+    return len(np.unique(rows.y[part])) > 1
+
+
+def _constant(rows: Rows, part: np.ndarray, seed: int, classes: int) -> Teacher:
+    """Always votes for the most frequent class of the part; for one that the seed draws where there are no rows."""
+    y = rows.y[part] if len(part) else np.array([seed % classes])
+    return DummyClassifier(strategy="most_frequent").fit(np.zeros((len(y), rows.x.shape[1])), y)
 
 
 def vote(teachers: Sequence[Teacher], x: np.ndarray, classes: int) -> np.ndarray:

@@ -30,6 +30,7 @@ class Terms:
     """On which terms labels are given.
 
     `epsilon_worst_case` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
+    It is of a `unit`, whose data may differ as `neighbouring` says.
     """
 
     federation: str
@@ -42,6 +43,7 @@ class Terms:
     answers_left: int
     parties: int
     simulation: bool
+    neighbouring: str = "replace"
 
 
 @dataclass(frozen=True)

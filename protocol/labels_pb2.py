@@ -24,35 +24,35 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protocol/labels.proto\x12\x13\x63onsilium.labels.v1\"+\n\x0f\x44\x65scribeRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"\xe7\x01\n\x05Terms\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\x13\n\x0bschema_json\x18\x03 \x01(\t\x12\x11\n\tmechanism\x18\x04 \x01(\t\x12\x0c\n\x04unit\x18\x05 \x01(\t\x12\r\n\x05\x64\x65lta\x18\x06 \x01(\x01\x12\x1a\n\x12\x65psilon_worst_case\x18\x07 \x01(\x01\x12\x14\n\x0cqueries_left\x18\x08 \x01(\x04\x12\x14\n\x0c\x61nswers_left\x18\t \x01(\x04\x12\x0f\n\x07parties\x18\n \x01(\r\x12\x12\n\nsimulation\x18\x0b \x01(\x08\"C\n\nQueryBlock\x12\x10\n\x08\x66\x65\x61tures\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x15\n\rprobabilities\x18\x03 \x01(\x0c\"F\n\x06\x41nswer\x12-\n\x07outcome\x18\x01 \x01(\x0e\x32\x1c.consilium.labels.v1.Outcome\x12\r\n\x05label\x18\x02 \x01(\r\"6\n\x08Progress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\"7\n\x07\x41nswers\x12,\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1b.consilium.labels.v1.Answer\"6\n\x07Refusal\x12\r\n\x05\x65rror\x18\x01 \x01(\t\x12\x0c\n\x04what\x18\x02 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x03 \x01(\t\"\xa8\x01\n\x08\x41skReply\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.consilium.labels.v1.ProgressH\x00\x12/\n\x07\x61nswers\x18\x02 \x01(\x0b\x32\x1c.consilium.labels.v1.AnswersH\x00\x12/\n\x07refusal\x18\x03 \x01(\x0b\x32\x1c.consilium.labels.v1.RefusalH\x00\x42\x07\n\x05reply\"\x0f\n\rFinishRequest\"\r\n\x0b\x46inishReply*^\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41NSWERED\x10\x01\x12\r\n\tABSTAINED\x10\x02\x12\r\n\tNOT_ASKED\x10\x03\x12\x0e\n\nREINFORCED\x10\x04\x32\xf7\x01\n\x0cLabelService\x12L\n\x08\x44\x65scribe\x12$.consilium.labels.v1.DescribeRequest\x1a\x1a.consilium.labels.v1.Terms\x12I\n\x03\x41sk\x12\x1f.consilium.labels.v1.QueryBlock\x1a\x1d.consilium.labels.v1.AskReply(\x01\x30\x01\x12N\n\x06\x46inish\x12\".consilium.labels.v1.FinishRequest\x1a .consilium.labels.v1.FinishReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protocol/labels.proto\x12\x13\x63onsilium.labels.v1\"+\n\x0f\x44\x65scribeRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"\xfd\x01\n\x05Terms\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\x13\n\x0bschema_json\x18\x03 \x01(\t\x12\x11\n\tmechanism\x18\x04 \x01(\t\x12\x0c\n\x04unit\x18\x05 \x01(\t\x12\r\n\x05\x64\x65lta\x18\x06 \x01(\x01\x12\x1a\n\x12\x65psilon_worst_case\x18\x07 \x01(\x01\x12\x14\n\x0cqueries_left\x18\x08 \x01(\x04\x12\x14\n\x0c\x61nswers_left\x18\t \x01(\x04\x12\x0f\n\x07parties\x18\n \x01(\r\x12\x12\n\nsimulation\x18\x0b \x01(\x08\x12\x14\n\x0cneighbouring\x18\x0c \x01(\t\"C\n\nQueryBlock\x12\x10\n\x08\x66\x65\x61tures\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x15\n\rprobabilities\x18\x03 \x01(\x0c\"F\n\x06\x41nswer\x12-\n\x07outcome\x18\x01 \x01(\x0e\x32\x1c.consilium.labels.v1.Outcome\x12\r\n\x05label\x18\x02 \x01(\r\"6\n\x08Progress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\"7\n\x07\x41nswers\x12,\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1b.consilium.labels.v1.Answer\"6\n\x07Refusal\x12\r\n\x05\x65rror\x18\x01 \x01(\t\x12\x0c\n\x04what\x18\x02 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x03 \x01(\t\"\xa8\x01\n\x08\x41skReply\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.consilium.labels.v1.ProgressH\x00\x12/\n\x07\x61nswers\x18\x02 \x01(\x0b\x32\x1c.consilium.labels.v1.AnswersH\x00\x12/\n\x07refusal\x18\x03 \x01(\x0b\x32\x1c.consilium.labels.v1.RefusalH\x00\x42\x07\n\x05reply\"\x0f\n\rFinishRequest\"\r\n\x0b\x46inishReply*^\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41NSWERED\x10\x01\x12\r\n\tABSTAINED\x10\x02\x12\r\n\tNOT_ASKED\x10\x03\x12\x0e\n\nREINFORCED\x10\x04\x32\xf7\x01\n\x0cLabelService\x12L\n\x08\x44\x65scribe\x12$.consilium.labels.v1.DescribeRequest\x1a\x1a.consilium.labels.v1.Terms\x12I\n\x03\x41sk\x12\x1f.consilium.labels.v1.QueryBlock\x1a\x1d.consilium.labels.v1.AskReply(\x01\x30\x01\x12N\n\x06\x46inish\x12\".consilium.labels.v1.FinishRequest\x1a .consilium.labels.v1.FinishReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protocol.labels_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OUTCOME']._serialized_start=838
-  _globals['_OUTCOME']._serialized_end=932
+  _globals['_OUTCOME']._serialized_start=860
+  _globals['_OUTCOME']._serialized_end=954
   _globals['_DESCRIBEREQUEST']._serialized_start=46
   _globals['_DESCRIBEREQUEST']._serialized_end=89
   _globals['_TERMS']._serialized_start=92
-  _globals['_TERMS']._serialized_end=323
-  _globals['_QUERYBLOCK']._serialized_start=325
-  _globals['_QUERYBLOCK']._serialized_end=392
-  _globals['_ANSWER']._serialized_start=394
-  _globals['_ANSWER']._serialized_end=464
-  _globals['_PROGRESS']._serialized_start=466
-  _globals['_PROGRESS']._serialized_end=520
-  _globals['_ANSWERS']._serialized_start=522
-  _globals['_ANSWERS']._serialized_end=577
-  _globals['_REFUSAL']._serialized_start=579
-  _globals['_REFUSAL']._serialized_end=633
-  _globals['_ASKREPLY']._serialized_start=636
-  _globals['_ASKREPLY']._serialized_end=804
-  _globals['_FINISHREQUEST']._serialized_start=806
-  _globals['_FINISHREQUEST']._serialized_end=821
-  _globals['_FINISHREPLY']._serialized_start=823
-  _globals['_FINISHREPLY']._serialized_end=836
-  _globals['_LABELSERVICE']._serialized_start=935
-  _globals['_LABELSERVICE']._serialized_end=1182
+  _globals['_TERMS']._serialized_end=345
+  _globals['_QUERYBLOCK']._serialized_start=347
+  _globals['_QUERYBLOCK']._serialized_end=414
+  _globals['_ANSWER']._serialized_start=416
+  _globals['_ANSWER']._serialized_end=486
+  _globals['_PROGRESS']._serialized_start=488
+  _globals['_PROGRESS']._serialized_end=542
+  _globals['_ANSWERS']._serialized_start=544
+  _globals['_ANSWERS']._serialized_end=599
+  _globals['_REFUSAL']._serialized_start=601
+  _globals['_REFUSAL']._serialized_end=655
+  _globals['_ASKREPLY']._serialized_start=658
+  _globals['_ASKREPLY']._serialized_end=826
+  _globals['_FINISHREQUEST']._serialized_start=828
+  _globals['_FINISHREQUEST']._serialized_end=843
+  _globals['_FINISHREPLY']._serialized_start=845
+  _globals['_FINISHREPLY']._serialized_end=858
+  _globals['_LABELSERVICE']._serialized_start=957
+  _globals['_LABELSERVICE']._serialized_end=1204
 # @@protoc_insertion_point(module_scope)

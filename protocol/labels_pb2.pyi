@@ -27,7 +27,7 @@ class DescribeRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Terms(_message.Message):
-    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon_worst_case", "queries_left", "answers_left", "parties", "simulation")
+    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon_worst_case", "queries_left", "answers_left", "parties", "simulation", "neighbouring")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,7 @@ class Terms(_message.Message):
     ANSWERS_LEFT_FIELD_NUMBER: _ClassVar[int]
     PARTIES_FIELD_NUMBER: _ClassVar[int]
     SIMULATION_FIELD_NUMBER: _ClassVar[int]
+    NEIGHBOURING_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     federation: str
     schema_json: str
@@ -50,7 +51,8 @@ class Terms(_message.Message):
     answers_left: int
     parties: int
     simulation: bool
-    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon_worst_case: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ...) -> None: ...
+    neighbouring: str
+    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon_worst_case: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ...) -> None: ...
 
 class QueryBlock(_message.Message):
     __slots__ = ("features", "rows", "probabilities")

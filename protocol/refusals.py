@@ -20,6 +20,7 @@ class Rule(StrEnum):
     MOST_TEACHERS = "most-teachers"
     SIMULATION = "simulation"
     VOTES = "votes"
+    UNIT = "unit"  # a promise to patients, and the party does not know whose its rows are
     LEAST_PARTIES = "least-parties"
     VERSION = "protocol-version"
     SCHEMA = "schema"
@@ -39,7 +40,6 @@ class Rule(StrEnum):
     OVERFLOW_RISK = "overflow-risk"
     BAD_SIGNATURE = "bad-signature"
     BAD_KEY = "bad-key"
-    BAD_SHARE = "bad-share"
     INCONSISTENT_VIEW = "inconsistent-view"
     REPLAY = "replay"
     ALREADY_ANSWERED = "already-answered"  # requested: queries of the set; limit: how many of them can still be asked

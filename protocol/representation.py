@@ -27,3 +27,16 @@ def represent(representation: Representation, rows: np.ndarray) -> np.ndarray:
     from protocol.scattering import hellinger, scatter  # scipy: only for those who use it
 
     return hellinger(scatter(rows))
+
+
+def width(representation: Representation, features: int) -> int:
+    """Numbers that `represent` gives for a row of so many features.
+
+    >>> width("none", 3), width("scattering", IMAGE_FEATURES)
+    (3, 3969)
+    """
+    if representation == "none":
+        return features
+    from protocol.scattering import FEATURES
+
+    return FEATURES

@@ -219,7 +219,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     )
     console.print(
         f"epsilon at most {epsilon_text(float(privacy['epsilon_promised']))}, promised before the run, at delta"
-        f" {privacy['delta']:g}; unit: a {privacy['unit']}, one teacher's vote changes; towards"
+        f" {privacy['delta']:g}; unit: {privacy['relation']}; towards"
         f" {_TOWARDS[privacy['towards']]}"
     )
     console.print(

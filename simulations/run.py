@@ -21,6 +21,7 @@ from coordinator.secure_collection import SecureKeys
 from protocol.config_files import validate
 from protocol.device import Device, resolve_device, using_device
 from protocol.errors import ConfigError
+from protocol.versions import versions
 from simulations.analysis import Analysis, analyse, left_out, write_metrics
 from simulations.attempt import FORMAT, Attempt, unfinished
 from simulations.datasets.base import Dataset
@@ -34,7 +35,6 @@ from simulations.report.data import ReportData
 from simulations.report.guarantees import shown_guarantees
 from simulations.report.store import save_report_data
 from simulations.scenario import Scenario, divided_data, scenario_json
-from simulations.versions import versions
 from simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
 
 Engine = Literal["local", "ray"]
@@ -221,6 +221,7 @@ def _summary(
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,
+            "relation": privacy["promised"]["relation"],
             "delta": config.privacy.delta,
             "votes": config.votes,
             "towards": privacy["promised"]["towards"],

@@ -18,7 +18,8 @@ LEFT_OUT = ("private/work/", "sessions/")
 PASSING = (FILE, "lock", ".part")
 """Ends of the names of files that are none either."""
 LISTED = ("coordinator.json", "events.jsonl", "labels.parquet", "ledger.db", "manifest.json", "metrics.parquet")
-LISTED += ("private/report.json", "student/plan.json", "student/student.json", "summary.json")
+LISTED += ("private/report.json", "student/MODEL_CARD.md", "student/model.safetensors", "student/plan.json")
+LISTED += ("student/student.json", "summary.json")
 """Files that every simulation has in the end."""
 
 

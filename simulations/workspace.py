@@ -198,7 +198,8 @@ def lay_out(
     features, classes = np.array(dataset.features), np.array(dataset.classes)
     policy = {
         "allowed_classes": list(dataset.classes),
-        "least_rows_per_teacher": max(1, scenario.data.least_rows // scenario.parties.teachers_per_party),
+        # the sizes of shards vary as by lot: where there are several, any is taken
+        "least_rows_per_teacher": scenario.data.least_rows if scenario.parties.teachers_per_party == 1 else 0,
         "most_teachers": scenario.parties.teachers_per_party,
         "most_queries": scenario.parties.most_queries,
         "most_epsilon": float("inf"),
@@ -207,6 +208,9 @@ def lay_out(
         "allow_simulation": True,
     }
     settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
+    patients = scenario.data.partition == "groups"  # owners of rows, several at one party
+    if patients:
+        settings["patient"] = {"column": "patient"}
     if config.noise_seed is not None:
         settings["simulated_noise_seed"] = config.noise_seed
     identities = None
@@ -219,7 +223,10 @@ def lay_out(
     for index, (name, rows) in enumerate(partition.parties.items()):
         home = space.home(index)
         home.mkdir(mode=0o700)
-        np.savez(home / "data.npz", x=dataset.x[rows], y=dataset.y[rows], features=features, classes=classes)
+        arrays: dict[str, Any] = {"x": dataset.x[rows], "y": dataset.y[rows], "features": features, "classes": classes}
+        if patients:
+            arrays["patient"] = dataset.owner[rows]
+        np.savez(home / "data.npz", **arrays)
         if identities is not None:
             identities.parties[name].save(home / "identity.pem")
         teacher = {"teacher": own[index].model_dump(mode="json")} if index in own else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,12 @@ import typer
 
 if TYPE_CHECKING:
     from student.channel import LabelChannel
+
+
+class Format(StrEnum):
+    csv = "csv"
+    json = "json"
+
 
 app = typer.Typer(no_args_is_help=True, help="The student node: ask for labels, train, evaluate.")
 
@@ -48,6 +55,30 @@ def start(
 
     node = open_kit(kit, "student")
     _ask(lambda: open_channel(node, wait), pool or node / "pool.npz", out, config, seed)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A student's folder, or that of a run.")],
+    rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="Rows by column name, in raw units.")],
+    out: Annotated[Path | None, typer.Option(help="New file for the answers; default: to stdout.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="Of the answers.")] = Format.csv,
+    separator: Annotated[str, typer.Option(help="Between the fields of ROWS.csv: , ; | or tab.")] = ",",
+    decimal_comma: Annotated[bool, typer.Option("--decimal-comma", help="Numbers are written 1,5.")] = False,
+    encoding: Annotated[str, typer.Option(help="Of ROWS.csv: utf-8, latin-1 or cp1252.")] = "utf-8",
+) -> None:
+    """Class and probabilities of each row, by a published student. Loading a student runs no code of its maker."""
+    import sys
+
+    from protocol.config_files import validate
+    from protocol.csv_files import CsvRule
+    from student.published.predict import predict_file
+
+    mark = "\t" if separator == "tab" else separator
+    given = {"separator": mark, "decimal_comma": decimal_comma, "encoding": encoding}
+    rule = validate(given, CsvRule, "predict")
+    text = predict_file(model, rows, rule, output.value, out, lambda remark: print(f"note: {remark}", file=sys.stderr))
+    if out is None:
+        print(text, end="")
 
 
 def _ask(channel: Callable[[], LabelChannel], pool: Path, out: Path, config: Path | None, seed: int) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 import polars as pl
 
@@ -21,6 +19,8 @@ from student.config import StudentSpec
 from student.evaluation import evaluate
 from student.plan import Plan
 from student.pool import Pool, check_fits
+from student.published.card import make_card, tested_on, write_cards
+from student.published.model import MODEL_FILE, Published, check_names, publish
 from student.selection import BY_ROWS, choose
 from student.trainers.base import Model, Trainer, constant
 from student.trainers.both import BothTrainer, Represent
@@ -119,8 +119,9 @@ def run_student(
     present model's probabilities go with them. Run again on the same `out` after a crash, it asks the same queries:
     those that were charged are answered from the ledger.
 
-    Writes into `out`: labels.parquet (every query that was asked), student/plan.json, model.joblib, student.json; and,
-    while a student of images learns, student/checkpoint-*.pt, with which it goes on after a crash.
+    Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json, model.safetensors,
+    student.json and MODEL_CARD.md (`student.published`); and, while a student of images learns, checkpoint-*.pt, with
+    which it goes on after a crash.
 
     Raises
     ------
@@ -130,6 +131,7 @@ def run_student(
     start = time.monotonic()
     terms = source.describe()
     check_fits(pool, terms.schema)
+    check_names(terms.schema)
     if spec.inputs == "features":
         square_side(len(terms.schema.features))
         resolve_device(asked_device())
@@ -161,10 +163,10 @@ def run_student(
             break
     source.finish()
     assert model is not None
-    metrics = None
-    if pool.test_x is not None and pool.test_y is not None:
-        test = inputs(spec, terms.schema, canonical_queries(pool.test_x, len(terms.schema.features)))
-        metrics = evaluate(model.predict_proba(test), pool.test_y, terms.schema.classes)
+    _write_labels(out, terms, query_ids(queries[asked.rows]), asked)
+    # it is judged as it was written: what its file says is what anybody gets
+    published = publish(out / "student" / MODEL_FILE, model, terms.schema, spec.inputs, queries)
+    metrics, tested = _test(published, pool, queries)
     outcomes = np.array(asked.outcomes)
     result = StudentResult(
         asked=int((outcomes != Outcome.NOT_ASKED).sum()),
@@ -173,7 +175,7 @@ def run_student(
         metrics=metrics,
         seconds=time.monotonic() - start,
     )
-    _save(out, terms, spec, model, query_ids(queries[asked.rows]), asked, result)
+    write_cards(out / "student", make_card(terms, spec, published, result, tested))
     job.clear()
     progress("train student", spec.rounds, spec.rounds)
     return result
@@ -212,15 +214,18 @@ def _ask(
     return True
 
 
-def _save(
-    out: Path,
-    terms: Terms,
-    spec: StudentSpec,
-    model: Model,
-    ids: list[str],
-    asked: Asked,
-    result: StudentResult,
-) -> None:
+def _test(published: Published, pool: Pool, queries: np.ndarray) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Metrics on the pool's test rows, and how they came about; None where there are none."""
+    if pool.test_x is None or pool.test_y is None:
+        return None, None
+    classes = published.schema.classes
+    metrics = evaluate(published.predict_proba(pool.test_x), pool.test_y, classes)
+    known = set(query_ids(queries))
+    again = sum(name in known for name in query_ids(canonical_queries(pool.test_x, len(published.schema.features))))
+    return metrics, tested_on(pool.test_y, metrics, classes, again)
+
+
+def _write_labels(out: Path, terms: Terms, ids: list[str], asked: Asked) -> None:
     out.mkdir(parents=True, exist_ok=True)
     names = terms.schema.classes
     pl.DataFrame(
@@ -232,29 +237,3 @@ def _save(
         },
         schema={"row": pl.Int64, "query_id": pl.String, "outcome": pl.String, "label": pl.String},
     ).write_parquet(out / "labels.parquet")
-    folder = out / "student"
-    folder.mkdir(exist_ok=True)
-    joblib.dump(model, folder / "model.joblib")
-    card = {
-        "federation": terms.federation,
-        "classes": list(terms.schema.classes),
-        "features": list(terms.schema.features),
-        "center": list(terms.schema.center),
-        "scale": list(terms.schema.scale),
-        "representation": terms.schema.representation,
-        "inputs": spec.inputs,
-        "spec": spec.model_dump(mode="json"),
-        "mechanism": terms.mechanism,
-        "privacy": {
-            "unit": terms.unit,
-            "delta": terms.delta,
-            "epsilon_worst_case": terms.epsilon_worst_case,
-            "simulation": terms.simulation,
-        },
-        "asked": result.asked,
-        "answered": result.answered,
-        "reinforced": result.reinforced,
-        "metrics": result.metrics,
-        "seconds": round(result.seconds, 3),
-    }
-    (folder / "student.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")

@@ -99,6 +99,8 @@ def make_config(**changes: Any) -> FederationConfig:
         "noise_seed": 7,
         **changes,
     }
+    if not values["simulation"] and "seed" not in changes:
+        values["seed"] = -1
     if isinstance(values["mechanism"], GNMax) and "caps" not in changes:
         values["caps"] = Caps(queries=100, answers=100)
     return FederationConfig(**values)

@@ -39,6 +39,8 @@ from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make
 
 FREE = {"batch", "party", "teachers"}
 """Fields in which another number or name may be honest too: they are only given other types and impossible values."""
+COMPLAINED = {"nonces", "ciphertexts", "challenges", "values"}
+"""Arrays of what peers sealed: bits flipped in them are answered, with a complaint about the peer."""
 LONG = "x" * 20_000
 CLEAR_REPLIES: dict[str, type[WireModel]] = {model.kind: model for model in (HelloReply, TrainReply, VoteReply)}
 """Replies of secure sums are damaged in `tests.secagg.fuzzing`, at every stage."""
@@ -60,7 +62,7 @@ def damaged(record: RecordDict, generator: np.random.Generator) -> RecordDict:
     elif name in fields:
         fields[name] = _field(name, fields[name], generator)
     else:
-        arrays[name] = _array(arrays[name], generator)
+        arrays[name] = _array(arrays[name], 6 if name in COMPLAINED else 7, generator)
     made = RecordDict({BODY: ConfigRecord(fields)})
     if arrays:
         made[ARRAYS] = ArrayRecord(arrays)
@@ -89,9 +91,9 @@ def _field(name: str, value: Any, generator: np.random.Generator) -> Any:
     return value + 1 if isinstance(value, int) else secrets.token_hex(32)
 
 
-def _array(array: Array, generator: np.random.Generator) -> Array:
+def _array(array: Array, ways: int, generator: np.random.Generator) -> Array:
     shape, dtype, data = list(array.shape), array.dtype, bytes(array.data)
-    match int(generator.integers(7)):
+    match int(generator.integers(ways)):
         case 0:
             shape = [2**40, *shape[1:]]
         case 1:

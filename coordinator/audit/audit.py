@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from accounting.units import Unit, votes_moved
+from accounting.units import Neighbouring, Unit, votes_moved
 from coordinator.audit.candidates import candidates
 from coordinator.audit.claims import Claims, claims_of
 from coordinator.audit.game import PooledNoise, codes_of, play
@@ -39,6 +39,7 @@ class Setting:
     delta: float = 1e-5
     confidence: float = 0.999
     unit: Unit = Unit.RECORD
+    neighbouring: Neighbouring = Neighbouring.REPLACE
     teachers_per_party: int = 1
     classes: int = 3
     answered_cap: int | None = None
@@ -61,7 +62,7 @@ class Setting:
     @property
     def moved(self) -> int:
         """Votes that one unit moves in a query."""
-        return votes_moved(self.unit, self.teachers_per_party)
+        return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
 
     @property
     def scouting_runs(self) -> int:
@@ -138,7 +139,7 @@ def audit_mechanism(
     ConfigError : a pair moves more votes than the unit may, or there are no pairs for the mechanism.
     """
     start, setting = time.perf_counter(), setting or Setting()
-    claims = claims or claims_of(mechanism, setting.unit, setting.teachers_per_party)
+    claims = claims or claims_of(mechanism, setting.unit, setting.neighbouring, setting.teachers_per_party)
     source = PooledNoise(noise)
     if pairs is None:
         pairs = candidates(mechanism, classes=setting.classes, moved=setting.moved, queries=setting.queries)
@@ -167,6 +168,8 @@ def audit_mechanism(
 
 def _allowed(pairs: Sequence[Pair], setting: Setting, claims: Claims) -> list[Pair]:
     for each in pairs:
+        if each.observed and each.moved() >= 0 and len(each.kinds) == setting.queries:
+            continue
         if not 0 <= each.moved() <= setting.moved:
             what = f"pair {each.name!r} moves {each.moved()} votes, but a unit moves at most {setting.moved}"
             raise ConfigError(what, "Use neighbours with the same number of teachers.")

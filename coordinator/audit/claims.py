@@ -10,7 +10,7 @@ from accounting.accountant import Accountant
 from accounting.errors import DeltaError
 from accounting.guarantee import Kind
 from accounting.immutable import claimed_epsilon
-from accounting.units import Unit
+from accounting.units import Neighbouring, Unit
 from coordinator.mechanisms.base import Mechanism
 
 
@@ -37,16 +37,21 @@ class EventClaims:
 
     every_delta = True
 
-    def __init__(self, mechanism: Mechanism, unit: Unit, teachers_per_party: int) -> None:
+    def __init__(self, mechanism: Mechanism, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int) -> None:
         self.source = "worst case of its own event"
         self._mechanism = mechanism
         self._unit = unit
+        self._neighbouring = neighbouring
         self._teachers_per_party = teachers_per_party
         self._accountant = lru_cache(maxsize=32)(self._charged)
 
     def _charged(self, asked: int, answered: int) -> Accountant:
         event = self._mechanism.event(
-            asked=asked, answered=answered, unit=self._unit, teachers_per_party=self._teachers_per_party
+            asked=asked,
+            answered=answered,
+            unit=self._unit,
+            neighbouring=self._neighbouring,
+            teachers_per_party=self._teachers_per_party,
         )
         accountant = Accountant()
         accountant.commit(event)
@@ -89,8 +94,8 @@ class UserClaims:
         return self._epsilon if delta >= self._delta else math.inf
 
 
-def claims_of(mechanism: Mechanism, unit: Unit, teachers_per_party: int) -> Claims:
+def claims_of(mechanism: Mechanism, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int) -> Claims:
     """The claim that goes with a mechanism when nobody names another."""
     if mechanism.name == "immutable":
         return ImmutableClaims(float(mechanism.gamma))  # pyright: ignore[reportAttributeAccessIssue]
-    return EventClaims(mechanism, unit, teachers_per_party)
+    return EventClaims(mechanism, unit, neighbouring, teachers_per_party)

@@ -21,6 +21,8 @@ class Pair:
     kinds : int64 (slots,), slots that are alike for the statistics share a kind.
     probabilities : float64 (slots, classes), what the student says where a mechanism asks it; public, so equal in both.
     answered_cap : most answers in a run; after that nothing is asked any more. None for no cap.
+    observed : seen on real teachers and not made for a mechanism: the slots are the queries of one run, each once, and
+        more votes may move than the unit should.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Pair:
     kinds: np.ndarray = field(repr=False)
     probabilities: np.ndarray | None = field(default=None, repr=False)
     answered_cap: int | None = None
+    observed: bool = False
 
     def moved(self) -> int:
         """Most votes that differ in one query, or -1 if the number of teachers is not always the same.
@@ -78,7 +81,8 @@ def lay_out(chosen: Pair, queries: int) -> Layout:
     """Repeat the slots over `queries` queries, in two calls of the mechanism from 4 queries on.
 
     Row i of the second call gets the slot beside that of row i of the first (0 and 1 swap, 2 and 3, ...), so that noise
-    that comes back in a second call meets a query in which the votes moved the other way.
+    that comes back in a second call meets a query in which the votes moved the other way. Observed slots stay as they
+    are, and are as many as the queries.
 
     >>> layout = lay_out(pair("swap", [[5, 4], [4, 5]], [[4, 5], [5, 4]], kinds=[0, 1]), 4)
     >>> layout.kinds.tolist(), layout.calls
@@ -89,7 +93,7 @@ def lay_out(chosen: Pair, queries: int) -> Layout:
     first = np.arange(half) % slots
     second = np.arange(queries - half) % slots
     beside = np.where((second ^ 1) < slots, second ^ 1, second)
-    order = np.concatenate([first, beside])
+    order = np.arange(slots) if chosen.observed else np.concatenate([first, beside])
     return Layout(
         d=chosen.d[order],
         d_prime=chosen.d_prime[order],

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from accounting.units import Unit
+from accounting.units import Neighbouring
 from coordinator.audit.audit import MechanismAudit
 from coordinator.audit.regions import Measured
 
@@ -19,9 +19,10 @@ def _number(value: float) -> str:
 
 def _unit(audit: MechanismAudit) -> str:
     setting = audit.setting
-    if setting.unit is Unit.PARTY:
-        return f"a party with {setting.moved} teacher{'s' if setting.moved > 1 else ''}"
-    return "a record in one shard"
+    k, moved = setting.teachers_per_party, setting.moved
+    done = "replaced" if setting.neighbouring is Neighbouring.REPLACE else "added or removed"
+    votes = f"{moved} vote{'s move' if moved > 1 else ' moves'}"
+    return f"a {setting.unit}, {done} ({k} teacher{'s' if k > 1 else ''} in a party; {votes})"
 
 
 def verdict(audit: MechanismAudit) -> str:
@@ -76,6 +77,7 @@ def audit_to_json(audit: MechanismAudit, noise: str) -> dict[str, Any]:
         "confidence": setting.confidence,
         "false_alarm_rate_at_most": round(1 - setting.confidence, 12),
         "unit": setting.unit.value,
+        "neighbouring": setting.neighbouring.value,
         "teachers_per_party": setting.teachers_per_party,
         "queries": setting.queries,
         "runs": setting.runs,

@@ -63,7 +63,9 @@ class Mechanism(Protocol):
         """Votes int64 (queries, classes), and the student's float64 (queries, classes) where they are needed."""
         ...
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ReleaseEvent:
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> ReleaseEvent:
         """The release event of `asked` queries of which the teachers answered `answered`, towards whoever sees it: the
         student, or, where the parties add the noise, the coordinator."""
         ...
@@ -102,13 +104,15 @@ class Stated(TypedDict):
     noise: Noise
 
 
-def stated(asked: int, answered: int, unit: Unit, teachers_per_party: int, towards: Towards) -> Stated:
-    """The fields that every release event has, for integer noise and one vote replaced by another."""
+def stated(
+    asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int, towards: Towards
+) -> Stated:
+    """The fields that every release event has, for integer noise."""
     return Stated(
         asked=asked,
         answered=answered,
         unit=unit,
-        neighbouring=Neighbouring.REPLACE,
+        neighbouring=neighbouring,
         teachers_per_party=teachers_per_party,
         towards=towards,
         noise=Noise.DISCRETE,

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from accounting.events import ConfidentEvent
-from accounting.units import Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
 from protocol.labels import NO_LABEL
 from protocol.noise import NoiseSource
@@ -32,10 +32,12 @@ class Confident(MechanismModel):
         labels[passed] = (chosen + noise.gaussian(self.sigma2, chosen.shape)).argmax(axis=1)
         return Drawn.from_teachers(labels)
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ConfidentEvent:
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> ConfidentEvent:
         """See `Mechanism.event`."""
         return ConfidentEvent(
-            **stated(asked, answered, unit, teachers_per_party, Towards.STUDENT),
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT),
             threshold=self.threshold,
             sigma1=self.sigma1,
             sigma2=self.sigma2,

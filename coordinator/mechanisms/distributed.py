@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, ReleaseEvent
-from accounting.units import Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
 from coordinator.mechanisms.shares import sum_of_shares
 from protocol.labels import NO_LABEL
@@ -100,12 +100,13 @@ class Distributed(_NoiseByParties):
         asked: int,
         answered: int,
         unit: Unit,
+        neighbouring: Neighbouring,
         teachers_per_party: int,
         towards: Towards = Towards.COORDINATOR,
     ) -> DistributedEvent:
         """See `Mechanism.event`. Every query whose histogram the coordinator sees counts as asked."""
         return DistributedEvent(
-            **stated(asked, answered, unit, teachers_per_party, towards),
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, towards),
             sigma=self.sigma,
             noise_shares=self.noise_shares,
         )
@@ -172,12 +173,13 @@ class DistributedTwoPhase(_NoiseByParties):
         asked: int,
         answered: int,
         unit: Unit,
+        neighbouring: Neighbouring,
         teachers_per_party: int,
         towards: Towards = Towards.COORDINATOR,
     ) -> DistributedTwoPhaseEvent:
         """See `Mechanism.event`. Every query screened counts as asked, every one in phase two as answered."""
         return DistributedTwoPhaseEvent(
-            **stated(asked, answered, unit, teachers_per_party, towards),
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, towards),
             sigma1=self.sigma1,
             sigma2=self.sigma2,
             noise_shares=self.noise_shares,

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from accounting.events import GNMaxEvent
-from accounting.units import Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, stated
 from protocol.noise import NoiseSource
 
@@ -24,9 +24,13 @@ class GNMax(MechanismModel):
         """See `Mechanism.draw`; never abstains."""
         return Drawn.from_teachers((votes + noise.gaussian(self.sigma, votes.shape)).argmax(axis=1))
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> GNMaxEvent:
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> GNMaxEvent:
         """See `Mechanism.event`."""
-        return GNMaxEvent(**stated(asked, answered, unit, teachers_per_party, Towards.STUDENT), sigma=self.sigma)
+        return GNMaxEvent(
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT), sigma=self.sigma
+        )
 
     def describe(self) -> str:
         """See `Mechanism.describe`."""

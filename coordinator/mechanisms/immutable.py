@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from accounting.events import Evidence, ImmutableEvent, ReleaseEvent
-from accounting.units import Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit
 from coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, Votes, stated
 from protocol.noise import NoiseSource
 
@@ -38,10 +38,12 @@ class Immutable(MechanismModel):
         raised[np.arange(len(votes)), votes.argmax(axis=1)] += self.constant
         return Drawn.from_teachers(raised.argmax(axis=1))
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> ImmutableEvent:
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> ImmutableEvent:
         """See `Mechanism.event`. Its worst case is infinite as soon as anything was answered."""
         return ImmutableEvent(
-            **stated(asked, answered, unit, teachers_per_party, Towards.STUDENT),
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT),
             gamma=self.gamma,
             constant=self.constant,
         )

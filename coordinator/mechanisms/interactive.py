@@ -11,7 +11,7 @@ from accounting.errors import EventError
 from accounting.events import Evidence, InteractiveEvent, ReleaseEvent
 from accounting.histogram import check_votes
 from accounting.threshold import public_offsets
-from accounting.units import Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
 from protocol.errors import ConfigError
 from protocol.labels import NO_LABEL
@@ -57,10 +57,12 @@ class Interactive(MechanismModel):
         labels[passed] = (chosen + noise.gaussian(self.sigma2, chosen.shape)).argmax(axis=1)
         return Drawn(labels, reinforced)
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> InteractiveEvent:
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> InteractiveEvent:
         """See `Mechanism.event`. Reinforced queries count as asked, not as answered."""
         return InteractiveEvent(
-            **stated(asked, answered, unit, teachers_per_party, Towards.STUDENT),
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT),
             threshold=self.threshold,
             sigma1=self.sigma1,
             sigma2=self.sigma2,

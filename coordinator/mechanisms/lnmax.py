@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from accounting.events import LNMaxEvent
-from accounting.units import Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit
 from coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, stated
 from protocol.noise import NoiseSource
 
@@ -24,9 +24,13 @@ class LNMax(MechanismModel):
         """See `Mechanism.draw`; never abstains."""
         return Drawn.from_teachers((votes + noise.laplace(self.gamma, votes.shape)).argmax(axis=1))
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> LNMaxEvent:
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> LNMaxEvent:
         """See `Mechanism.event`."""
-        return LNMaxEvent(**stated(asked, answered, unit, teachers_per_party, Towards.STUDENT), gamma=self.gamma)
+        return LNMaxEvent(
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT), gamma=self.gamma
+        )
 
     def describe(self) -> str:
         """See `Mechanism.describe`."""

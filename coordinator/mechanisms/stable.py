@@ -9,7 +9,7 @@ import numpy as np
 
 from accounting.events import StableEvent
 from accounting.stable import distance_to_instability
-from accounting.units import Towards, Unit
+from accounting.units import Neighbouring, Towards, Unit
 from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
 from protocol.labels import NO_LABEL
 from protocol.noise import NoiseSource
@@ -35,10 +35,12 @@ class Stable(MechanismModel):
         passed = distance + noise.gaussian(self.sigma, distance.shape) >= self.threshold
         return Drawn.from_teachers(np.where(passed, votes.argmax(axis=1), NO_LABEL))
 
-    def event(self, *, asked: int, answered: int, unit: Unit, teachers_per_party: int) -> StableEvent:
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> StableEvent:
         """See `Mechanism.event`."""
         return StableEvent(
-            **stated(asked, answered, unit, teachers_per_party, Towards.STUDENT),
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT),
             threshold=self.threshold,
             sigma=self.sigma,
         )

@@ -38,6 +38,7 @@ def party_settings(name: str, config: FederationConfig, roster: Roster | None) -
         teachers=config.teachers_per_party,
         queries=config.caps.queries,
         unit=config.privacy.unit.value,
+        neighbouring=config.privacy.neighbouring.value,
         open_pool=config.votes == "secure" and config.pool is None,
         epsilon=f"{epsilon:.4g}",
         # a party adds federations up on its own grid of orders: leave it the last digit

@@ -13,12 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from coordinator.secagg import intake, requests
+from coordinator.secagg.dealings import false_dealers
+from coordinator.secagg.disputes import check_vouched, gather
 from coordinator.secagg.state import SessionState
 from coordinator.secagg.unmasking import SecretRebuilder, check_sum, clip, remove_masks
 from protocol.errors import ConfigError
 from protocol.messages import WireModel
 from protocol.queries import query_set_hash
-from protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet
+from protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet, named
 from protocol.secagg.identity import Identity
 from protocol.secagg.messages import (
     REPLIES,
@@ -175,14 +177,16 @@ class Aggregation:
         ------
         ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
         SetTooClose : from `choose`, at the masked stage; as above, and nothing is used up.
-        BadShare : a secret cannot be rebuilt. More replies may still help.
+        BadShare : too few vouch for a party's shares, and nothing is unmasked; or a secret cannot be rebuilt. More
+            replies may still help.
         BadSum : an exact sum with another number of votes; the session ends without a result.
         StageOrder : the session is done.
         """
         stage, state = self._due(), self._state
         reasons = state.dropped.setdefault(stage, {})
         view = requests.view(state) if stage not in (Stage.ADVERTISE, Stage.SHARE) else None
-        for index in self._waiting():
+        waiting = self._waiting()
+        for index in waiting:
             name = self._roster.name(index)
             reply = replies.get(name, "no answer")
             fault = reply if isinstance(reply, str) else self._fault(stage, index, reply, view)
@@ -194,6 +198,8 @@ class Aggregation:
             for index in sorted(intake.twice(state.adverts)):
                 del state.adverts[index]
                 reasons[self._roster.name(index)] = "session key is used twice"
+        if stage is Stage.SHARE:
+            self._leave_out_false_dealers(set(waiting) & set(state.nonces), reasons)
         present = self._accepted(stage)
         need = self._roster.t if stage in (Stage.CONSISTENCY, Stage.UNMASK) else self._roster.u_min
         if len(present) < need:
@@ -255,12 +261,15 @@ class Aggregation:
         elif isinstance(reply, ShareReply):
             fault = intake.fault_of_shares(reply, len(state.adverts) - 1)
             if fault is None:
-                state.nonces[index], state.ciphertexts[index] = _row(reply.nonce), reply.ciphertexts
+                state.nonces[index] = _row(reply.nonce)
+                state.ciphertexts[index], state.values[index] = reply.ciphertexts, reply.values
         elif isinstance(reply, MaskedReply) and view is not None:
-            fault = intake.fault_of_masked(reply, roster, state.terms, ctx, view.u1, view.u2)
+            fault = intake.fault_of_masked(reply, roster, state.terms, ctx, view.u1, view.u2, state.nonces)
             if fault is None:
                 state.masked[index] = _row(reply.y.tobytes())
                 state.evidence[index] = _row(ring_digest(reply.y) + reply.signature)
+                sharers = np.array(sorted(state.nonces), dtype=np.uint16)
+                state.complaints[index] = np.isin(sharers, reply.complaints).astype(np.uint8)
         elif isinstance(reply, ConsistencyReply) and view is not None:
             fault = intake.fault_of_view(reply, roster, ctx, view.u1, view.u2, view.u3)
             if fault is None:
@@ -271,21 +280,39 @@ class Aggregation:
                 state.shares[index] = reply.shares
         return fault
 
+    def _leave_out_false_dealers(self, dealers: set[int], reasons: dict[str, str]) -> None:
+        """Forget what dealers sent whose values are no shares of what they are committed to."""
+        state = self._state
+        drawn = requests.challenges(state, requests.view(state).u1)
+        for index in sorted(false_dealers(dealers, state.adverts, state.values, drawn, self._roster.t)):
+            for held in (state.nonces, state.ciphertexts, state.values):
+                del held[index]
+            reasons[self._roster.name(index)] = "its shares are not shares of what its advert is committed to"
+
     def _close_set(self, reasons: dict[str, str]) -> None:
         state = self._state
-        for index in sorted(set(state.evidence) - set(self._choose(tuple(state.evidence)))):
-            del state.evidence[index]
+        chosen = set(self._choose(tuple(state.evidence)))
+        complaints = {index: row for index, row in state.complaints.items() if index in chosen}
+        check_vouched(self._roster, sorted(chosen), gather(sorted(state.nonces), complaints))
+        for index in sorted(set(state.evidence) - chosen):
+            del state.evidence[index], state.complaints[index]
             reasons[self._roster.name(index)] = "left out of this sum, so that earlier and later ones are no closer"
         state.add_up()
         state.ciphertexts.clear()
+        state.values.clear()
 
     def _finish(self, reasons: dict[str, str]) -> None:
         state = self._state
         sharers, survivors = sorted(state.nonces), sorted(state.evidence)
         gone = [index for index in sharers if index not in state.evidence]
-        rebuilder = SecretRebuilder(self._roster, sharers, state.shares)
+        disputes = gather(sharers, state.complaints)
+        rebuilder = SecretRebuilder(self._roster, sharers, state.shares, disputes)
         sums = remove_masks(state.total, state.terms, state.adverts, survivors, gone, rebuilder)
         check_sum(sums, state.terms, len(survivors))
+        for dealer, against in disputes.items():
+            reasons[self._roster.name(dealer)] = (
+                f"gave no good share, say {named(map(self._roster.name, sorted(against)))}"
+            )
         for index in rebuilder.liars:
             reasons[self._roster.name(index)] = "gave a share that does not fit the others"
         state.shares.clear()

@@ -11,30 +11,31 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-from protocol.secagg.shamir import PRIME, SECRET_BYTES, evaluate
+from protocol.secagg.curve import ORDER
+from protocol.secagg.shamir import evaluate
 
 MOST_SUBSETS = 2000
 
 Polynomial = list[int]
-"""Coefficients modulo p, constant term first, no leading zeros; [] is zero."""
+"""Coefficients modulo l, constant term first, no leading zeros; [] is zero."""
 
 
 def correct(
-    points: Sequence[int], shares: Sequence[int], threshold: int, accept: Callable[[bytes], bool]
-) -> tuple[bytes, list[int]] | None:
+    points: Sequence[int], shares: Sequence[int], threshold: int, accept: Callable[[int], bool]
+) -> tuple[int, list[int]] | None:
     """The secret that `accept` verifies, and where the shares are that do not belong to it; None if none is found.
 
     Parameters
     ----------
     points, shares : m of each, m >= threshold.
-    accept : whether a secret of 32 bytes is the one that was committed to.
+    accept : whether a secret is the one that was committed to.
     """
     for polynomial in itertools.chain(_decoded(points, shares, threshold), _subsets(points, shares, threshold)):
         value = polynomial[0] if polynomial else 0
-        if value < 2 ** (8 * SECRET_BYTES) and accept(value.to_bytes(SECRET_BYTES, "big")):
+        if accept(value):
             there = evaluate(polynomial, points)
             wrong = [at for at, (is_, must) in enumerate(zip(shares, there, strict=True)) if is_ != must]
-            return value.to_bytes(SECRET_BYTES, "big"), wrong
+            return value, wrong
     return None
 
 
@@ -68,17 +69,17 @@ def interpolate(points: Sequence[int], values: Sequence[int]) -> Polynomial:
         others = [0] * len(points)  # roots / (X - x), by synthetic division
         carry = 0
         for at in range(len(points), 0, -1):
-            carry = (roots[at] + carry * x) % PRIME
+            carry = (roots[at] + carry * x) % ORDER
             others[at - 1] = carry
-        scale = value * pow(evaluate(others, [x])[0], -1, PRIME) % PRIME
-        total = [(sum_ + scale * other) % PRIME for sum_, other in zip(total, others, strict=True)]
+        scale = value * pow(evaluate(others, [x])[0], -1, ORDER) % ORDER
+        total = [(sum_ + scale * other) % ORDER for sum_, other in zip(total, others, strict=True)]
     return _trim(total)
 
 
 def _product_of_roots(points: Sequence[int]) -> Polynomial:
     product = [1]
     for x in points:
-        product = [(low - x * high) % PRIME for low, high in zip([0, *product], [*product, 0], strict=True)]
+        product = [(low - x * high) % ORDER for low, high in zip([0, *product], [*product, 0], strict=True)]
     return product
 
 
@@ -92,21 +93,21 @@ def _times(one: Polynomial, other: Polynomial) -> Polynomial:
     product = [0] * max(len(one) + len(other) - 1, 0)
     for at, coefficient in enumerate(one):
         for step, factor in enumerate(other):
-            product[at + step] = (product[at + step] + coefficient * factor) % PRIME
+            product[at + step] = (product[at + step] + coefficient * factor) % ORDER
     return _trim(product)
 
 
 def _minus(one: Polynomial, other: Polynomial) -> Polynomial:
-    return _trim([(a - b) % PRIME for a, b in itertools.zip_longest(one, other, fillvalue=0)])
+    return _trim([(a - b) % ORDER for a, b in itertools.zip_longest(one, other, fillvalue=0)])
 
 
 def _divide(numerator: Polynomial, denominator: Polynomial) -> tuple[Polynomial, Polynomial]:
     rest = list(numerator)
-    inverse = pow(denominator[-1], -1, PRIME)
+    inverse = pow(denominator[-1], -1, ORDER)
     quotient = [0] * max(len(rest) - len(denominator) + 1, 0)
     for at in range(len(quotient) - 1, -1, -1):
-        scale = rest[at + len(denominator) - 1] * inverse % PRIME
+        scale = rest[at + len(denominator) - 1] * inverse % ORDER
         quotient[at] = scale
         for step, coefficient in enumerate(denominator):
-            rest[at + step] = (rest[at + step] - scale * coefficient) % PRIME
+            rest[at + step] = (rest[at + step] - scale * coefficient) % ORDER
     return _trim(quotient), _trim(rest)

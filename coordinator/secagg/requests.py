@@ -18,8 +18,9 @@ from protocol.secagg.messages import (
     UnmaskRequest,
 )
 from protocol.secagg.session import SessionDescriptor
+from protocol.secagg.shamir import share_bytes
 from protocol.secagg.stages import Stage
-from protocol.secagg.statements import adverts_digest, set_digest
+from protocol.secagg.statements import adverts_digest, challenge, set_digest
 
 PoolProof = tuple[np.ndarray, np.ndarray]
 """Places in the pool, uint32 (queries,), and proof, uint8 (hashes, 32)."""
@@ -52,6 +53,15 @@ def view(state: SessionState) -> View:
         set_digest("U2", ctx, _places(state.nonces)),
         set_digest("U3", ctx, _places(state.evidence)),
     )
+
+
+def challenges(state: SessionState, u1: bytes) -> dict[int, int]:
+    """r by dealer, of all whose sealed shares are there."""
+    ctx = state.terms.ctx()
+    return {
+        index: challenge(ctx, index, u1, nonce.tobytes(), state.ciphertexts[index])
+        for index, nonce in state.nonces.items()
+    }
 
 
 def of_stage(
@@ -89,6 +99,9 @@ def _masked(state: SessionState, question: Question, receivers: list[int]) -> di
     advertised, sharers = _places(state.adverts), _places(state.nonces)
     nonces = np.stack([state.nonces[index] for index in sharers.tolist()])
     ciphertexts = np.stack([state.ciphertexts[index] for index in sharers.tolist()])
+    values = np.stack([state.values[index] for index in sharers.tolist()])
+    drawn = challenges(state, adverts_digest(state.terms.ctx(), *_adverts(state)))
+    factors = np.array([list(share_bytes(drawn[index])) for index in sharers.tolist()], dtype=np.uint8)
     at_sender = np.searchsorted(advertised, sharers)
     made: dict[int, SecAggMessage] = {}
     for index in receivers:
@@ -100,6 +113,8 @@ def _masked(state: SessionState, question: Question, receivers: list[int]) -> di
             sharers=sharers,
             nonces=nonces[others],
             ciphertexts=ciphertexts[np.flatnonzero(others), row],
+            challenges=factors[others],
+            values=values[others, at],
             queries=question.queries,
             places=question.places,
             proof=question.proof,

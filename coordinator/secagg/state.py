@@ -17,7 +17,7 @@ from protocol.secagg.session import SessionDescriptor, parse_descriptor
 from protocol.secagg.stages import STAGES, Stage
 
 T = TypeVar("T")
-PER_PARTY = ("adverts", "nonces", "ciphertexts", "masked", "evidence", "views", "shares")
+PER_PARTY = ("adverts", "nonces", "ciphertexts", "values", "masked", "complaints", "evidence", "views", "shares")
 
 
 @dataclass
@@ -26,10 +26,11 @@ class SessionState:
     advert, U2 who has a nonce, U3 who has evidence.
 
     terms: the descriptor. invited: who was asked at all. stage: the one that is due; None when the sum is there.
-    adverts: uint8 (160,), keys and signature. nonces: uint8 (12,). ciphertexts: uint8 (|U1| - 1, 82), forgotten when
-    U3 is closed. masked: uint8 (bytes of y,), forgotten when U3 is closed: who is in the sum is chosen then. total: sum
-    of their y, in the ring. evidence: uint8 (96,), SHA-256 and signature of each y.
-    views: uint8 (64,), signatures on U3. shares: uint8 (|U2|, 33), forgotten with the masks.
+    adverts: uint8 (192,), keys and signature. nonces: uint8 (12,). ciphertexts: uint8 (|U1| - 1, 112), and values:
+    uint8 (|U1|, 32), forgotten when U3 is closed. masked: uint8 (bytes of y,), forgotten when U3 is closed: who is in
+    the sum is chosen then. complaints: uint8 (|U2|,), 1 at whom the party complains about. total: sum of their y, in
+    the ring. evidence: uint8 (96,), SHA-256 and signature of each y. views: uint8 (64,), signatures on U3.
+    shares: uint8 (|U2|, 32), forgotten with the masks.
     dropped: reason by party by stage. sums: int64 (queries, classes), at the end, as they came out of the ring.
     """
 
@@ -40,6 +41,8 @@ class SessionState:
     adverts: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     nonces: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     ciphertexts: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
+    values: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
+    complaints: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     masked: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     evidence: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     views: dict[int, np.ndarray] = field(default_factory=dict, repr=False)

@@ -1,51 +1,72 @@
 """Masks come off: secrets rebuilt from shares, held against what their owners committed to, and the sum checked
-(Bonawitz et al. 2017, figure 4, round 4)."""
+(Bonawitz et al. 2017, figure 4, round 4).
+
+That the shares were good when they were dealt is known by now (`dealings`, `disputes`); whoever holds them may still
+give others."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 
+from coordinator.secagg.disputes import Disputes
+from coordinator.secagg.intake import mask_key
 from coordinator.secagg.repair import correct
-from protocol.secagg.agreement import Agreement, public_of
-from protocol.secagg.errors import BadShare, BadSum, named
+from protocol.secagg.commitments import mask_agreement, opens
+from protocol.secagg.errors import BadShare, BadSum, ThresholdNotMet, named
 from protocol.secagg.masks import MaskAdder, pair_key, self_key
 from protocol.secagg.messages import KEY_BYTES
 from protocol.secagg.ring import decode
 from protocol.secagg.roster import Roster
 from protocol.secagg.session import SessionDescriptor
-from protocol.secagg.shamir import combine, lagrange, point
-from protocol.secagg.statements import commitment
+from protocol.secagg.shamir import combine, lagrange, point, share_bytes
+from protocol.secagg.stages import Stage
+
+MASK_POINT, SELF_POINT = 1, 2
+"""Which of the four keys of an advert these are."""
 
 
 class SecretRebuilder:
-    """Secrets of all parties from the same t shareholders, with one Lagrange vector.
+    """Secrets of all parties from the same t shareholders, with one Lagrange vector. Who complained about most is asked
+    last; who complained about an owner is not asked for that owner's secret.
 
     Who is found to have given a wrong share is not used again; `liars` names their places. At least t are always left:
     a secret is only taken from t shares that fit each other.
 
-    shares : uint8 (|U2|, 33) by shareholder, at least t of them, rows in the order of `sharers`, all below p.
+    shares : uint8 (|U2|, 32) by shareholder, at least t of them, rows in the order of `sharers`, all below l.
+    disputes : places of those that have no good share, by owner.
     """
 
-    def __init__(self, roster: Roster, sharers: list[int], shares: dict[int, np.ndarray]) -> None:
-        self._roster = roster
+    def __init__(self, roster: Roster, sharers: list[int], shares: dict[int, np.ndarray], disputes: Disputes) -> None:
+        self._roster, self._disputes = roster, disputes
         self._row = {index: at for at, index in enumerate(sharers)}
         self._shares = shares
+        complained = Counter(index for against in disputes.values() for index in against)
+        self._holders = sorted(shares, key=lambda index: (complained[index], index))
+        self._weights: dict[tuple[int, ...], list[int]] = {}
         self.liars: list[int] = []
-        self._choose()
 
-    def rebuild(self, owner: int, accept: Callable[[bytes], bool]) -> bytes:
-        """The secret of `owner`, 32 bytes, that `accept` verifies.
+    def rebuild(self, owner: int, accept: Callable[[int], bool]) -> int:
+        """The secret of `owner` that `accept` verifies.
 
         Raises
         ------
+        ThresholdNotMet : fewer than t of those who vouched for the owner's shares are there.
         BadShare : no choice of shares gives it.
         """
-        secret = combine(self._weights, [self._share(holder, owner) for holder in self._chosen])
-        if secret is not None and accept(secret):
+        unfit = {*self.liars, *self._disputes.get(owner, ())}
+        honest = [holder for holder in self._holders if holder not in unfit]
+        if len(honest) < self._roster.t:
+            missing = [self._roster.name(index) for index in self._row if index not in {*self._shares, *unfit}]
+            raise ThresholdNotMet(Stage.UNMASK, len(honest), self._roster.t, missing)
+        chosen = tuple(honest[: self._roster.t])
+        if chosen not in self._weights:
+            self._weights[chosen] = lagrange([point(holder) for holder in chosen])
+        secret = combine(self._weights[chosen], [self._share(holder, owner) for holder in chosen])
+        if accept(secret):
             return secret
-        honest = [holder for holder in sorted(self._shares) if holder not in self.liars]
         found = correct(
             [point(holder) for holder in honest],
             [self._share(holder, owner) for holder in honest],
@@ -55,21 +76,15 @@ class SecretRebuilder:
         if found is None:
             raise BadShare(
                 self._roster.name(owner),
-                "no choice of shares gives the secret that it is committed to: it shared falsely, or too many of"
-                f" these lie: {named(self._roster.name(holder) for holder in honest)}",
+                "no choice of shares gives the secret that it is committed to: too many of these lie:"
+                f" {named(self._roster.name(holder) for holder in honest)}",
             )
         secret, wrong = found
         self.liars += [honest[at] for at in wrong]
-        self._choose()
         return secret
 
-    def _choose(self) -> None:
-        honest = [holder for holder in sorted(self._shares) if holder not in self.liars]
-        self._chosen = honest[: self._roster.t]
-        self._weights = lagrange([point(holder) for holder in self._chosen])
-
     def _share(self, holder: int, owner: int) -> int:
-        return int.from_bytes(self._shares[holder][self._row[owner]].tobytes(), "big")
+        return int.from_bytes(self._shares[holder][self._row[owner]].tobytes(), "little")
 
 
 def remove_masks(
@@ -86,25 +101,25 @@ def remove_masks(
 
     Raises
     ------
-    BadShare : see `SecretRebuilder.rebuild`.
+    BadShare, ThresholdNotMet : see `SecretRebuilder.rebuild`.
     """
     ctx = terms.ctx()
-    own: dict[int, bytes] = {}
-    for index in survivors:
-        committed = adverts[index][2 * KEY_BYTES : 3 * KEY_BYTES].tobytes()
-        own[index] = rebuilder.rebuild(index, lambda b, i=index, h=committed: commitment(b, ctx, i) == h)
-    private: dict[int, bytes] = {}
-    for index in dropped:
-        public = _mask_key(adverts[index])
-        private[index] = rebuilder.rebuild(index, lambda key, public=public: public_of(key) == public)
+
+    def rebuilt(index: int, at: int) -> int:
+        committed = adverts[index][at * KEY_BYTES : (at + 1) * KEY_BYTES].tobytes()
+        return rebuilder.rebuild(index, lambda secret: opens(committed, secret))
+
+    own = {index: rebuilt(index, SELF_POINT) for index in survivors}
+    private = {index: rebuilt(index, MASK_POINT) for index in dropped}
     result = total.copy()
     adder = MaskAdder(terms.shape, terms.ring)
     for index, b in own.items():
-        adder.subtract(result, self_key(b, ctx, index))
+        adder.subtract(result, self_key(share_bytes(b), ctx, index))
+    publics = {index: mask_key(adverts[index]) for index in survivors} if dropped else {}
     for gone, key in private.items():
-        agreement = Agreement(key)
-        for index in survivors:
-            secret = agreement.with_peer(_mask_key(adverts[index]), str(index))
+        agreement = mask_agreement(key)
+        for index, public in publics.items():
+            secret = agreement.with_peer(public, str(index))
             adder.remove_pair(result, pair_key(secret, ctx, index, gone), index, gone)
     return decode(result, terms.ring)
 
@@ -136,7 +151,3 @@ def clip(sums: np.ndarray, terms: SessionDescriptor, survivors: int) -> tuple[np
     around = sums % (2 * half)
     kept = np.where(around < half, np.minimum(around, votes), np.maximum(votes - (around - half), 0))
     return kept, (kept != sums).any(axis=1)
-
-
-def _mask_key(advert: np.ndarray) -> bytes:
-    return advert[KEY_BYTES : 2 * KEY_BYTES].tobytes()

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from party.data.columns import Column, State, Wanted
 from party.data.problems import Problem
 from party.data.rules import DataRules
+from protocol.columns import Column, State, Wanted
 from protocol.refusals import Rule
 from protocol.schema import Range
 
@@ -45,6 +45,12 @@ def mapping(features: Sequence[Wanted], label: Wanted, foreign: set[str], rules:
         if len(names) > 1:
             what = f"are all column {column!r}"
             problems.append(Problem(", ".join(names), what, "Give each feature its own column in [columns]"))
+        if column == rules.patient.column:
+            what = "is the column of [patient]: who a row belongs to is no feature"
+            problems.append(Problem(", ".join(names), what, "Correct [columns] or [patient]"))
+    if label.column == rules.patient.column:
+        what = "is the column of [patient] and that of [label]"
+        problems.append(Problem(label.where, what, "Correct one of them"))
     if foreign:
         what = f"[label] classes names {sorted(foreign)}, no class of the federation"
         problems.append(Problem(label.where, what, "Use the federation's names on the right-hand side", Rule.SCHEMA))
@@ -75,6 +81,12 @@ def missing(wanted: Wanted, column: Column, how: str) -> Problem:
     return Problem(
         wanted.where, f"{_of(column.count(State.MISSING), column)} have no value", f"Fill them, or set {how}"
     )
+
+
+def no_patient(column: str, count: int, total: int) -> Problem:
+    """Rows of which nobody knows whose they are."""
+    action = "Complete them, or leave these rows out: they can be in no patient's shard"
+    return Problem(f"patient (column {column!r})", f"{count} of {total} rows name no patient", action)
 
 
 def outside(wanted: Wanted, column: Column, allowed: Range) -> list[Problem]:

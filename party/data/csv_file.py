@@ -12,37 +12,29 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
-from party.data.columns import Column, Wanted, from_text
-from party.data.npz import absent_or_double
+from party.data.npz import absent_or_double, patient_of
 from party.data.problems import Problem, Unreadable
-from party.data.rules import CsvRule
+from party.data.table import Table
+from protocol.columns import Column, Wanted, from_text
+from protocol.csv_files import CsvRule, foreign_kind, is_number, other_separator
 
 BLOCK = 10_000
-FOREIGN = {
-    b"\xff\xfe": "UTF-16 text",
-    b"\xfe\xff": "UTF-16 text",
-    b"PK\x03\x04": "a zip or Excel file",
-    b"\xd0\xcf\x11\xe0": "an old Excel file",
-    b"\x1f\x8b": "a gzip file",
-    b"PAR1": "a Parquet file",
-}
 
 
-def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule) -> tuple[list[Column | None], list[Problem]]:
-    """The columns that are wanted, None where it cannot be read, and what is wrong with the file's form.
+def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule, patient: str | None = None) -> Table:
+    """The columns that are wanted, and the texts of column `patient`.
 
     Raises
     ------
     Unreadable : not text in the encoding that `[csv]` names, no header, or no CSV. OSError
     """
     check_kind(path)
-    encoding = "utf-8-sig" if rule.encoding == "utf-8" else rule.encoding  # with or without a byte order mark
     try:
-        with open(path, encoding=encoding, newline="") as file:
+        with open(path, encoding=rule.codec, newline="") as file:
             lines = csv.reader(file, delimiter=rule.separator, strict=True)
             names = next(lines, [])
             _check_header(path, names, rule)
-            return _columns(path, names, lines, wanted, rule)
+            return _columns(path, names, lines, wanted, rule, patient)
     except UnicodeDecodeError:
         action = 'Save it as UTF-8, or set encoding under [csv] to "cp1252" or "latin-1"'
         raise Unreadable(Problem(str(path), f"is not {rule.encoding} text", action)) from None
@@ -53,34 +45,40 @@ def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule) -> tuple[list[Colu
 
 def check_kind(path: Path) -> None:
     """Raise Unreadable for files that carry the mark of another format, and for empty ones."""
-    with open(path, "rb") as file:
-        start = file.read(4)
-    if not start:
+    kind = foreign_kind(path)
+    if kind == "":
         raise Unreadable(Problem(str(path), "is empty", "Export the data again"))
-    for mark, kind in FOREIGN.items():
-        if start.startswith(mark):
-            raise Unreadable(Problem(str(path), f"is {kind}, not CSV", "Export it as CSV in UTF-8"))
+    if kind is not None:
+        raise Unreadable(Problem(str(path), f"is {kind}, not CSV", "Export it as CSV in UTF-8"))
 
 
 def _check_header(path: Path, names: Sequence[str], rule: CsvRule) -> None:
     if not any(name.strip() for name in names):
         raise Unreadable(Problem(str(path), "has an empty first line", "The first line must name the columns"))
-    other = [mark for mark in ",;\t|" if mark != rule.separator and mark in names[0]]
-    if len(names) == 1 and other:
+    if other := other_separator(names, rule):
         what = f"has one column only when split at {rule.separator!r}"
-        raise Unreadable(Problem(str(path), what, f"Set separator = {other[0]!r} under [csv]"))
-    if all(_is_number(name) for name in names):
+        raise Unreadable(Problem(str(path), what, f"Set separator = {other!r} under [csv]"))
+    if all(is_number(name) for name in names):
         what = "has nothing but numbers in its first line"
         raise Unreadable(Problem(str(path), what, "The first line must name the columns"))
 
 
 def _columns(
-    path: Path, names: list[str], lines: Iterator[list[str]], wanted: Sequence[Wanted], rule: CsvRule
-) -> tuple[list[Column | None], list[Problem]]:
+    path: Path,
+    names: list[str],
+    lines: Iterator[list[str]],
+    wanted: Sequence[Wanted],
+    rule: CsvRule,
+    patient: str | None,
+) -> Table:
     import polars as pl
 
     problems = [absent_or_double(column, names) for column in wanted if names.count(column.column) != 1]
     picked = [names.index(column.column) if names.count(column.column) == 1 else None for column in wanted]
+    whose = names.index(patient) if patient is not None and names.count(patient) == 1 else None
+    if patient is not None and whose is None:
+        problems.append(absent_or_double(patient_of(patient), names))
+    patients: list[str] = []
     parts: list[list[Column]] = [[] for _ in wanted]
     width, total, torn = len(names), 0, 0
     while block := list(islice(lines, BLOCK)):
@@ -93,6 +91,8 @@ def _columns(
                 continue
             texts = pl.Series("text", list(map(itemgetter(position), whole)), dtype=pl.String)
             part.append(from_text(texts, column, rule.decimal_comma))
+        if whose is not None:
+            patients.extend(line[whose].strip() for line in whole)
     if torn:
         what = f"{torn} of {total} rows have more or fewer fields than the header's {width}"
         action = "Look for a decimal comma, or for separators in text that stands in no quotes"
@@ -103,12 +103,4 @@ def _columns(
     for part in parts:
         columns.append(Column.joined(part) if part else None)
         part.clear()  # half of the memory, where files are large
-    return columns, problems
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.strip().replace(",", "."))
-    except ValueError:
-        return False
-    return True
+    return Table(columns, problems, None if whose is None else patients)

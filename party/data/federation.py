@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
+from accounting.units import Unit
 from protocol.config_files import Frozen, read_table, validate
 from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
 from protocol.pool import PoolTerms
@@ -18,6 +19,12 @@ class _Caps(Frozen):
     queries: int = Field(ge=1)
 
 
+class _Privacy(Frozen):
+    model_config = ConfigDict(extra="ignore")
+
+    unit: Unit
+
+
 class FederationFile(Frozen):
     """The part of `federation.json` that says what is trained on what; other keys are left alone."""
 
@@ -28,9 +35,11 @@ class FederationFile(Frozen):
     caps: _Caps
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
     teacher: TeacherSpec = TeacherSpec()
+    privacy: _Privacy | None = None
     votes: VotesMode = "clear"
     pool: PoolTerms | None = None
     simulation: bool = False
+    seed: int = -1
 
 
 def load_federation(path: Path) -> FederationFile:

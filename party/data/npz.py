@@ -9,15 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from party.data.columns import Column, State, Wanted, from_numbers
 from party.data.problems import Problem, Unreadable
+from party.data.table import Table
+from protocol.columns import Column, State, Wanted, from_numbers
 from protocol.refusals import Rule
 
 FORM = "An .npz needs x (n, features), y (n,), and features and classes as text; save it without objects"
 
 
-def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], list[Problem]]:
-    """The columns that are wanted, the label last, None where it cannot be read, and what is wrong with the form.
+def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Table:
+    """The columns that are wanted, the label last, and the texts of array `patient`.
 
     Raises
     ------
@@ -28,6 +29,7 @@ def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], lis
             x, y = file["x"], file["y"]
             names = [str(name) for name in file["features"]]
             classes = [str(name) for name in file["classes"]]
+            ids = file[patient] if patient is not None and patient in file else None
     except (KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         # the text of the error may quote the file
         raise Unreadable(Problem(str(path), f"is not a readable .npz ({type(error).__name__})", FORM)) from None
@@ -40,6 +42,15 @@ def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], lis
         raise Unreadable(Problem(str(path), f"x is {x.dtype}, it must hold numbers", FORM))
     *features, label = wanted
     problems: list[Problem] = []
+    patients = None
+    if patient is not None:
+        if ids is None:
+            problems.append(absent_or_double(patient_of(patient), []))
+        elif ids.shape != y.shape or ids.dtype.kind not in "iuU":
+            what = f"is {ids.dtype} of shape {ids.shape}, it must hold an integer or a text for each row"
+            problems.append(Problem(patient_of(patient).where, what, FORM))
+        else:
+            patients = [str(value).strip() for value in ids.tolist()]
     columns: list[Column | None] = []
     for column in features:
         once = names.count(column.column) == 1
@@ -49,7 +60,7 @@ def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], lis
     outside = int(np.count_nonzero((y < 0) | (y >= len(classes))))
     if outside:
         what = f"{outside} of {len(y)} rows have an index outside the file's {len(classes)} classes"
-        return [*columns, None], [*problems, Problem(label.where, what, FORM)]
+        return Table([*columns, None], [*problems, Problem(label.where, what, FORM)], patients)
     codes = label.codes or {}
     states = [
         State.MISSING if name in label.missing else State.GOOD if name in codes else State.UNKNOWN_CODE
@@ -57,7 +68,12 @@ def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], lis
     ]
     values = [codes.get(name, np.nan) for name in classes]
     answers = Column(np.array(values, dtype=np.float64)[y], np.array(states, dtype=np.uint8)[y])
-    return [*columns, answers], problems
+    return Table([*columns, answers], problems, patients)
+
+
+def patient_of(column: str) -> Wanted:
+    """The column that says whose a row is, as messages call it."""
+    return Wanted("patient", column)
 
 
 def absent_or_double(wanted: Wanted, names: Sequence[str]) -> Problem:
@@ -71,6 +87,9 @@ def absent_or_double(wanted: Wanted, names: Sequence[str]) -> Problem:
 
     if any(plain(name) == plain(wanted.column) for name in names):
         action = "It has one that differs only in capitals, spaces, - or _: write the name as it stands in the file"
+    elif wanted == patient_of(wanted.column):
+        action = "Say under [patient] column which one it is"
+        return Problem(wanted.where, "the file has no such column", action)
     else:
         action = f'Say under [columns] which one it is: "{wanted.name}" = "name in the file"'
     return Problem(wanted.where, "the file has no such column", action, Rule.SCHEMA)

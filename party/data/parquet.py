@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from party.data.columns import Column, Wanted, from_numbers, from_text
-from party.data.npz import absent_or_double
+from party.data.npz import absent_or_double, patient_of
 from party.data.problems import Problem, Unreadable
+from party.data.table import Table
+from protocol.columns import Column, Wanted, from_numbers, from_text
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
-def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], list[Problem]]:
-    """The columns that are wanted, None where it cannot be read, and what is wrong with the file's form.
+def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Table:
+    """The columns that are wanted, and the texts of column `patient`.
 
     Raises
     ------
@@ -33,9 +38,8 @@ def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], lis
             problems.append(absent_or_double(column, list(kinds)))
             continue
         kind = kinds[column.column]
-        if not (kind.is_numeric() or kind in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null)):
-            what = f"is of type {kind.base_type().__name__}, it must hold numbers or text"
-            problems.append(Problem(column.where, what, "Write it as numbers: one value in each row"))
+        if not _readable(kind):
+            problems.append(_unreadable(column, kind))
             continue
         try:
             values = pl.read_parquet(path, columns=[column.column])[column.column]
@@ -46,4 +50,26 @@ def read(path: Path, wanted: Sequence[Wanted]) -> tuple[list[Column | None], lis
                 columns[index] = from_text(values.cast(pl.String), column)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             raise broken from None
-    return columns, problems
+    if patient is None:
+        return Table(columns, problems)
+    whose = patient_of(patient)
+    if patient not in kinds:
+        return Table(columns, [*problems, absent_or_double(whose, list(kinds))])
+    if not _readable(kinds[patient]):
+        return Table(columns, [*problems, _unreadable(whose, kinds[patient])])
+    try:
+        texts = pl.read_parquet(path, columns=[patient])[patient].cast(pl.String).fill_null("").str.strip_chars()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+        raise broken from None
+    return Table(columns, problems, texts.to_list())
+
+
+def _readable(kind: pl.DataType) -> bool:
+    import polars as pl
+
+    return kind.is_numeric() or kind in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null)
+
+
+def _unreadable(column: Wanted, kind: pl.DataType) -> Problem:
+    what = f"is of type {kind.base_type().__name__}, it must hold numbers or text"
+    return Problem(column.where, what, "Write it as numbers: one value in each row")

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from party.data import checks, csv_file, npz, parquet
-from party.data.columns import Column, State, Wanted
+from party.data import checks, csv_file, identities, npz, parquet
 from party.data.problems import Problem, Report, Unreadable
 from party.data.rules import DataRules
+from party.data.table import Table
+from protocol.columns import State, Wanted
 from protocol.representation import represent
 from protocol.schema import Schema
 
@@ -26,14 +27,29 @@ ones would tell whoever chose the scale how large they are."""
 
 @dataclass(frozen=True)
 class Rows:
-    """Private rows: `x` float64 (n, features) standardised, `y` int64 (n,) indices into the federation's classes."""
+    """Private rows: `x` float64 (n, features) standardised, `y` int64 (n,) indices into the federation's classes.
+
+    identities: uint8 (n, 32), whose each row is, see `party.data.identities`.
+    """
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
+    identities: np.ndarray = field(default_factory=lambda: np.zeros((0, 32), dtype=np.uint8), repr=False)
 
-    def represented(self, schema: Schema) -> Rows:
-        """The same rows as teachers see them: `x` float (n, inputs)."""
-        return Rows(represent(schema.representation, self.x), self.y)
+    def represented(self, schema: Schema, parts: Sequence[np.ndarray]) -> Rows:
+        """The same rows as teachers see them: `x` float (n, inputs).
+
+        Shard by shard (`parts` of row indices, which cover all): what a transform gives for a row may depend in its
+        last bits on the rows that it is computed with, and a teacher must see nothing of other shards.
+        """
+        if schema.representation == "none":
+            return self
+        each = [represent(schema.representation, self.x[part]) for part in parts if len(part)]
+        x = np.empty((len(self.y), each[0].shape[1]), dtype=each[0].dtype)
+        for part in parts:
+            if len(part):
+                x[part] = each.pop(0)
+        return Rows(x, self.y, self.identities)
 
 
 def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Rows:
@@ -75,7 +91,7 @@ def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None
     # a feature that the party's mapping leaves out is not even looked for
     wanted = [item for item in features if not rules.columns or item.name in rules.columns]
     try:
-        columns, form = _read(path, [*wanted, label], rules)
+        table = _read(path, [*wanted, label], rules)
     except Unreadable as error:
         return None, Report((*problems, error.problem))
     except MemoryError:
@@ -84,24 +100,25 @@ def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None
     except OSError as error:
         problem = Problem(str(path), f"cannot be read: {error.strerror}", "Check `data` in party.toml, and its rights")
         return None, Report((*problems, problem))
-    return _fit(columns, [*wanted, label], schema, rules, [*problems, *form])
+    return _fit(table, [*wanted, label], schema, rules, [*problems, *table.problems])
 
 
-def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> tuple[list[Column | None], list[Problem]]:
+def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> Table:
     match path.suffix.lower():
         case ".npz":
-            return npz.read(path, wanted)
+            return npz.read(path, wanted, rules.patient.column)
         case ".csv":
-            return csv_file.read(path, wanted, rules.csv)
+            return csv_file.read(path, wanted, rules.csv, rules.patient.column)
         case ".parquet":
-            return parquet.read(path, wanted)
+            return parquet.read(path, wanted, rules.patient.column)
     raise Unreadable(Problem(str(path), "is of no format that is known by its name", f"Use {', '.join(SUFFIXES)}"))
 
 
 def _fit(
-    columns: list[Column | None], wanted: Sequence[Wanted], schema: Schema, rules: DataRules, problems: list[Problem]
+    table: Table, wanted: Sequence[Wanted], schema: Schema, rules: DataRules, problems: list[Problem]
 ) -> tuple[Rows | None, Report]:
     *features, label = wanted
+    columns = table.columns
     answers = columns.pop()
     total = max((len(column.states) for column in (answers, *columns) if column is not None), default=0)
     ranges = {allowed.feature: allowed for allowed in schema.ranges}
@@ -117,17 +134,12 @@ def _fit(
         allowed = ranges.get(feature.name)
         if allowed is not None:
             outside += checks.outside(feature, column, allowed)
-        position = schema.features.index(feature.name)
-        low, high = (allowed.low, allowed.high) if allowed else (-np.inf, np.inf)
-        with np.errstate(over="ignore"):
-            values = (np.clip(column.values, low, high) - schema.center[position]) / schema.scale[position]
-        x[:, index] = np.clip(values, -FURTHEST, FURTHEST)
+        x[:, index] = column.values
         absent = column.states == State.MISSING
         match rules.missing_of(feature.name):
             case "drop-row":
                 keep &= ~absent
             case "mean":
-                x[absent, index] = 0.0  # the public mean, standardised
                 filled[feature.name] = int(np.count_nonzero(absent))
             case "refuse" if absent.any():
                 problems.append(checks.missing(feature, column, 'missing = "drop-row" or "mean"'))
@@ -138,8 +150,13 @@ def _fit(
             keep &= ~absent
         elif absent.any():
             problems.append(checks.missing(label, answers, 'missing = "drop-row" in [label]'))
+    nobody = np.isin(table.patients or [], ["", *rules.missing.codes])
+    if nobody.any():
+        problems.append(checks.no_patient(rules.patient.column or "", int(nobody.sum()), total))
     if problems or answers is None:
         return None, Report((*problems, *outside), rows=total)
+    if not keep.all():
+        x = x[keep]
     y = answers.values[keep].astype(np.int64)
     if not len(y):
         problems.append(checks.no_rows(total))
@@ -154,4 +171,25 @@ def _fit(
         filled={name: count for name, count in filled.items() if count},
         classes={name: int(count) for name, count in zip(schema.classes, counts, strict=True)},
     )
-    return (None if problems else Rows(x if keep.all() else x[keep], y)), report
+    if problems:
+        return None, report
+    if table.patients is None:
+        whose = identities.of_rows(x, y)
+    else:
+        whose = identities.of_patients([table.patients[index] for index in np.flatnonzero(keep)])
+    _standardise(x, features, schema)
+    return Rows(x, y, whose), report
+
+
+def _standardise(x: np.ndarray, features: Sequence[Wanted], schema: Schema) -> None:
+    """Raw values (n, features), NaN where missing, to what is trained on, in place and row by row for itself.
+
+    Values beyond the schema's ranges move to the nearest end; a missing one becomes 0, the mean of the public rows.
+    """
+    ranges = {allowed.feature: allowed for allowed in schema.ranges}
+    for index, feature in enumerate(features):
+        position, allowed = schema.features.index(feature.name), ranges.get(feature.name)
+        low, high = (allowed.low, allowed.high) if allowed else (-np.inf, np.inf)
+        with np.errstate(over="ignore"):
+            values = (np.clip(x[:, index], low, high) - schema.center[position]) / schema.scale[position]
+        x[:, index] = np.nan_to_num(np.clip(values, -FURTHEST, FURTHEST))

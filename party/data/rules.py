@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, FiniteFloat
+from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from protocol.config_files import Frozen
+from protocol.csv_files import CsvRule
 
 Missing = Literal["refuse", "drop-row", "mean"]
 """A value that is missing: is an error, drops its row, or becomes the mean of the schema's public rows."""
@@ -57,12 +58,26 @@ class MissingRule(Frozen):
     codes: tuple[str, ...] = ()
 
 
-class CsvRule(Frozen):
-    """The `[csv]` table. With `decimal_comma` a point in a number is an error: it might be a thousands separator."""
+class PatientRule(Frozen):
+    """The `[patient]` table: whose a row is.
 
-    separator: Literal[",", ";", "\t", "|"] = ","
-    decimal_comma: bool = False
-    encoding: Literal["utf-8", "latin-1", "cp1252"] = "utf-8"
+    column: of .csv and .parquet files; of an .npz the name of an array (rows,). rows_are_patients: no patient has two
+    rows, as the party says: nothing can check it.
+    """
+
+    column: ColumnName | None = None
+    rows_are_patients: bool = False
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> PatientRule:
+        if self.column is not None and self.rows_are_patients:
+            raise ValueError("column names the patients, so rows_are_patients must be left out")
+        return self
+
+    @property
+    def known(self) -> bool:
+        """Whether all rows of one patient are in one shard."""
+        return self.column is not None or self.rows_are_patients
 
 
 class DataRules(Frozen):
@@ -77,6 +92,7 @@ class DataRules(Frozen):
     label: LabelRule = LabelRule()
     missing: MissingRule = MissingRule()
     csv: CsvRule = CsvRule()
+    patient: PatientRule = PatientRule()
     allow_one_class: bool = False
 
     def column_of(self, feature: str) -> str:

@@ -11,6 +11,7 @@ from party.home import SETTINGS, open_home
 from party.policy import PartyFile, check_terms
 from party.secure_votes import check_roster as check_served_roster
 from party.spend import Spend
+from party.units import check_promised_unit
 from protocol.config_files import load
 from protocol.deploy.checks import (
     Advice,
@@ -64,7 +65,7 @@ def _policy(kit: Kit) -> str:
     if home.name != kit.name:
         raise ConfigError(f"party.toml says name {home.name!r}, the kit is that of {kit.name!r}", "Set name back")
     _refused_is_wrong(
-        lambda: check_terms(home.policy, asked),
+        lambda: (check_terms(home.policy, asked), check_promised_unit(asked, home.rules)),
         "policy in party.toml",
         "Change the policy, or do not take part: the coordinator will ask exactly this",
     )
@@ -87,7 +88,7 @@ def _data(kit: Kit) -> str:
         raise DataError(
             f"{home.data_file} is missing", "Put the party's rows there; docs/parties.md says in which form"
         )
-    rows, found = check(load(kit / SETTINGS, PartyFile), home.data_file, load_federation(kit / "federation.json"))
+    rows, found = check(load(kit / SETTINGS, PartyFile), kit.folder, load_federation(kit / "federation.json"))
     try:
         stop(found)
     except ConsiliumError as error:

@@ -8,7 +8,6 @@ are erased (Bonawitz et al. 2017, section 6.2 and figure 4).
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,12 +21,13 @@ from party.secagg.memory import Memory, matrix, secret
 from party.secagg.sharing import check_adverts, open_shares, share_secrets
 from party.secagg.store import Session, SessionStore, State, Transaction
 from party.secagg.views import check_signatures, check_subset, check_wanted, checked_queries
+from protocol.errors import MalformedMessage
 from protocol.messages import WireModel
 from protocol.secagg.agreement import new_private, public_of
+from protocol.secagg.commitments import new_mask_key, new_scalar
 from protocol.secagg.errors import InconsistentView, Replay, RosterMismatch, StageOrder
 from protocol.secagg.identity import Identity
 from protocol.secagg.messages import (
-    KEY_BYTES,
     AdvertiseReply,
     AdvertiseRequest,
     ConsistencyReply,
@@ -43,13 +43,13 @@ from protocol.secagg.messages import (
 from protocol.secagg.packing import message_digest, pack_message, unpack_message
 from protocol.secagg.roster import Roster
 from protocol.secagg.session import SessionDescriptor, open_descriptor, parse_descriptor
+from protocol.secagg.shamir import share_bytes
 from protocol.secagg.stages import Stage
 from protocol.secagg.statements import (
     ADVERT,
     CONSISTENCY,
     MASKED,
     advert_parts,
-    commitment,
     consistency_parts,
     masked_parts,
     set_digest,
@@ -125,7 +125,7 @@ class PartySession:
             tx.commit()
 
     def advertise(self, request: AdvertiseRequest, accept: Accept) -> AdvertiseReply:
-        """Stage 0: two X25519 keys and H(b), signed, if the terms are acceptable.
+        """Stage 0: an X25519 key and the points of three secrets, signed, if the terms are acceptable.
 
         `accept` is asked before anything is made. Earlier sessions of the same federation are superseded: what they
         still hold is erased.
@@ -153,18 +153,19 @@ class PartySession:
             for other in tx.live():
                 if other.federation == terms.federation:
                     tx.erase(other.sid)
-            b, cipher, pair = secrets.token_bytes(KEY_BYTES), new_private(), new_private()
-            ctx = terms.ctx()
-            keys = (public_of(cipher), public_of(pair), commitment(b, ctx, self._me))
+            cipher = new_private()
+            (pair, mask_point), (b, self_point), (z, blind_point) = new_mask_key(), new_scalar(), new_scalar()
+            keys = public_of(cipher) + mask_point + self_point + blind_point
             reply = AdvertiseReply(
                 sid=sid,
                 party=self._me,
-                cipher_key=keys[0],
-                mask_key=keys[1],
-                commitment=keys[2],
-                signature=self._identity.sign(ADVERT, *advert_parts(ctx, self._me, b"".join(keys))),
+                cipher_key=public_of(cipher),
+                mask_point=mask_point,
+                self_point=self_point,
+                blind_point=blind_point,
+                signature=self._identity.sign(ADVERT, *advert_parts(terms.ctx(), self._me, keys)),
             )
-            memory: Memory = {"b": b, "cipher": cipher, "mask": pair, "keys": b"".join(keys)}
+            memory: Memory = {"b": share_bytes(b), "z": share_bytes(z), "cipher": cipher, "mask": pair, "keys": keys}
             tx.begin(
                 Session(
                     sid,
@@ -182,14 +183,14 @@ class PartySession:
             return reply
 
     def share(self, request: ShareRequest) -> ShareReply:
-        """Stage 1: shares of b and of the mask key, sealed for each peer in U1.
+        """Stage 1: shares of b, of the mask key and of a blinder, sealed for each peer in U1, and the proof of them.
 
         Raises
         ------
         ThresholdNotMet : |U1| < t.
         InconsistentView : a party that is not in the roster, or this party's own advert is missing or altered.
         BadSignature : an advert does not verify under the pinned key.
-        BadKey : a key is of low order or used twice.
+        BadKey : a key is of low order, not in canonical form, or used twice.
         StageOrder : not the stage that is due, or the session is over.
         """
 
@@ -201,7 +202,9 @@ class PartySession:
         return self._serve(Stage.SHARE, request, ShareReply, compute)
 
     def masked(self, request: MaskedRequest, ballot: Ballot, noise: Noise = no_noise) -> MaskedReply:
-        """Stage 2: the masked votes y, once per session. They use nothing up: nobody can read them before stage 4.
+        """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
+        session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
+        before stage 4.
 
         `ballot` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
         again. `noise` is called only where the session asks for noise.
@@ -209,7 +212,6 @@ class PartySession:
         Raises
         ------
         InconsistentView : U2 is not within U1, lacks this party or is below u_min, or the queries are not those of QH.
-        BadShare : a peer's ciphertext does not open.
         AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
         Replay : a query stands twice in this set.
         StageOrder : not the stage that is due, or the session is over.
@@ -222,13 +224,14 @@ class PartySession:
             ids = once.ids_of(queries)
             once.check_unanswered(tx, terms, ids)
             ctx = terms.ctx()
-            kept, pairs = open_shares(self._roster, self._me, ctx, memory, request)
+            kept, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
             values = checked_votes(ballot(queries), terms)
             if terms.sigma > 0:
                 values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)
-            parts = masked_parts(ctx, self._me, secret(kept, "u1"), secret(kept, "u2"), y)
-            reply = MaskedReply(sid=request.sid, party=self._me, y=y, signature=self._identity.sign(MASKED, *parts))
+            parts = masked_parts(ctx, self._me, secret(kept, "u1"), secret(kept, "u2"), y, complaints)
+            signature = self._identity.sign(MASKED, *parts)
+            reply = MaskedReply(sid=request.sid, party=self._me, y=y, complaints=complaints, signature=signature)
             return reply, {**kept, "queries": ids}
 
         return self._serve(Stage.MASKED, request, MaskedReply, compute)
@@ -309,7 +312,11 @@ class PartySession:
             return reply
 
     def _over(self, session: Session) -> bool:
-        return self._clock() - session.started > parse_descriptor(session.descriptor).lifetime
+        try:
+            lifetime = parse_descriptor(session.descriptor).lifetime
+        except MalformedMessage:
+            return True  # of an older version of the protocol: nobody will go on with it
+        return self._clock() - session.started > lifetime
 
     def _check_lifetime(self, tx: Transaction, session: Session) -> None:
         if self._over(session):

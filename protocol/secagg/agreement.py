@@ -6,6 +6,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from protocol.secagg.curve import ladder
 from protocol.secagg.errors import BadKey
 from protocol.secagg.framing import derive, index_bytes
 
@@ -40,6 +41,20 @@ class Agreement:
             return self._key.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError:
             raise BadKey(party, "is of low order") from None
+
+
+class UnclampedAgreement:
+    """A multiplier that X25519 does not take as a private key, below 2^256 and a multiple of 8. Not constant-time."""
+
+    def __init__(self, multiplier: int) -> None:
+        self._multiplier = multiplier
+
+    def with_peer(self, public: bytes, party: str) -> bytes:
+        """As `Agreement.with_peer`. Raises BadKey if `public` is of low order."""
+        secret = ladder(self._multiplier, public)
+        if not any(secret):
+            raise BadKey(party, "is of low order")
+        return secret
 
 
 def check_order(public: bytes, party: str) -> None:

@@ -108,15 +108,16 @@ class StageOrder(SecAggError):
 
 
 class BadShare(SecAggError):
-    """Shares of this party's secrets do not open, or do not give the secret it is committed to.
+    """Too few shares of this party's secret are good.
 
-    parties: all who are found to be at fault; `party` alone where no others are named.
+    parties: whom to leave out of the next session. Each lied, or is one of two of whom one lied; empty where shares
+    given in the last stage do not fit and nobody can tell whose.
     """
 
     def __init__(self, party: str, what: str, parties: Iterable[str] = ()) -> None:
-        self.party = party
-        self.parties = tuple(parties) or (party,)
-        super().__init__(f"share of {party}: {what}", "Start a new session without the parties named here")
+        self.party, self.parties = party, tuple(parties)
+        advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
+        super().__init__(f"share of {party}: {what}", f"Start a new session {advice}")
 
 
 class BadSum(SecAggError):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-DOMAIN = b"consilium/secagg/1/"
+DOMAIN = b"consilium/secagg/2/"
 NO_SALT = bytes(32)
 
 
@@ -18,7 +18,7 @@ def frame(label: str, *parts: bytes) -> bytes:
     """Domain, label and parts, each with its length (8 bytes, big-endian): two inputs never share one framing.
 
     >>> frame("a", b"bc").hex()
-    '0000000000000014636f6e73696c69756d2f7365636167672f312f6100000000000000026263'
+    '0000000000000014636f6e73696c69756d2f7365636167672f322f6100000000000000026263'
     """
     pieces = []
     for part in (DOMAIN + label.encode("ascii"), *parts):

@@ -20,8 +20,8 @@ from protocol.secagg.shamir import SHARE_BYTES
 from protocol.secagg.stages import Stage
 
 KEY_BYTES = 32
-KEYS_BYTES = 3 * KEY_BYTES
-CIPHERTEXT_BYTES = 2 * SHARE_BYTES + TAG_BYTES
+KEYS_BYTES = 4 * KEY_BYTES
+CIPHERTEXT_BYTES = 3 * SHARE_BYTES + TAG_BYTES
 
 
 def _indices(array: np.ndarray) -> np.ndarray:
@@ -62,6 +62,7 @@ Key = Annotated[bytes, _sized(KEY_BYTES)]
 Signature = Annotated[bytes, _sized(SIGNATURE_BYTES)]
 Index = Annotated[int, Field(ge=0, lt=MOST_PARTIES)]
 Indices = Annotated[np.ndarray, AfterValidator(_indices)]
+Values = Annotated[np.ndarray, _rows(SHARE_BYTES), Field(repr=False)]
 Signatures = Annotated[np.ndarray, _rows(SIGNATURE_BYTES), Field(repr=False)]
 
 
@@ -86,18 +87,19 @@ class AdvertiseRequest(SecAggMessage):
 
 
 class AdvertiseReply(SessionMessage):
-    """A party's two X25519 keys, its commitment H(b), and its signature."""
+    """A party's X25519 cipher key; the points k G of its mask key, b G and z G, encoded; and its signature."""
 
     kind: ClassVar[str] = "query.sa_advertise"
     party: Index
     cipher_key: Key
-    mask_key: Key
-    commitment: Key
+    mask_point: Key
+    self_point: Key
+    blind_point: Key
     signature: Signature
 
 
 class ShareRequest(SessionMessage):
-    """All signed adverts, U1. keys: uint8 (|U1|, 96), cipher key, mask key and commitment."""
+    """All signed adverts, U1. keys: uint8 (|U1|, 128), cipher key and points in the order of the advert."""
 
     kind: ClassVar[str] = "query.sa_share"
     advertised: Indices
@@ -112,20 +114,29 @@ class ShareRequest(SessionMessage):
 
 
 class ShareReply(SessionMessage):
-    """Encrypted pairs of shares. ciphertexts: uint8 (|U1| - 1, 82), in the order of U1 without the sender.
+    """Encrypted shares of b, k and z, and the proof of what they are (`protocol.secagg.commitments`).
 
-    One random nonce serves all rows: each is under a key that no other row has, and that is used once.
+    ciphertexts: uint8 (|U1| - 1, 112), in the order of U1 without the sender. values: uint8 (|U1|, 32), w at the point
+    of each of U1. One random nonce serves all rows: each is under a key that no other row has, and that is used once.
     """
 
     kind: ClassVar[str] = "query.sa_share"
     party: Index
     nonce: Annotated[bytes, _sized(NONCE_BYTES)]
     ciphertexts: Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
+    values: Values
+
+    @model_validator(mode="after")
+    def _agree(self) -> ShareReply:
+        if len(self.values) != len(self.ciphertexts) + 1:
+            raise ValueError("one value per party and one ciphertext per peer are needed")
+        return self
 
 
 class MaskedRequest(SessionMessage):
-    """U2, the ciphertexts for the addressee from the others in U2, in order, and the queries, canonical float32.
+    """U2, what the others in U2 sealed for the addressee, in order, and the queries, canonical float32.
 
+    challenges, values: uint8 (|U2| - 1, 32), each dealer's r and its w at the addressee's point.
     places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
     """
 
@@ -133,23 +144,28 @@ class MaskedRequest(SessionMessage):
     sharers: Indices
     nonces: Annotated[np.ndarray, _rows(NONCE_BYTES), Field(repr=False)]
     ciphertexts: Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
+    challenges: Values
+    values: Values
     queries: Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
     places: Places
     proof: Proof
 
     @model_validator(mode="after")
     def _agree(self) -> MaskedRequest:
-        if not len(self.sharers) - 1 == len(self.nonces) == len(self.ciphertexts):
+        rows = {len(self.nonces), len(self.ciphertexts), len(self.challenges), len(self.values)}
+        if rows != {len(self.sharers) - 1}:
             raise ValueError("one row per peer is needed")
         return self
 
 
 class MaskedReply(SessionMessage):
-    """y: uint16 or uint32 (queries, classes), and the party's signature on it and on what it was told of U1 and U2."""
+    """y: uint16 or uint32 (queries, classes); those of U2 whose shares for this party are no shares of what they are
+    committed to; and the party's signature on both and on what it was told of U1 and U2."""
 
     kind: ClassVar[str] = "query.sa_masked"
     party: Index
     y: Annotated[np.ndarray, AfterValidator(_ring_matrix), Field(repr=False)]
+    complaints: Indices
     signature: Signature
 
 
@@ -188,7 +204,7 @@ class UnmaskRequest(SessionMessage):
 
 
 class UnmaskReply(SessionMessage):
-    """One share per party of U2, in order: uint8 (|U2|, 33). Never printed."""
+    """One share per party of U2, in order: uint8 (|U2|, 32), zeros where it complained. Never printed."""
 
     kind: ClassVar[str] = "query.sa_unmask"
     party: Index

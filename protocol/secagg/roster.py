@@ -17,22 +17,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from protocol.errors import ConfigError
 from protocol.messages import PartyName
 from protocol.schema import canonical_digest
+from protocol.secagg.curve import is_proper
 from protocol.secagg.errors import RosterMismatch
 
 MOST_PARTIES = 1000
-FIELD_PRIME = 2**255 - 19
-
-_ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
-# The y of the points of order 1, 2, 4 and 8, and their non-canonical forms: under such a key anyone can sign.
-SMALL_ORDER = {0, 1, FIELD_PRIME - 1, FIELD_PRIME, FIELD_PRIME + 1, _ORDER_8, FIELD_PRIME - _ORDER_8}
 
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 def is_sound_key(key: str) -> bool:
     """Whether an Ed25519 public key (hex) is canonical and of large order: under any other, anyone could sign."""
-    y = int.from_bytes(bytes.fromhex(key), "little") & (2**255 - 1)
-    return y < FIELD_PRIME and y not in SMALL_ORDER
+    return is_proper(bytes.fromhex(key))
 
 
 class RosterEntry(BaseModel):

@@ -1,6 +1,7 @@
-"""Shamir's secret sharing over p = 2^256 + 297, the smallest prime above 2^256: any 32 bytes are a secret.
+"""Shamir's secret sharing modulo l, the order of the base point: so that a share can be held against commitments that
+are points (`protocol.secagg.commitments`).
 
-A party's share lies at its place in the roster plus one. Plain Python integers: products of a 257-bit number and a
+A party's share lies at its place in the roster plus one. Plain Python integers: products of a 253-bit number and a
 place are cheap, and the sum is reduced only every few steps.
 """
 
@@ -9,11 +10,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-PRIME = 2**256 + 297
-SHARE_BYTES = 33
-SECRET_BYTES = 32
+from protocol.secagg.curve import ORDER
+
+SHARE_BYTES = 32
 LAZY = 24
 """Horner steps between two reductions: a number grows by ten bits a step, so it stays below 512 bits."""
+
+
+def random_scalar() -> int:
+    """Uniform modulo l, from the system's entropy."""
+    return secrets.randbelow(ORDER)
 
 
 def point(index: int) -> int:
@@ -22,22 +28,22 @@ def point(index: int) -> int:
 
 
 def share_bytes(value: int) -> bytes:
-    """A share, 33 bytes, big-endian."""
-    return value.to_bytes(SHARE_BYTES, "big")
+    """A share or a secret, 32 bytes, little-endian as in RFC 8032."""
+    return value.to_bytes(SHARE_BYTES, "little")
 
 
 def share_value(content: bytes) -> int | None:
-    """33 bytes -> a share, or None if they are none."""
-    value = int.from_bytes(content, "big")
-    return value if len(content) == SHARE_BYTES and value < PRIME else None
+    """32 bytes -> a share, or None if they are none."""
+    value = int.from_bytes(content, "little")
+    return value if len(content) == SHARE_BYTES and value < ORDER else None
 
 
-def split(secret: bytes, threshold: int, points: Sequence[int]) -> list[int]:
+def split(secret: int, threshold: int, points: Sequence[int]) -> list[int]:
     """Shares of a secret at the given points; any `threshold` rebuild it, fewer tell nothing.
 
     Parameters
     ----------
-    secret : 32 bytes.
+    secret : below l.
     threshold : t, at most the number of points.
     points : distinct, from 1.
 
@@ -45,14 +51,13 @@ def split(secret: bytes, threshold: int, points: Sequence[int]) -> list[int]:
     ------
     ValueError : the parameters cannot be.
     """
-    if len(secret) != SECRET_BYTES or not 1 <= threshold <= len(points) or min(points) < 1:
-        raise ValueError("a secret has 32 bytes, a threshold from 1 to the number of points, points from 1")
-    coefficients = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
-    return evaluate([int.from_bytes(secret, "big"), *coefficients], points)
+    if not 0 <= secret < ORDER or not 1 <= threshold <= len(points) or min(points) < 1:
+        raise ValueError("a secret is below l, a threshold from 1 to the number of points, points from 1")
+    return evaluate([secret, *(random_scalar() for _ in range(threshold - 1))], points)
 
 
 def evaluate(coefficients: Sequence[int], points: Sequence[int]) -> list[int]:
-    """Values of the polynomial, constant term first, at the points, modulo p."""
+    """Values of the polynomial, constant term first, at the points, modulo l."""
     falling = list(reversed(coefficients))
     blocks = [falling[start : start + LAZY] for start in range(0, len(falling), LAZY)]
     values = []
@@ -61,13 +66,13 @@ def evaluate(coefficients: Sequence[int], points: Sequence[int]) -> list[int]:
         for block in blocks:
             for coefficient in block:
                 value = value * x + coefficient
-            value %= PRIME
+            value %= ORDER
         values.append(value)
     return values
 
 
 def lagrange(points: Sequence[int]) -> list[int]:
-    """Weights w with sum(w_i f(x_i)) = f(0) mod p: one vector serves all secrets that these parties share.
+    """Weights w with sum(w_i f(x_i)) = f(0) mod l: one vector serves all secrets that these parties share.
 
     Raises
     ------
@@ -77,18 +82,29 @@ def lagrange(points: Sequence[int]) -> list[int]:
         raise ValueError("a point is given twice")
     product = 1
     for x in points:
-        product = product * x % PRIME
+        product = product * x % ORDER
     weights = []
     for x in points:
         below = x
         for other in points:
             if other != x:
-                below = below * (other - x) % PRIME
-        weights.append(product * pow(below, -1, PRIME) % PRIME)
+                below = below * (other - x) % ORDER
+        weights.append(product * pow(below, -1, ORDER) % ORDER)
     return weights
 
 
-def combine(weights: Sequence[int], shares: Sequence[int]) -> bytes | None:
-    """The secret, 32 bytes, or None if what comes out is none (then a share is wrong)."""
-    value = sum(weight * share for weight, share in zip(weights, shares, strict=True)) % PRIME
-    return value.to_bytes(SECRET_BYTES, "big") if value < 2 ** (8 * SECRET_BYTES) else None
+def combine(weights: Sequence[int], shares: Sequence[int]) -> int:
+    """The secret, or with other weights another sum, modulo l."""
+    return sum(weight * share for weight, share in zip(weights, shares, strict=True)) % ORDER
+
+
+def dual_weights(points: Sequence[int], weights: Sequence[int], threshold: int) -> list[int]:
+    """Random weights under which the shares of any polynomial of degree below `threshold` sum to zero, and other values
+    but once in l: a word of the code that is dual to Shamir's (Cascudo and David 2017, SCRAPE, section 2.1).
+
+    points, weights : all points, at least `threshold`, and `lagrange` of them.
+    """
+    check = [random_scalar() for _ in range(len(points) - threshold)]
+    return [
+        weight * x * value % ORDER for weight, x, value in zip(weights, points, evaluate(check, points), strict=True)
+    ]

@@ -6,24 +6,30 @@ import hashlib
 
 import numpy as np
 
+from protocol.secagg.curve import ORDER
 from protocol.secagg.framing import digest, index_bytes, indices_bytes
 
 ADVERT, MASKED, CONSISTENCY = "advert", "masked", "consistency"
 
 
-def commitment(b: bytes, ctx: bytes, party: int) -> bytes:
-    """H(b), 32 bytes."""
-    return digest("commitment", ctx, index_bytes(party), b)
+def challenge(ctx: bytes, party: int, u1: bytes, nonce: bytes, ciphertexts: np.ndarray) -> int:
+    """r of a dealer, modulo l: fixed once all that it is committed to (in u1, the hash of that set) and all its sealed
+    shares are, so that no share can be made to fit it. ciphertexts: uint8 (|U1| - 1, 112).
+    """
+    parts = ctx, index_bytes(party), u1, nonce, np.ascontiguousarray(ciphertexts).tobytes()
+    return int.from_bytes(digest("challenge", *parts), "little") % ORDER
 
 
 def advert_parts(ctx: bytes, party: int, keys: bytes) -> tuple[bytes, ...]:
-    """What a party signs in stage 0. keys: 96 bytes, cipher key, mask key and commitment."""
+    """What a party signs in stage 0. keys: 128 bytes, the cipher key and three points."""
     return ctx, index_bytes(party), keys
 
 
-def masked_parts(ctx: bytes, party: int, u1: bytes, u2: bytes, y: np.ndarray) -> tuple[bytes, ...]:
-    """What a party signs in stage 2; u1 and u2 are the hashes of those sets."""
-    return ctx, index_bytes(party), u1, u2, ring_digest(y)
+def masked_parts(
+    ctx: bytes, party: int, u1: bytes, u2: bytes, y: np.ndarray, complaints: np.ndarray
+) -> tuple[bytes, ...]:
+    """What a party signs in stage 2; u1 and u2 are the hashes of those sets, complaints are places in the roster."""
+    return ctx, index_bytes(party), u1, u2, ring_digest(y), indices_bytes(complaints)
 
 
 def consistency_parts(ctx: bytes, party: int, u1: bytes, u2: bytes, u3: bytes) -> tuple[bytes, ...]:

@@ -47,10 +47,16 @@ class Sight:
 
 @dataclass(frozen=True)
 class Both:
-    """Takes features as they travel."""
+    """Takes features as they travel. `rows` float32 (m, features): what `kernel` is around, as they travel too."""
 
     sight: Sight
+    rows: np.ndarray = field(repr=False)
     kernel: KernelModel
+
+    @classmethod
+    def around(cls, sight: Sight, rows: np.ndarray, weights: np.ndarray, gamma: float) -> Both:
+        """The same model again, from what cannot be computed anew; `weights` float32 (m, classes)."""
+        return cls(sight, rows, KernelModel(sight(rows), weights, gamma))
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """See `Model.predict_proba`."""
@@ -68,7 +74,7 @@ class BothTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit` and `ImageTrainer.fit`. Trains `spec.networks` networks, one after the other."""
-        spec, pool = self.spec, np.concatenate([x, self.unlabelled])
+        spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool)
         told, reached = spread_labels(inputs.astype(np.float32), y, classes, spec)
         networks, sight, rows = (), None, np.empty(0)
@@ -81,7 +87,8 @@ class BothTrainer:
             told, reached = spread_labels(rows, y, classes, spec)
         assert sight is not None
         known = np.eye(classes, dtype=np.float32)[told[reached]]
-        return Both(sight, kernel_ridge(rows[reached], known, spec.gamma, spec.alpha))
+        kept = pool[reached]
+        return Both(sight, kept, kernel_ridge(sight(kept), known, spec.gamma, spec.alpha))  # bit by bit as `around`
 
     def _sight(self, inputs: np.ndarray, networks: tuple[ImageModel, ...], pool: np.ndarray) -> Sight:
         """Half of the mean squared distance between two rows is of `inputs`, half of the networks' in equal parts.

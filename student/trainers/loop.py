@@ -211,13 +211,13 @@ class _State:
             return
         try:
             content = torch.load(self.path, map_location="cpu", weights_only=True)
-        except (OSError, EOFError, RuntimeError, UnpicklingError):
+            self.step, self.calm, self.predicted = int(content["step"]), int(content["calm"]), content["predicted"]
+            self.average.load_state_dict(content["average"])
+            self.generator.set_state(content["generator"])
+            for name, part in self.method.parts.items():
+                part.load_state_dict(content["parts"][name])
+        except (OSError, EOFError, RuntimeError, UnpicklingError, KeyError, IndexError, TypeError, ValueError):
             raise DataError(f"checkpoint {self.path} is damaged", "Remove it: training then begins anew") from None
-        self.step, self.calm, self.predicted = content["step"], content["calm"], content["predicted"]
-        self.average.load_state_dict(content["average"])
-        self.generator.set_state(content["generator"])
-        for name, part in self.method.parts.items():
-            part.load_state_dict(content["parts"][name])
 
 
 def _checkpoint(folder: Path | None, spec: StudentSpec, x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import softmax
 
 from student.config import StudentSpec
 from student.trainers.base import Model
@@ -16,17 +16,17 @@ WEIGHT_DECAY = 0.05
 
 @dataclass(frozen=True)
 class MlpModel:
-    """A trained network."""
+    """A trained network: float32 arrays, `first` (hidden, inputs), `last` (classes, hidden), and an offset of each."""
 
-    network: Any
+    first: np.ndarray = field(repr=False)
+    first_offset: np.ndarray = field(repr=False)
+    last: np.ndarray = field(repr=False)
+    last_offset: np.ndarray = field(repr=False)
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """See `Model.predict_proba`."""
-        import torch
-
-        with torch.no_grad():
-            logits = self.network(torch.from_numpy(x.astype(np.float32)))
-            return torch.softmax(logits, dim=1).numpy().astype(np.float64)
+        hidden = np.maximum(x.astype(np.float32) @ self.first.T + self.first_offset, 0)
+        return softmax((hidden @ self.last.T + self.last_offset).astype(np.float64), axis=1)
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,4 @@ class MlpTrainer:
                     loss(network(rows[part]), labels[part]).backward()
                     optimiser.step()
                 schedule.step()
-        return MlpModel(network.eval())
+        return MlpModel(*(part.detach().numpy() for part in network.parameters()))

@@ -1,9 +1,8 @@
-"""Students that are scikit-learn estimators."""
+"""Students that scikit-learn trains; what is kept are their arrays, so that no object of the library need be loaded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
@@ -11,20 +10,8 @@ from sklearn.linear_model import LogisticRegression
 
 from student.config import StudentSpec
 from student.trainers.base import Model
-
-
-@dataclass(frozen=True)
-class TabularModel:
-    """A fitted estimator; classes that it never saw get probability 0."""
-
-    estimator: Any
-    classes: int
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """See `Model.predict_proba`."""
-        probabilities = np.zeros((len(x), self.classes))
-        probabilities[:, self.estimator.classes_] = self.estimator.predict_proba(x)
-        return probabilities
+from student.trainers.linear import Linear
+from student.trainers.trees import Boosted, Forest, Nodes
 
 
 @dataclass(frozen=True)
@@ -38,9 +25,44 @@ class TabularTrainer:
         spec = self.spec
         match spec.trainer:
             case "random_forest":
-                estimator = RandomForestClassifier(n_estimators=spec.trees, max_depth=spec.depth, random_state=seed)
+                forest = RandomForestClassifier(n_estimators=spec.trees, max_depth=spec.depth, random_state=seed)
+                return forest_arrays(forest.fit(x, y), classes)
             case "gradient_boosting":
-                estimator = GradientBoostingClassifier(n_estimators=spec.trees, max_depth=spec.depth, random_state=seed)
+                boosted = GradientBoostingClassifier(n_estimators=spec.trees, max_depth=spec.depth, random_state=seed)
+                return boosted_arrays(boosted.fit(x, y), x[:1], classes)
             case _:
-                estimator = LogisticRegression(C=spec.C, max_iter=1000)
-        return TabularModel(estimator.fit(x, y), classes)
+                return linear_arrays(LogisticRegression(C=spec.C, max_iter=1000).fit(x, y), classes)
+
+
+def linear_arrays(fitted: LogisticRegression, classes: int) -> Linear:
+    """The same probabilities; of two classes the first one's scores are 0."""
+    weights, intercept = np.asarray(fitted.coef_, np.float64), np.asarray(fitted.intercept_, np.float64)
+    if len(fitted.classes_) == 2:
+        weights, intercept = np.concatenate([np.zeros_like(weights), weights]), np.append(0.0, intercept)
+    return Linear(weights, intercept, _seen(fitted), classes)
+
+
+def forest_arrays(fitted: RandomForestClassifier, classes: int) -> Forest:
+    """The same probabilities."""
+    trees = [estimator.tree_ for estimator in fitted.estimators_]
+    values = [tree.value[:, 0, :] / tree.value[:, 0, :].sum(axis=1, keepdims=True) for tree in trees]
+    return Forest(Nodes.of(trees, values), _seen(fitted), classes)
+
+
+def boosted_arrays(fitted: GradientBoostingClassifier, row: np.ndarray, classes: int) -> Boosted:
+    """The same probabilities, up to rounding; `row` float64 (1, inputs) is any row that may be judged.
+
+    What the library starts from is no public attribute: it is what the trees do not explain of one row's score.
+    """
+    trees = [estimator.tree_ for stage in fitted.estimators_ for estimator in stage]
+    nodes = Nodes.of(trees, [fitted.learning_rate * tree.value[:, 0, :] for tree in trees])
+    outputs = len(trees) // len(fitted.estimators_)
+    rows = row.astype(np.float32)
+    ends = [nodes.value[nodes.leaves(rows, tree)[0], 0] for tree in range(len(nodes))]
+    explained = np.array(ends).reshape(-1, outputs).sum(axis=0)
+    baseline = np.asarray(fitted.decision_function(row), dtype=np.float64).reshape(outputs) - explained
+    return Boosted(nodes, baseline, _seen(fitted), classes)
+
+
+def _seen(fitted: LogisticRegression | RandomForestClassifier | GradientBoostingClassifier) -> np.ndarray:
+    return np.asarray(fitted.classes_, dtype=np.int64)

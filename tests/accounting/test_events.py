@@ -64,12 +64,20 @@ ALL = [pytest.param(cls, extra, id=cls.TYPE) for cls, extra in EXAMPLES]
 VOTES = np.random.default_rng(5).multinomial(100, [0.75, 0.15, 0.1], size=40).astype(np.int64)
 
 
-def common(asked=40, answered=40, unit=Unit.RECORD, k=1, towards=Towards.STUDENT, noise=Noise.DISCRETE):
+def common(
+    asked=40,
+    answered=40,
+    unit=Unit.RECORD,
+    k=1,
+    towards=Towards.STUDENT,
+    noise=Noise.DISCRETE,
+    relation=Neighbouring.REPLACE,
+):
     return {
         "asked": asked,
         "answered": answered,
         "unit": unit,
-        "neighbouring": Neighbouring.REPLACE,
+        "neighbouring": relation,
         "teachers_per_party": k,
         "towards": towards,
         "noise": noise,
@@ -151,8 +159,12 @@ class TestEveryEvent:
         record = cls(**common(), **extra).worst_case_rdp(orders)
         same = cls(**common(unit=Unit.PARTY, k=1), **extra).worst_case_rdp(orders)
         assert same == pytest.approx(record)
-        many = cls(**common(unit=Unit.RECORD, k=5), **extra).worst_case_rdp(orders)
-        assert many == pytest.approx(record)
+        for unit in (Unit.RECORD, Unit.PATIENT):
+            one = cls(**common(unit=unit, k=5, relation=Neighbouring.ADD_OR_REMOVE), **extra).worst_case_rdp(orders)
+            assert one.tolist() == record.tolist()
+            two = cls(**common(unit=unit, k=5), **extra).worst_case_rdp(orders)
+            pair = cls(**common(unit=Unit.PARTY, k=2), **extra).worst_case_rdp(orders)
+            assert two.tolist() == pair.tolist()
         party = cls(**common(unit=Unit.PARTY, k=3), **extra).worst_case_rdp(orders)
         assert np.all(party > record) or np.isinf(record).all()
 

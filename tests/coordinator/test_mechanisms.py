@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
 from accounting.events import event_from_json
-from accounting.units import Noise, Towards, Unit
+from accounting.units import Neighbouring, Noise, Towards, Unit
 from coordinator.mechanisms import (
     ALL_MECHANISMS,
     AnyMechanism,
@@ -110,13 +110,17 @@ class TestContract:
     def test_draws_the_noise_that_it_is_charged_for(self, mechanism: Mechanism) -> None:
         noise = NoNoise()
         draw(mechanism, CLEAR, noise)
-        event = mechanism.event(asked=3, answered=3, unit=Unit.RECORD, teachers_per_party=1).to_json()
+        event = mechanism.event(
+            asked=3, answered=3, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
+        ).to_json()
         laws = {"sigma": "gaussian", "sigma1": "gaussian", "sigma2": "gaussian", "gamma": "laplace"}
         charged = [(laws[key], value) for key, value in event.items() if key in laws]
         assert [(law, scale) for law, scale, _ in noise.drawn] == charged
 
     def test_the_event_says_what_the_mechanism_is(self, mechanism: Mechanism) -> None:
-        event = mechanism.event(asked=7, answered=7, unit=Unit.PARTY, teachers_per_party=3)
+        event = mechanism.event(
+            asked=7, answered=7, unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE, teachers_per_party=3
+        )
         assert mechanism.name == event.TYPE
         assert (event.asked, event.answered, event.unit, event.teachers_per_party) == (7, 7, Unit.PARTY, 3)
         assert event.noise is Noise.DISCRETE
@@ -180,7 +184,9 @@ class TestContract:
         votes = np.zeros((0, 2), dtype=np.int64)
         drawn = draw(mechanism, votes, SeededNoise(1))
         assert drawn.labels.shape == drawn.reinforced.shape == (0,)
-        event = mechanism.event(asked=0, answered=0, unit=Unit.RECORD, teachers_per_party=1)
+        event = mechanism.event(
+            asked=0, answered=0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
+        )
         assert event.worst_case_rdp([2.0]).tolist() == [0.0]
         evidence = mechanism.evidence(event, votes, votes.astype(np.float64))
         assert all(part is None or part.shape == (0,) for part in evidence)
@@ -201,7 +207,9 @@ class TestContract:
         votes = make_votes(50, teachers=40)
         drawn = draw(mechanism, votes, SeededNoise(2))
         answered = int(drawn.answered.sum())
-        event = mechanism.event(asked=50, answered=answered, unit=Unit.RECORD, teachers_per_party=1)
+        event = mechanism.event(
+            asked=50, answered=answered, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
+        )
         evidence = mechanism.evidence(event, votes, np.full(votes.shape, 1 / 3))
         if mechanism.noise_by_parties or mechanism.name == "immutable":
             assert evidence == (None, None)
@@ -267,7 +275,9 @@ def test_interactive_confirms_the_students_label_not_the_teachers() -> None:
 )
 def test_interactive_refuses_bad_probabilities(probabilities: np.ndarray | None, error: type, told: str) -> None:
     mechanism = Interactive(threshold=4, sigma1=1.0, sigma2=1.0, confidence=0.5)
-    event = mechanism.event(asked=1, answered=1, unit=Unit.RECORD, teachers_per_party=1)
+    event = mechanism.event(
+        asked=1, answered=1, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
+    )
     with pytest.raises(error, match=told):
         mechanism.draw(np.array([[6, 4]]), NoNoise(), probabilities)
     with pytest.raises(error, match=told):
@@ -292,7 +302,9 @@ def test_immutable_is_the_plurality_on_both_sides_of_its_counterexample() -> Non
     mechanism = Immutable(gamma=0.05, constant=2000, unsafe_not_private=True)
     votes = np.tile([[126, 125], [125, 126]], (1000, 1))
     assert (mechanism.draw(votes, SeededNoise(1)).labels == votes.argmax(axis=1)).all()
-    event = mechanism.event(asked=1, answered=1, unit=Unit.RECORD, teachers_per_party=1)
+    event = mechanism.event(
+        asked=1, answered=1, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
+    )
     assert np.isposinf(event.worst_case_rdp([2.0])).all()
     assert "NOT differentially private" in mechanism.describe()
 
@@ -344,7 +356,14 @@ class TestDistributed:
         for mechanism in (MECHANISMS[-2], MECHANISMS[-1]):
             assert isinstance(mechanism, Distributed | DistributedTwoPhase)
             coordinator, student = (
-                mechanism.event(asked=9, answered=4, unit=Unit.RECORD, teachers_per_party=1, towards=towards)
+                mechanism.event(
+                    asked=9,
+                    answered=4,
+                    unit=Unit.RECORD,
+                    neighbouring=Neighbouring.REPLACE,
+                    teachers_per_party=1,
+                    towards=towards,
+                )
                 for towards in (Towards.COORDINATOR, Towards.STUDENT)
             )
             assert student.towards is Towards.STUDENT

@@ -169,12 +169,17 @@ def test_the_charge_by_query_ends_at_the_charge_of_the_run(make, changes: dict) 
         asked=40,
         answered=sum(int(batch.answered.sum()) for batch in batches),
         unit=config.privacy.unit,
+        neighbouring=config.privacy.neighbouring,
         teachers_per_party=1,
     )
     assert sum(batch.answered.sum() for batch in batches) == event.answered
     total = sum(
         config.mechanism.event(
-            asked=len(b.labels), answered=int(b.answered.sum()), unit=config.privacy.unit, teachers_per_party=1
+            asked=len(b.labels),
+            answered=int(b.answered.sum()),
+            unit=config.privacy.unit,
+            neighbouring=config.privacy.neighbouring,
+            teachers_per_party=1,
         ).worst_case_rdp(DEFAULT_ORDERS)
         for b in batches
     )

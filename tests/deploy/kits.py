@@ -85,7 +85,7 @@ def make_kits(folder: Path, own: Sequence[str] = (), **changes: Any) -> Path:
     return out
 
 
-def write_data(kit: Path, seed: int, rows: int = 120) -> None:
+def write_data(kit: Path, seed: int, rows: int = 240) -> None:
     """A party's own rows."""
     x, y = make_rows(rows, seed)
     np.savez(kit / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=np.array(CLASSES))

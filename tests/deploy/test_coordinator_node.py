@@ -20,6 +20,7 @@ from coordinator.events import EventLog
 from coordinator.ledger import Ledger
 from coordinator.provision import kits
 from coordinator.provision.authority import Authority
+from party.deploy import keys as party_keys
 from protocol.deploy.kit import Kit, open_kit
 from protocol.errors import ConfigError, ConsiliumError, EngineError, LedgerError, NotEnoughParties, ServiceError
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
@@ -202,6 +203,8 @@ def test_the_example_of_the_guide_can_be_provisioned(tmp_path: Path) -> None:
     assert example is not None
     write_plan(tmp_path)
     (tmp_path / "federation.toml").write_text(example[1])
+    party_keys.make("cleveland", tmp_path / "keys")
+    shutil.copy(tmp_path / "keys" / "cleveland.enrol.json", tmp_path)
     made = kits.make(tmp_path / "federation.toml", tmp_path / "kits")
     assert [path.name for path in made.kits] == [
         "coordinator",

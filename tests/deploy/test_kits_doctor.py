@@ -100,7 +100,7 @@ def foreign_identity(kit: Path) -> None:
 
 
 def old_roster(kit: Path) -> None:
-    edit(kit / "roster.json", '"c": 0', '"c": 1')
+    edit(kit / "roster.json", '"least_difference": 2', '"least_difference": 3')
 
 
 def bad_rows(kit: Path) -> None:
@@ -139,7 +139,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     "no data": (lambda kit: (kit / "data.npz").unlink(), "data", "data.npz", "docs/parties.md"),
     "no table": (lambda kit: (kit / "data.npz").write_text("x"), "data", "do not fit", "consilium party check"),
     "column missing": (bad_rows, "data", "do not fit", "consilium party check"),
-    "too few rows": (lambda kit: write_data(kit, 1, rows=30), "data", "shards has 7 rows", "consilium party check"),
+    "too few rows": (lambda kit: write_data(kit, 1, rows=30), "data", "of 4 shards has", "consilium party check"),
     "foreign identity": (foreign_identity, "roster", "no entry", "ask the operator"),
     "old roster": (old_roster, "roster", "hash", "newest update"),
     "roster lost": (lambda kit: (kit / "roster.json").unlink(), "roster", "No such file", "operator"),

@@ -110,7 +110,7 @@ class Recorder:
 
 def write_rows(kit: Path, number: int) -> None:
     """A party's own CSV: rows that can be learned, one of them planted, with a column that nobody maps."""
-    x, y = make_rows(120, number)
+    x, y = make_rows(240, number)
     x[7] = planted(number)
     rows = [[str(value) for value in row] for row in x.tolist()]
     if kit.name == f"party-{BROKEN}":

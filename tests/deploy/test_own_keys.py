@@ -25,8 +25,8 @@ from protocol.deploy.enrolment import Enrolment, read_enrolment
 from protocol.deploy.kit import open_kit
 from protocol.deploy.node_key import NodeKey
 from protocol.errors import ConfigError, ConsiliumError, OutputExists
+from protocol.secagg.curve import SMALL_ORDER
 from protocol.secagg.identity import Identity, verify
-from protocol.secagg.roster import SMALL_ORDER
 from tests.deploy.kits import edit, make_kits, write_plan
 
 NAME = "ward-a"
@@ -394,6 +394,6 @@ def test_the_roster_that_the_settings_name_is_the_one_that_is_read_out(made: Pat
     kit = Path(shutil.copytree(made / "kits" / f"party-{NAME}", tmp_path / "kit"))
     honest = run("party", "fingerprint", kit)
     shutil.copy(kit / "roster.json", kit / "roster2.json")
-    edit(kit / "roster2.json", '"c": 0', '"c": 1')
+    edit(kit / "roster2.json", '"least_difference": 2', '"least_difference": 3')
     edit(kit / "party.toml", 'data = "data.npz"', 'data = "data.npz"\nroster = "roster2.json"')
     assert run("party", "fingerprint", kit) != honest

@@ -225,7 +225,7 @@ def test_nothing_is_left_of_a_plan_that_is_wrong(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, votes="secure", colluders=2)
     with pytest.raises(ConfigError, match="roster"):
         kits.make(plan, tmp_path / "kits")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["federation.toml", "public.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["federation.toml", "pool.npz", "public.csv"]
 
 
 def test_kits_are_never_overwritten(tmp_path: Path) -> None:

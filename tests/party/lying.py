@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from accounting.events import event_from_json
+from accounting.units import votes_moved
 from party import store
 from party.home import open_home
 from party.node import PartyNode
@@ -69,6 +70,31 @@ def gaussian_epsilon(squared: float, delta: float) -> float:
     return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, mu * mu + 40 * mu + 10))
 
 
+def lattice_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
+    """The same for integer noise: that many discrete Gaussians, each shifted; by brute force over their sum.
+
+    Of all coordinates only the sum matters, since the log likelihood ratio of each is linear in its value. The
+    transform leaves 1e-15 of delta, so it is good to 1e-9 for a delta of 1e-6 or more.
+    """
+    distance = coordinates * shift
+    reach = math.ceil(12 * sigma * math.sqrt(coordinates)) + distance + 2
+    x = np.arange(-reach, reach + 1)
+    one = np.exp(-(x.astype(float) ** 2) / (2 * sigma**2))
+    size = 1 << math.ceil(math.log2(2 * len(x)))
+    spectrum = np.abs(
+        np.fft.rfft(np.fft.ifftshift(np.pad(one / one.sum(), (size // 2 - reach, size // 2 - reach - 1))))
+    )
+    pmf = np.maximum(
+        np.fft.fftshift(np.fft.irfft(spectrum**coordinates, size))[size // 2 - reach : size // 2 + reach + 1], 0
+    )
+    loss = shift * (distance - 2 * x) / (2 * sigma**2)  # log P / Q, P around 0 and Q around the distance
+
+    def excess(value: float) -> float:
+        return float((pmf * np.maximum(-np.expm1(np.minimum(value - loss, 0)), 0)).sum()) - delta
+
+    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, float(loss.max()), xtol=1e-13))
+
+
 @dataclass
 class Outcome:
     """What one game showed.
@@ -107,7 +133,7 @@ class Game:
         return {
             "most_queries": int(self.pick([5, 30, 1000])),
             "most_epsilon": float(self.pick([0.5, 20.0, 1e3, 1e9])),
-            "delta": float(self.pick([1e-5, 1e-9])),
+            "delta": float(self.pick([1e-4, 1e-6])),
             "unit": self.pick(["party", "record"]) if self.teachers == 1 else "party",
             "votes": self.pick(["clear"] * 4 + ["secure", "distributed"]),
             "open_pool": bool(self.pick([True] * 4 + [False])),
@@ -135,7 +161,7 @@ class Game:
             "asked": self.number(asked),
             "answered": self.number(answered),
             "unit": self.pick(["record", "party"]),
-            "neighbouring": "replace",
+            "neighbouring": self.pick(["replace", "add_or_remove"]),
             "teachers_per_party": self.number(self.teachers),
             "towards": "coordinator" if kind.startswith("distributed") else "student",
             "noise": self.pick(["discrete"] * 19 + ["continuous"]),
@@ -309,11 +335,17 @@ class Game:
         given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
         release = event_from_json(json.loads(self.terms.promise)[0])
         charged = epsilon(parse_events(self.terms.promise), policy)
-        moved = self.teachers if policy.unit == "party" else 1
+        moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)
         if self.terms.votes == "distributed":
             sure = self.roster.u_min - self.roster.c
+            scales = {scale for scale, _ in self.drawn}
             squared = sum(2 * moved**2 / (sure * scale**2) if scale else math.inf for scale, _ in self.drawn)
-            true = gaussian_epsilon(squared, policy.delta) if squared < math.inf else math.inf
+            if 0.0 in scales:
+                true = math.inf
+            elif len(scales) == 1 and moved == 1:
+                true = lattice_epsilon(2 * len(self.drawn), scales.pop() * math.sqrt(sure), 1, policy.delta)
+            else:
+                true = gaussian_epsilon(squared, policy.delta)
         else:
             true = self.cost_elsewhere(release, given)
         allowed = min(charged, policy.most_epsilon)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from party.data import load_rows
-from party.teachers import shards
 from protocol.refusals import Refusal, Refused, Rule
 from tests.federation import CLASSES, FEATURES, make_config, make_rows
 
@@ -76,14 +75,3 @@ def test_files_that_are_no_npz_are_refused(tmp_path: Path, content: bytes) -> No
 def test_rows_are_not_in_repr(tmp_path: Path) -> None:
     rows = load_rows(save(tmp_path / "a.npz"), SCHEMA)
     assert repr(rows) == "Rows()"
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
-def test_shards_are_disjoint_and_cover_everything_and_spread_the_classes(count: int) -> None:
-    y = np.array([0] * 14 + [1] * 7)
-    parts = shards(y, count, np.random.default_rng(0))
-    assert sorted(np.concatenate(parts)) == list(range(21))
-    ones = [int(y[part].sum()) for part in parts]
-    sizes = [len(part) for part in parts]
-    assert max(ones) - min(ones) <= 1
-    assert max(sizes) - min(sizes) <= 1

@@ -135,7 +135,7 @@ def test_votes_are_those_of_teachers_that_learnt(tmp_path: Path, federation: Pat
 
     home = make_home(tmp_path / "home", "p", rows=200)
     settings, terms = load(home / "party.toml", PartyFile), load_federation(federation)
-    rows, found = party.dry_run.check(settings, home / "data.npz", terms)
+    rows, found = party.dry_run.check(settings, home, terms)
     assert rows is not None
     assert (found.faults, found.refusals) == ((), ())
     x, y = make_rows(500, 6)

@@ -55,7 +55,7 @@ def test_the_contract_of_every_teacher(model: str) -> None:
     spec = SPECS.get(model) or TeacherSpec(model=model, trees=10)  # pyright: ignore[reportArgumentType]
     x, y = images(120)
     seen = np.where(y == 1, 3, y)  # of five classes, this party has 0, 2 and 3
-    teacher: Teacher = train(Rows(x, seen), spec, np.arange(120), 3)
+    teacher: Teacher = train(Rows(x, seen), spec, np.arange(120), 3, 5)
     other, truth = images(200, seed=1)
     predicted, probabilities = teacher.predict(other), teacher.predict_proba(other)  # pyright: ignore
     assert teacher.classes_.tolist() == [0, 2, 3]  # pyright: ignore
@@ -69,7 +69,7 @@ def test_the_contract_of_every_teacher(model: str) -> None:
     assert votes[:, [1, 4]].sum() == 0
     loaded = pickle.loads(pickle.dumps(teacher))
     assert (loaded.predict_proba(other) == probabilities).all()
-    again = train(Rows(x, seen), spec, np.arange(120), 3)
+    again = train(Rows(x, seen), spec, np.arange(120), 3, 5)
     assert (again.predict_proba(other) == probabilities).all()  # pyright: ignore
 
 
@@ -108,9 +108,9 @@ def uneven() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
 def test_many_at_once_are_what_each_is_alone(spec: TeacherSpec, weight: str) -> None:
     x, y, parts = uneven()
     spec = spec.model_copy(update={"class_weight": weight, "epochs": 3, "weight_decay": 0.5})
-    together = train_many(spec, x, y, parts, [5, 6, 7, 8], stacked=True)
+    together = train_many(spec, x, y, parts, [5, 6, 7, 8], 3, stacked=True)
     for teacher, part, seed in zip(together, parts, [5, 6, 7, 8], strict=True):
-        (alone,) = train_many(spec, x, y, [part], [seed], stacked=False)
+        (alone,) = train_many(spec, x, y, [part], [seed], 3, stacked=False)
         assert teacher.classes_.tolist() == alone.classes_.tolist() == np.unique(y[part]).tolist()
         alike(alone, teacher, 2e-4)
         start = NetworkTeacher(spec.model_copy(update={"learning_rate": 1e-9}), seed).fit(x[part], y[part])
@@ -122,17 +122,17 @@ def test_many_at_once_are_what_each_is_alone(spec: TeacherSpec, weight: str) -> 
 def test_stacks_are_cut_where_they_are_too_large(monkeypatch) -> None:
     x, y, parts = uneven()
     spec = SPECS["mlp"]
-    whole = train_many(spec, x, y, parts, [1, 2, 3, 4], stacked=True)
+    whole = train_many(spec, x, y, parts, [1, 2, 3, 4], 3, stacked=True)
     monkeypatch.setattr(party.network_training, "MOST_STACKED", 3)
-    for expected, found in zip(whole, train_many(spec, x, y, parts, [1, 2, 3, 4], stacked=True), strict=True):
+    for expected, found in zip(whole, train_many(spec, x, y, parts, [1, 2, 3, 4], 3, stacked=True), strict=True):
         alike(expected, found, 1e-3)
 
 
 def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: TeacherSpec) -> None:
     x, y, parts = uneven()
     rows = Rows(x, y)
-    both = train_all(rows, spec, parts[:2], [1, 2])
-    (one,) = train_all(rows, spec, parts[1:2], [2])
+    both = train_all(rows, spec, parts[:2], [1, 2], 3)
+    (one,) = train_all(rows, spec, parts[1:2], [2], 3)
     assert isinstance(one, NetworkTeacher) and isinstance(both[1], NetworkTeacher)
     alike(one, both[1], 1e-3)
 
@@ -140,7 +140,7 @@ def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: Teacher
 def test_a_shard_of_one_class_gives_a_constant_teacher_among_networks(spec: TeacherSpec) -> None:
     x, y = images(60)
     parts = [np.arange(30), np.flatnonzero(y[:30] == 2), np.arange(30, 60)]
-    teachers = train_all(Rows(x, y), spec, parts, [1, 2, 3])
+    teachers = train_all(Rows(x, y), spec, parts, [1, 2, 3], 3)
     assert [isinstance(teacher, NetworkTeacher) for teacher in teachers] == [True, False, True]
     assert set(teachers[1].predict(x)) == {2}  # pyright: ignore
 

@@ -71,7 +71,7 @@ class OtherUnit(Liar):
     def promise(self):
         self.teachers = 3
         event = {**self.event("gnmax"), "asked": 40, "answered": 40, "sigma": 60.0, "noise": "discrete"}
-        return json.dumps([{**event, "unit": "record", "teachers_per_party": 3}])
+        return json.dumps([{**event, "unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": 3}])
 
     def hello(self):
         self.promise()
@@ -115,7 +115,8 @@ def test_control_a_promise_that_is_summed_over_all_its_events_is_broken(tmp_path
 
 def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, monkeypatch) -> None:
     def stated(events, policy):
-        return promise.epsilon(events, policy.model_copy(update={"unit": events[0].unit}))
+        own = {"unit": events[0].unit, "neighbouring": events[0].neighbouring}
+        return promise.epsilon(events, policy.model_copy(update=own))
 
     monkeypatch.setattr(spend, "epsilon", stated)
     ratios = attack(OtherUnit, tmp_path)

@@ -50,7 +50,7 @@ def test_float32_stays_float32() -> None:
 
 def test_classes_that_a_party_lacks_get_no_vote() -> None:
     x, y = rows(60, 30)
-    teacher = train(Rows(x, np.where(y == 1, 3, y)), TeacherSpec(model="ridge"), np.arange(60), 0)
+    teacher = train(Rows(x, np.where(y == 1, 3, y)), TeacherSpec(model="ridge"), np.arange(60), 0, 5)
     votes = vote([teacher], x, 5)
     assert (votes.sum(axis=1) == 1).all()
     assert votes[:, [1, 4]].sum() == 0

@@ -319,7 +319,7 @@ def test_epsilon_is_compared_in_the_partys_own_unit(tmp_path: Path) -> None:
     for unit in ("record", "party"):
         home = open_home(make_home(tmp_path / unit, "p", most_teachers=3, unit=unit))
         epsilons[unit] = Spend(home.spend_file).check(terms, home.policy)
-    assert epsilons["party"] > 2 * epsilons["record"]
+    assert epsilons["party"] > 1.5 * epsilons["record"]  # three votes move against two
     limit = (epsilons["party"] + epsilons["record"]) / 2
     strict = PartyNode(open_home(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit)))
     assert refused(strict.hello, hello_of(config)).rule is Rule.MOST_EPSILON

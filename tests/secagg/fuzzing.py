@@ -31,7 +31,14 @@ from protocol.messages import WireModel
 from protocol.records import ARRAYS, BODY, decode_array, encode_array, from_record, to_record
 from protocol.refusals import Refused
 from protocol.secagg.errors import BadShare, SecAggError, ThresholdNotMet
-from protocol.secagg.messages import REPLIES, REQUESTS, ConsistencyRequest, SecAggMessage
+from protocol.secagg.messages import (
+    REPLIES,
+    REQUESTS,
+    ConsistencyRequest,
+    MaskedReply,
+    MaskedRequest,
+    SecAggMessage,
+)
 from protocol.secagg.packing import pack_message
 from protocol.secagg.sets import allowed
 from protocol.secagg.stages import STAGES, Stage
@@ -126,19 +133,22 @@ class Fuzzer:
             record = self._mutated(true)
             shutil.copy(own, spare) if own.exists() else spare.unlink(missing_ok=True)
             outcome = "taken"
-            taken = None
+            taken = reply = None
             with within(LONGEST):
                 try:
                     taken = from_record(record, REQUESTS[stage])
-                    federation.serve(name, stage, taken)
+                    reply = federation.serve(name, stage, taken)
                 except (SecAggError, MalformedMessage, Refused) as error:
                     outcome = type(error).__name__
             if outcome == "taken" and taken is not None and not same(taken, true):
-                if not free_choice(federation, name, taken):
+                if complained(federation, name, taken, true, reply):
+                    outcome = "complaint"
+                elif free_choice(federation, name, taken):
+                    outcome = "another choice"
+                else:
                     raise Forgery(f"{name} took a request of stage {stage} that was never sent")
-                outcome = "another choice"
             self.outcomes[f"party, {outcome}"] += 1
-            if outcome not in ("taken", "another choice"):
+            if outcome not in ("taken", "another choice", "complaint"):
                 # what was refused has changed nothing: the session serves the true request
                 federation.serve(name, stage, from_record(to_record(true), REQUESTS[stage]))
             # the attack was on the real party; put back what it was
@@ -179,8 +189,8 @@ class Fuzzer:
                         outcome = "left out"
             if stage is Stage.UNMASK and machine.stage is None:
                 assert (machine.result().sums == federation.total(survivors)).all(), "a lie changed the sum"
-            # shares are not signed: peers find out when they open them, the coordinator when it puts them together
-            unsigned = stage in (Stage.SHARE, Stage.UNMASK)
+            # shares given in the end are not signed: the coordinator finds out when it puts them together
+            unsigned = stage is Stage.UNMASK
             if outcome == "taken" and isinstance(reply, WireModel) and not same(reply, true) and not unsigned:
                 raise Forgery(f"the coordinator took a reply of stage {stage} that {name} never wrote")
             self.outcomes[f"coordinator, {outcome}"] += 1
@@ -352,6 +362,18 @@ class Sessions:
 def same(message: WireModel, true: WireModel) -> bool:
     """Whether both say the same, byte for byte."""
     return type(message) is type(true) and pack_message(message) == pack_message(true)
+
+
+def complained(federation: Federation, name: str, taken: WireModel, true: WireModel, reply: WireModel | None) -> bool:
+    """Whether the party has named the very peers whose sealed shares were changed, and nothing else was."""
+    if not isinstance(taken, MaskedRequest) or not isinstance(true, MaskedRequest):
+        return False
+    sealed = {field: getattr(true, field) for field in ("nonces", "ciphertexts", "challenges", "values")}
+    if not isinstance(reply, MaskedReply) or not same(taken.model_copy(update=sealed), true):
+        return False
+    peers = true.sharers[true.sharers != federation.roster.index(name)]
+    changed = np.any([(getattr(taken, field) != rows).any(axis=1) for field, rows in sealed.items()], axis=0)
+    return reply.complaints.tolist() == peers[changed].tolist()
 
 
 def free_choice(federation: Federation, name: str, taken: WireModel) -> bool:

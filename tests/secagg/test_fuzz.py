@@ -17,6 +17,7 @@ def test_mutated_messages_forge_nothing_and_break_nothing(tmp_path: Path) -> Non
         fuzzer.session(each=10)
     assert fuzzer.outcomes["party, InconsistentView"] > 20
     assert fuzzer.outcomes["party, BadSignature"] > 50
+    assert fuzzer.outcomes["party, complaint"] > 20
     assert fuzzer.outcomes["coordinator, left out"] > 50
 
 

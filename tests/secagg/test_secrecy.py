@@ -146,7 +146,7 @@ class TestAtRest:
 
     def held(self, federation: Federation, name: str, sid: bytes) -> list[bytes]:
         memory = memory_of(federation, name, sid)
-        found = [value for key, value in memory.items() if key in ("b", "cipher", "mask", "own_share")]
+        found = [value for key, value in memory.items() if key in ("b", "z", "cipher", "mask", "own_share")]
         for key in ("cipher_secrets", "mask_secrets", "b_shares", "mask_shares"):
             if key in memory:
                 found += [row.tobytes() for row in matrix(memory, key) if row.any()]
@@ -172,9 +172,9 @@ class TestAtRest:
         self.check_gone(federation, [value for value in before if not any(value in kept for kept in after)])
 
     def test_what_is_kept_after_each_stage(self, tmp_path: Path) -> None:
-        """And nothing else: no private key after its agreements, no b after y."""
+        """And nothing else: no private key after its agreements, no blinder after its shares, no b after y."""
         kept = {
-            Stage.ADVERTISE: {"b", "cipher", "mask", "keys"},
+            Stage.ADVERTISE: {"b", "z", "cipher", "mask", "keys"},
             Stage.SHARE: {"b", "u1", "advertised", "cipher_secrets", "mask_secrets", "own_share"},
             Stage.MASKED: {"u1", "u2", "sharers", "b_shares", "mask_shares", "queries"},
             Stage.CONSISTENCY: {"u1", "u2", "sharers", "b_shares", "mask_shares", "queries", "survivors", "u3"},
@@ -247,7 +247,7 @@ class TestNothingInPrint:
             replies = network.send(machine.stage, requests)
             messages = [repr(message) + str(message) for message in [*requests.values(), *replies.values()]]
             assert not any(
-                f" {name}=" in text for text in messages for name in ("shares", "ciphertexts", "y", "queries")
+                f" {name}=" in text for text in messages for name in ("shares", "ciphertexts", "values", "y", "queries")
             )
             texts += messages
             texts += [repr(machine), repr(machine._state), repr(federation.party("party-000"))]
@@ -288,7 +288,7 @@ class TestNothingInPrint:
         network = Network(
             federation,
             on_reply=lambda stage, name, reply: (
-                altered(reply, shares=flipped_cell(reply.shares, 0, 32)) if stage is Stage.UNMASK else reply  # type: ignore[attr-defined]
+                altered(reply, shares=flipped_cell(reply.shares, 0, 0)) if stage is Stage.UNMASK else reply  # type: ignore[attr-defined]
             ),
         )
         with pytest.raises(BadShare) as caught:

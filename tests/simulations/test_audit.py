@@ -192,8 +192,8 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 }
 FILES = (
     "coordinator.json", "events.jsonl", "labels.parquet", "ledger.db", "manifest.json", "metrics.parquet",
-    "private/report.json", "private/votes-*.npz", "report.html", "SHA256SUMS", "student/model.*", "student/plan.json",
-    "student/student.json", "summary.json",
+    "private/report.json", "private/votes-*.npz", "report.html", "SHA256SUMS", "student/MODEL_CARD.md",
+    "student/model.safetensors", "student/plan.json", "student/student.json", "summary.json",
 )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def test_every_shipped_scenario_loads(name: str) -> None:
         (["mechanism.name=laplace"], "mechanism.*laplace"),
         (["caps.answers=801"], "answers 801 exceeds queries 800"),
         (["data.set=unknown"], "not a known data set, choose from"),
-        (["privacy.unit=patient"], "privacy.unit"),
+        (["privacy.unit=family"], "privacy.unit"),
         (["privacy.delta=1"], "less than 1, got 1"),
         (["parties.teachers_per_party=30"], "least_rows 20 leaves no row"),
         (["noise=none"], "noise"),

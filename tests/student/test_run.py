@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
-import joblib
 import numpy as np
 import polars as pl
 import pytest
 
 from protocol.errors import BudgetExceeded, DataError
 from protocol.labels import NO_LABEL, Answers, Outcome, Terms
-from protocol.queries import canonical_queries
 from student.config import StudentSpec
 from student.pool import Pool, load_pool
+from student.published.file import BadModel
+from student.published.model import load_model
 from student.run import run_student
 from tests.federation import FEATURES, make_config, make_rows
 
@@ -58,10 +59,69 @@ def test_asks_trains_evaluates_and_saves(tmp_path: Path) -> None:
     card = json.loads((tmp_path / "student" / "student.json").read_text())
     assert card["metrics"] == result.metrics
     assert card["privacy"]["simulation"] is True
-    model = joblib.load(tmp_path / "student" / "model.joblib")
+    model = load_model(tmp_path / "student" / "model.safetensors")
     x, y = make_rows(400, 5)
-    probabilities = model.predict_proba(SCHEMA.standardise(canonical_queries(x[100:], 3)))
-    assert (probabilities.argmax(axis=1) == y[100:]).mean() == pytest.approx(result.metrics["accuracy"])
+    assert (model.predict_proba(x[100:]).argmax(axis=1) == y[100:]).mean() == result.metrics["accuracy"]
+    assert card["model"]["sha256"] == model.sha256
+
+
+def test_the_cards_say_how_it_was_made_and_measured(tmp_path: Path) -> None:
+    result = run_student(Source(), pool(), StudentSpec(trainer="kernel_ridge", gamma=0.2), tmp_path, seed=0)
+    folder = tmp_path / "student"
+    card, text = json.loads((folder / "student.json").read_text()), (folder / "MODEL_CARD.md").read_text()
+    assert result.metrics is not None
+    assert card["privacy"] == {
+        "unit": "party",
+        "neighbouring": "replace",
+        "towards": card["privacy"]["towards"],
+        "delta": 1e-5,
+        "epsilon_worst_case": 1.0,
+        "simulation": True,
+    }
+    low, high = card["test"]["accuracy_95"]
+    assert card["test"]["rows"] == sum(card["test"]["rows_per_class"].values()) == 300
+    assert low < result.metrics["accuracy"] < high
+    assert card["test"]["rows_that_are_also_in_the_pool"] == 0
+    assert card["model"]["sha256"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    for told in (
+        "epsilon at most **1**", "delta 1e-05", "a party", "replaced", "300 rows", "Not a medical device",
+        "made in a simulation", "holds public rows", card["model"]["sha256"], "| age |",
+        f"{result.metrics['accuracy']:.4f}", "50 got a label", "made up",
+    ):  # fmt: skip
+        assert told in text, told
+
+
+def test_test_rows_that_are_in_the_pool_are_counted(tmp_path: Path) -> None:
+    rows = pool()
+    assert rows.test_x is not None
+    rows.test_x[:7] = rows.queries[:7]
+    run_student(Source(), rows, StudentSpec(), tmp_path, seed=0)
+    card = json.loads((tmp_path / "student" / "student.json").read_text())
+    assert card["test"]["rows_that_are_also_in_the_pool"] == 7
+
+
+def test_a_card_without_test_rows_says_so(tmp_path: Path) -> None:
+    run_student(Source(), pool(test=False), StudentSpec(), tmp_path, seed=0)
+    assert "Nobody has measured it" in (tmp_path / "student" / "MODEL_CARD.md").read_text()
+
+
+def test_names_are_no_markup_in_the_card(tmp_path: Path) -> None:
+    source = Source()
+    schema = SCHEMA.model_copy(update={"classes": ("<script>|", "[ill](http://x)")})
+    source.describe = lambda: Terms("f" * 64, schema, "<b>", "party", 1e-5, float("inf"), 1000, 1000, 5, True)
+    run_student(source, pool(), StudentSpec(), tmp_path, seed=0)
+    text = (tmp_path / "student" / "MODEL_CARD.md").read_text()
+    assert "without bound" in text
+    assert not any(markup in text for markup in ("<script>", "[ill](", "<b>"))
+
+
+def test_names_that_cannot_be_published_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    source = Source()
+    schema = SCHEMA.model_copy(update={"classes": ("well", "=cmd()")})
+    source.describe = lambda: Terms("f" * 64, schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
+    with pytest.raises(BadModel, match="formula"):
+        run_student(source, pool(), StudentSpec(), tmp_path, seed=0)
+    assert source.asked == []
 
 
 def test_labels_file_says_what_became_of_every_query(tmp_path: Path) -> None:

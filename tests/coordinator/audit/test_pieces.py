@@ -13,7 +13,7 @@ from accounting.accountant import Accountant
 from accounting.immutable import claimed_epsilon
 from accounting.stable import distance_to_instability
 from accounting.threshold import public_offsets
-from accounting.units import Unit
+from accounting.units import Neighbouring, Unit
 from coordinator.audit.bounds import epsilon_at_least, probability_at_least, probability_at_most
 from coordinator.audit.build import build_mechanism
 from coordinator.audit.candidates import candidates
@@ -286,23 +286,33 @@ class TestClaims:
     def test_event_claims_are_the_accountants(self) -> None:
         mechanism = ALL[2]
         accountant = Accountant()
-        accountant.commit(mechanism.event(asked=50, answered=7, unit=Unit.PARTY, teachers_per_party=3))
-        claims = EventClaims(mechanism, Unit.PARTY, 3)
+        accountant.commit(
+            mechanism.event(
+                asked=50, answered=7, unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE, teachers_per_party=3
+            )
+        )
+        claims = EventClaims(mechanism, Unit.PARTY, Neighbouring.REPLACE, 3)
         for delta in (1e-5, 0.1):
             assert claims.epsilon(50, 7, delta) == accountant.worst_case_epsilon(delta).epsilon
 
     def test_the_exact_claim_is_taken_where_there_is_one(self) -> None:
         accountant = Accountant()
-        accountant.commit(ALL[1].event(asked=50, answered=50, unit=Unit.RECORD, teachers_per_party=1))
-        assert EventClaims(ALL[1], Unit.RECORD, 1).epsilon(50, 50, 1e-5) == accountant.exact_worst_case_epsilon(1e-5)
+        accountant.commit(
+            ALL[1].event(
+                asked=50, answered=50, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
+            )
+        )
+        assert EventClaims(ALL[1], Unit.RECORD, Neighbouring.REPLACE, 1).epsilon(
+            50, 50, 1e-5
+        ) == accountant.exact_worst_case_epsilon(1e-5)
 
     def test_nothing_is_claimed_below_the_events_own_delta(self) -> None:
-        claims = EventClaims(Stable(threshold=40, sigma=15.0), Unit.RECORD, 1)
+        claims = EventClaims(Stable(threshold=40, sigma=15.0), Unit.RECORD, Neighbouring.REPLACE, 1)
         assert claims.epsilon(100, 100, 1e-5) == math.inf
         assert claims.epsilon(100, 100, 0.9) < 5
 
     def test_immutable_is_held_to_its_paper(self) -> None:
-        claims = claims_of(ALL[5], Unit.RECORD, 1)
+        claims = claims_of(ALL[5], Unit.RECORD, Neighbouring.REPLACE, 1)
         assert isinstance(claims, ImmutableClaims)
         assert (
             claims.epsilon(9000, 9000, 1e-5)

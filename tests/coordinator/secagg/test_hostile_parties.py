@@ -8,20 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coordinator.secagg import requests
 from coordinator.secagg.drive import drive
+from coordinator.secagg.intake import advert_keys
 from coordinator.secagg.repair import correct
 from coordinator.secagg.unmasking import clip
 from protocol.errors import ConfigError, ConsiliumError
 from protocol.messages import HelloReply, WireModel
+from protocol.secagg.curve import ORDER
 from protocol.secagg.errors import BadShare, BadSum, RosterMismatch, StageOrder, ThresholdNotMet
 from protocol.secagg.identity import Identity
-from protocol.secagg.messages import ShareReply
-from protocol.secagg.shamir import PRIME, split
+from protocol.secagg.messages import AdvertiseReply, MaskedReply
 from protocol.secagg.stages import STAGES, Stage
 from protocol.secagg.statements import ADVERT, MASKED, advert_parts, masked_parts
 from tests.secagg.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
 
 BAD = "party-002"
+POINTS = ("mask_point", "self_point", "blind_point")
 
 
 @pytest.fixture
@@ -55,6 +58,18 @@ def left_out(federation: Federation, stage: Stage, change: Callable[[WireModel],
     return result.dropped[stage][BAD]
 
 
+def readvertised(federation: Federation, machine, field: str, content: bytes) -> Callable[[WireModel], WireModel]:
+    """BAD's advert with another value in one field, signed by BAD."""
+
+    def change(reply: WireModel) -> WireModel:
+        assert isinstance(reply, AdvertiseReply)
+        other = altered(reply, **{field: content})
+        parts = advert_parts(machine.terms.ctx(), 2, advert_keys(other))  # type: ignore[arg-type]
+        return altered(other, signature=federation.identities[BAD].sign(ADVERT, *parts))
+
+    return change
+
+
 class TestReplies:
     """One bad reply."""
 
@@ -77,7 +92,7 @@ class TestReplies:
     def test_the_transport_s_own_reason_is_kept(self, federation: Federation, stage: Stage) -> None:
         assert left_out(federation, stage, lambda reply: "refused: policy") == "refused: policy"
 
-    @pytest.mark.parametrize("field", ["cipher_key", "mask_key", "commitment", "signature"])
+    @pytest.mark.parametrize("field", ["cipher_key", "mask_point", "self_point", "blind_point", "signature"])
     def test_a_bit_flipped_in_an_advert(self, federation: Federation, field: str) -> None:
         reason = left_out(
             federation, Stage.ADVERTISE, lambda reply: altered(reply, **{field: flipped(getattr(reply, field), 5)})
@@ -91,35 +106,70 @@ class TestReplies:
         report = machine.take(network.send(Stage.ADVERTISE, machine.requests()))
         assert BAD in report.dropped and isinstance(network.errors[Stage.ADVERTISE, BAD], RosterMismatch)
 
-    @pytest.mark.parametrize("field", ["cipher_key", "mask_key"])
-    @pytest.mark.parametrize("point", [bytes(32), (1).to_bytes(32, "little")])
-    def test_a_low_order_key(self, federation: Federation, field: str, point: bytes) -> None:
+    @pytest.mark.parametrize(
+        ("field", "point", "reason"),
+        [
+            ("cipher_key", bytes(32), "session key is of low order"),
+            ("cipher_key", (1).to_bytes(32, "little"), "session key is of low order"),
+            *((field, bytes(32), "a point of its advert is none, or of low order") for field in POINTS),
+            *(
+                (field, (2).to_bytes(32, "little"), "a point of its advert is none, or of low order")
+                for field in POINTS
+            ),
+        ],
+    )
+    def test_a_key_that_is_none(self, federation: Federation, field: str, point: bytes, reason: str) -> None:
+        """Of low order, or not on the curve; signed by the party itself."""
         machine = federation.machine()
-        ctx = machine.terms.ctx()
+        network = Network(
+            federation, on_reply=from_bad(Stage.ADVERTISE, readvertised(federation, machine, field, point))
+        )
+        assert drive(machine, network.send).dropped == {Stage.ADVERTISE: {BAD: reason}}
 
-        def change(reply):
-            keys = {"cipher_key": reply.cipher_key, "mask_key": reply.mask_key, field: point}
-            content = keys["cipher_key"] + keys["mask_key"] + reply.commitment
-            signature = federation.identities[BAD].sign(ADVERT, *advert_parts(ctx, 2, content))
-            return altered(reply, **keys, signature=signature)
-
-        result = drive(machine, Network(federation, on_reply=from_bad(Stage.ADVERTISE, change)).send)
-        assert result.dropped == {Stage.ADVERTISE: {BAD: "session key is of low order"}}
-
-    def test_a_copied_key_leaves_out_both(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("field", ["cipher_key", "mask_point"])
+    def test_a_copied_key_leaves_out_both(self, tmp_path: Path, field: str) -> None:
         federation = Federation(tmp_path, 7)
         machine = federation.machine()
         replies = Network(federation).send(Stage.ADVERTISE, machine.requests())
-        copied = replies["party-001"].cipher_key  # type: ignore[union-attr]
-        reply = replies[BAD]
-        content = copied + reply.mask_key + reply.commitment  # type: ignore[union-attr]
-        signature = federation.identities[BAD].sign(ADVERT, *advert_parts(machine.terms.ctx(), 2, content))
-        report = machine.take({**replies, BAD: altered(reply, cipher_key=copied, signature=signature)})  # type: ignore[arg-type]
+        copied = getattr(replies["party-001"], field)
+        changed = readvertised(federation, machine, field, copied)(replies[BAD])  # type: ignore[arg-type]
+        report = machine.take({**replies, BAD: changed})
         assert report.dropped == dict.fromkeys(["party-001", BAD], "session key is used twice")
 
     def test_too_few_ciphertexts(self, federation: Federation) -> None:
         reason = left_out(federation, Stage.SHARE, lambda r: altered(r, ciphertexts=r.ciphertexts[1:]))  # type: ignore[attr-defined]
         assert reason == "sends 4 ciphertexts, 5 are needed"
+
+    @pytest.mark.parametrize("field", ["ciphertexts", "values"])
+    def test_a_bit_flipped_in_sealed_shares_or_their_values(self, federation: Federation, field: str) -> None:
+        reason = left_out(
+            federation, Stage.SHARE, lambda r: altered(r, **{field: flipped_cell(getattr(r, field), 3, 0)})
+        )
+        assert reason == "its shares are not shares of what its advert is committed to"
+
+    def test_another_nonce(self, federation: Federation) -> None:
+        reason = left_out(federation, Stage.SHARE, lambda r: altered(r, nonce=flipped(r.nonce)))  # type: ignore[attr-defined]
+        assert reason == "its shares are not shares of what its advert is committed to"
+
+    def test_values_that_are_no_numbers(self, federation: Federation) -> None:
+        reason = left_out(federation, Stage.SHARE, lambda r: altered(r, values=np.full_like(r.values, 255)))  # type: ignore[attr-defined]
+        assert reason == "its shares are not shares of what its advert is committed to"
+
+    @pytest.mark.parametrize("about", [[2], [9], [0, 2]], ids=["itself", "nobody", "others and itself"])
+    def test_complaints_that_cannot_be(self, federation: Federation, about: list[int]) -> None:
+        machine = run_until(federation, Stage.MASKED)
+        replies = Network(federation).send(Stage.MASKED, machine.requests())
+        view, reply = requests.view(machine._state), replies[BAD]
+        assert isinstance(reply, MaskedReply)
+        complaints = np.array(about, dtype=np.uint16)
+        parts = masked_parts(machine.terms.ctx(), 2, view.u1, view.u2, reply.y, complaints)
+        other = altered(reply, complaints=complaints, signature=federation.identities[BAD].sign(MASKED, *parts))
+        assert machine.take({**replies, BAD: other}).dropped == {BAD: "complains about parties that sent it no shares"}
+
+    def test_complaints_that_the_party_did_not_sign(self, federation: Federation) -> None:
+        some = np.array([0], dtype=np.uint16)
+        reason = left_out(federation, Stage.MASKED, lambda r: altered(r, complaints=some))
+        assert reason == "signature on its masked votes does not verify"
 
     def test_a_bit_flipped_in_y(self, federation: Federation) -> None:
         reason = left_out(federation, Stage.MASKED, lambda r: altered(r, y=flipped_cell(r.y, 1, 1)))  # type: ignore[attr-defined]
@@ -139,7 +189,7 @@ class TestReplies:
         ctx = machine.terms.ctx()
         replies = Network(federation).send(Stage.MASKED, machine.requests())
         reply = replies[BAD]
-        parts = masked_parts(ctx, 2, bytes(32), bytes(32), reply.y)  # type: ignore[union-attr]
+        parts = masked_parts(ctx, 2, bytes(32), bytes(32), reply.y, reply.complaints)  # type: ignore[union-attr]
         signature = federation.identities[BAD].sign(MASKED, *parts)
         report = machine.take({**replies, BAD: altered(reply, signature=signature)})  # type: ignore[arg-type]
         assert report.dropped == {BAD: "signature on its masked votes does not verify"}
@@ -159,7 +209,7 @@ class TestReplies:
     def test_a_share_that_is_out_of_range(self, federation: Federation) -> None:
         def change(reply):
             shares = reply.shares.copy()
-            shares[0] = np.frombuffer(PRIME.to_bytes(33, "big"), np.uint8)
+            shares[0] = np.frombuffer(ORDER.to_bytes(32, "little"), np.uint8)
             return altered(reply, shares=shares)
 
         assert left_out(federation, Stage.UNMASK, change) == "gives a share that is out of range"
@@ -193,7 +243,7 @@ class TestShares:
 
         def change(reply):
             shares = reply.shares.copy()
-            shares[rows, 32] ^= 1
+            shares[rows, 0] ^= 1
             return altered(reply, shares=shares)
 
         network = Network(federation, lost={Stage.MASKED: mute}, on_reply=from_bad(Stage.UNMASK, change))
@@ -226,7 +276,7 @@ class TestShares:
             if stage is not Stage.UNMASK or name not in liars:
                 return reply
             shares = np.random.default_rng(1).permutation(reply.shares)
-            shares[:, 0] = 0
+            shares[:, 31] = 0
             return altered(reply, shares=shares)
 
         result = drive(federation.machine(), Network(federation, on_reply=change).send)
@@ -246,57 +296,13 @@ class TestShares:
     def test_no_slack_no_sum(self, tmp_path: Path) -> None:
         """n = t = 3: a wrong share cannot be told from others; an error that names the candidates, and no output."""
         federation = Federation(tmp_path, 3)
-        change = from_bad(Stage.UNMASK, lambda r: altered(r, shares=flipped_cell(r.shares, 0, 32)))  # type: ignore[attr-defined]
+        change = from_bad(Stage.UNMASK, lambda r: altered(r, shares=flipped_cell(r.shares, 0, 0)))  # type: ignore[attr-defined]
         machine = federation.machine()
         with pytest.raises(BadShare, match=r"share of party-000: .*party-000, party-001, party-002") as caught:
             drive(machine, Network(federation, on_reply=change).send)
-        assert caught.value.party == "party-000"
+        assert caught.value.party == "party-000" and caught.value.parties == ()
         with pytest.raises(StageOrder):
             machine.result()
-
-    @pytest.mark.parametrize("dropped", [False, True], ids=["b", "mask key"])
-    def test_an_owner_that_shared_another_secret(self, tmp_path: Path, monkeypatch, dropped: bool) -> None:
-        """Its shares fit each other, but not what it committed to."""
-        federation = Federation(tmp_path, 6)
-        network = Network(federation, lost={Stage.MASKED: [BAD] if dropped else []})
-        machine = run_until(federation, Stage.SHARE, network)
-        requests = machine.requests()
-        replies = network.send(Stage.SHARE, {name: requests[name] for name in requests if name != BAD})
-        with monkeypatch.context() as patch:
-            patch.setattr("party.secagg.sharing.split", lambda secret, t, points: split(bytes(32), t, points))
-            replies |= network.send(Stage.SHARE, {BAD: requests[BAD]})
-        machine.take(replies)
-        with pytest.raises(BadShare) as caught:
-            drive(machine, network.send)
-        assert caught.value.party == BAD
-
-    def test_rubbish_to_one_peer_costs_that_peer_only_this_sum(self, federation: Federation) -> None:
-        """The peer refuses before it gives masked votes, so its queries are not used up."""
-        network = Network(
-            federation,
-            on_reply=from_bad(
-                Stage.SHARE,
-                lambda r: altered(r, ciphertexts=flipped_cell(r.ciphertexts, 0, 0)),  # type: ignore[attr-defined]
-            ),
-        )
-        result = drive(federation.machine(), network.send)
-        assert isinstance(network.errors[Stage.MASKED, "party-000"], BadShare)
-        assert result.survivors == tuple(federation.names[1:])
-        assert np.array_equal(result.sums, federation.total(result.survivors))
-
-    def test_rubbish_to_all_ends_the_session_before_a_query_is_used_up(self, federation: Federation) -> None:
-        def change(reply: WireModel) -> WireModel:
-            assert isinstance(reply, ShareReply)
-            return altered(reply, ciphertexts=np.zeros_like(reply.ciphertexts))
-
-        network = Network(federation, on_reply=from_bad(Stage.SHARE, change))
-        with pytest.raises(ThresholdNotMet) as caught:
-            drive(federation.machine(), network.send)
-        assert caught.value.stage is Stage.MASKED and caught.value.have == 1
-        assert {error.party for error in network.errors.values() if isinstance(error, BadShare)} == {BAD}
-        without = [name for name in federation.names if name != BAD]
-        result = drive(federation.machine(invited=without), Network(federation).send)
-        assert np.array_equal(result.sums, federation.total(without))
 
 
 class TestSums:

@@ -8,16 +8,17 @@ import secrets
 import pytest
 
 from coordinator.secagg.repair import correct, interpolate
-from protocol.secagg.shamir import PRIME, evaluate, split
+from protocol.secagg.curve import ORDER
+from protocol.secagg.shamir import evaluate, split
 
 
-def shared(m: int, t: int, wrong: list[int]) -> tuple[bytes, list[int], list[int]]:
+def shared(m: int, t: int, wrong: list[int]) -> tuple[int, list[int], list[int]]:
     """A secret, points and shares, those at `wrong` being random."""
-    secret = secrets.token_bytes(32)
+    secret = secrets.randbelow(ORDER)
     points = random.Random(m).sample(range(1, 4 * m), m)
     shares = split(secret, t, points)
     for at in wrong:
-        shares[at] = secrets.randbelow(PRIME)
+        shares[at] = secrets.randbelow(ORDER)
     return secret, points, shares
 
 
@@ -51,7 +52,7 @@ def test_what_the_commitment_denies_is_not_taken() -> None:
 
 
 def test_interpolation_goes_through_all_points() -> None:
-    values = [secrets.randbelow(PRIME) for _ in range(20)]
+    values = [secrets.randbelow(ORDER) for _ in range(20)]
     points = list(range(5, 25))
     assert evaluate(interpolate(points, values), points) == values
     assert interpolate([1, 2, 3], [0, 0, 0]) == []

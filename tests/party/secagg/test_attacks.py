@@ -4,7 +4,6 @@ answer, and what the party answers afterwards to honest requests is what it woul
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,16 +12,17 @@ import numpy as np
 import pytest
 
 from coordinator.secagg.requests import view
+from party.secagg.memory import matrix
 from party.secagg.session import PartySession
-from party.secagg.store import State
+from party.secagg.store import SessionStore, State
 from protocol.errors import MalformedMessage
 from protocol.messages import WireModel
 from protocol.queries import query_set_hash
 from protocol.refusals import Refused, Rule
+from protocol.secagg.curve import SMALL_ORDER
 from protocol.secagg.errors import (
     AlreadyAnswered,
     BadKey,
-    BadShare,
     BadSignature,
     InconsistentView,
     OverflowRisk,
@@ -35,7 +35,6 @@ from protocol.secagg.errors import (
 from protocol.secagg.identity import Identity
 from protocol.secagg.messages import AdvertiseRequest, ShareRequest
 from protocol.secagg.session import SessionDescriptor
-from protocol.secagg.shamir import share_bytes
 from protocol.secagg.stages import STAGES, Stage
 from protocol.secagg.statements import ADVERT, CONSISTENCY, advert_parts, consistency_parts
 from tests.secagg.network import (
@@ -223,8 +222,9 @@ class TestAdverts:
         keys[4], signatures[4] = old.keys[4], old.signatures[4]
         refused(federation, Stage.SHARE, altered(request, keys=keys, signatures=signatures), BadSignature, "party-004")
 
-    @pytest.mark.parametrize("row", [1, 2])
-    @pytest.mark.parametrize("point", LOW_ORDER)
+    @pytest.mark.parametrize(
+        ("row", "point"), [*((1, u) for u in LOW_ORDER), *((2, y.to_bytes(32, "little")) for y in sorted(SMALL_ORDER))]
+    )
     def test_a_low_order_point(self, federation: Federation, machine, point: bytes, row: int) -> None:
         """Signed by the party itself: it would make its shares, or its masks, known to everybody."""
         request = machine.requests()[VICTIM]
@@ -240,6 +240,22 @@ class TestAdverts:
         keys = request.keys[1].tobytes()[:64] + request.keys[2].tobytes()[64:]
         changed = signed_advert(federation, request, 2, keys, machine.terms.ctx())
         refused(federation, Stage.SHARE, changed, BadKey, "party-002 is used twice")
+
+    @pytest.mark.parametrize("sign", [0, 0x80])
+    def test_a_copied_mask_point(self, federation: Federation, machine, sign: int) -> None:
+        """As it is, or its negative, which is the same X25519 key."""
+        request = machine.requests()[VICTIM]
+        copied, old = bytearray(request.keys[1].tobytes()[32:64]), request.keys[2].tobytes()
+        copied[31] ^= sign
+        changed = signed_advert(federation, request, 2, old[:32] + bytes(copied) + old[64:], machine.terms.ctx())
+        refused(federation, Stage.SHARE, changed, BadKey, "party-002 is used twice")
+
+    def test_a_mask_point_that_is_not_canonical(self, federation: Federation, machine) -> None:
+        request = machine.requests()[VICTIM]
+        old = request.keys[2].tobytes()
+        keys = old[:32] + (2**255 - 19 + 3).to_bytes(32, "little") + old[64:]
+        changed = signed_advert(federation, request, 2, keys, machine.terms.ctx())
+        refused(federation, Stage.SHARE, changed, BadKey, "not in canonical form")
 
     def test_fewer_than_t_adverts(self, federation: Federation, machine) -> None:
         request = machine.requests()[VICTIM]
@@ -287,52 +303,42 @@ class TestMasked:
     def machine(self, federation: Federation):
         return run_until(federation, Stage.MASKED)
 
-    def test_a_bit_flipped_in_a_ciphertext(self, federation: Federation, machine) -> None:
+    @pytest.mark.parametrize(
+        ("field", "row", "accused"), [("ciphertexts", 1, 2), ("nonces", 0, 1), ("challenges", 3, 4), ("values", 2, 3)]
+    )
+    def test_a_bit_flipped_in_what_a_peer_sealed(
+        self, federation: Federation, machine, field: str, row: int, accused: int
+    ) -> None:
+        """The party names that peer, has no share of its secrets, and gives its masked votes as ever."""
         request = machine.requests()[VICTIM]
-        changed = altered(request, ciphertexts=flipped_cell(request.ciphertexts, 1, 50))
-        refused(federation, Stage.MASKED, changed, BadShare, "party-002: its ciphertext does not open")
-        assert federation.balloted == []
-        still_honest(federation, machine)
-
-    def test_a_bit_flipped_in_a_nonce(self, federation: Federation, machine) -> None:
-        request = machine.requests()[VICTIM]
-        changed = altered(request, nonces=flipped_cell(request.nonces, 0, 3))
-        refused(federation, Stage.MASKED, changed, BadShare, "party-001")
+        reply = federation.serve(
+            VICTIM, Stage.MASKED, altered(request, **{field: flipped_cell(getattr(request, field), row, 3)})
+        )
+        assert reply.complaints.tolist() == [accused]  # type: ignore[attr-defined]
+        with SessionStore(federation.folder / f"{VICTIM}.db").transaction() as tx:
+            session = tx.session(machine.terms.sid_bytes())
+        assert session is not None
+        held = [matrix(session.memory, name)[1:].any(axis=1).tolist() for name in ("b_shares", "mask_shares")]
+        assert held == [[at != accused for at in range(1, 5)]] * 2
 
     def test_shares_swapped(self, federation: Federation, machine) -> None:
         """What two peers sent to this party, exchanged."""
         request = machine.requests()[VICTIM]
         order = [1, 0, 2, 3]
         changed = altered(request, ciphertexts=request.ciphertexts[order], nonces=request.nonces[order])
-        refused(federation, Stage.MASKED, changed, BadShare, "party-001")
+        assert federation.serve(VICTIM, Stage.MASKED, changed).complaints.tolist() == [1, 2]  # type: ignore[attr-defined]
 
     def test_shares_meant_for_another_party(self, federation: Federation, machine) -> None:
         requests = machine.requests()
         changed = altered(requests[VICTIM], ciphertexts=requests["party-001"].ciphertexts)
-        refused(federation, Stage.MASKED, changed, BadShare)
-
-    @pytest.mark.parametrize("which", [0, 1], ids=["b", "mask key"])
-    def test_a_sealed_value_that_is_no_share(self, federation: Federation, monkeypatch, which: int) -> None:
-        """It opens, so the sealer itself is to blame; the coordinator could not use it in the end."""
-        machine = run_until(federation, Stage.SHARE)
-        requests, network = machine.requests(), Network(federation)
-        replies = network.send(Stage.SHARE, {name: requests[name] for name in requests if name != "party-003"})
-        with monkeypatch.context() as patch:
-            calls = itertools.count()
-            patch.setattr(
-                "party.secagg.sharing.share_bytes",
-                lambda share: b"\xff" * 33 if next(calls) % 2 == which else share_bytes(share),
-            )
-            replies |= network.send(Stage.SHARE, {"party-003": requests["party-003"]})
-        machine.take(replies)
-        refused(
-            federation, Stage.MASKED, machine.requests()[VICTIM], BadShare, "party-003: its ciphertext holds no share"
-        )
+        assert federation.serve(VICTIM, Stage.MASKED, changed).complaints.tolist() == [1, 2, 3, 4]  # type: ignore[attr-defined]
 
     def test_too_few_sharers(self, federation: Federation, machine) -> None:
         request = machine.requests()[VICTIM]
         few = altered(
-            request, sharers=request.sharers[:3], nonces=request.nonces[:2], ciphertexts=request.ciphertexts[:2]
+            request,
+            sharers=request.sharers[:3],
+            **{name: getattr(request, name)[:2] for name in ("nonces", "ciphertexts", "challenges", "values")},
         )
         refused(federation, Stage.MASKED, few, InconsistentView, "U2 has 3 parties, u_min is 4")
         still_honest(federation, machine)
@@ -345,14 +351,20 @@ class TestMasked:
             request,
             sharers=np.arange(5, dtype=np.uint16),
             nonces=np.resize(request.nonces, (4, 12)),
-            ciphertexts=np.resize(request.ciphertexts, (4, 82)),
+            ciphertexts=np.resize(request.ciphertexts, (4, 112)),
+            challenges=np.resize(request.challenges, (4, 32)),
+            values=np.resize(request.values, (4, 32)),
         )
         refused(federation, Stage.MASKED, more, InconsistentView, "not in U1")
 
     def test_sharers_without_the_party_itself(self, federation: Federation, machine) -> None:
         request = machine.requests()[VICTIM]
         without = altered(
-            request, sharers=request.sharers[1:], nonces=request.nonces[1:], ciphertexts=request.ciphertexts[1:]
+            request,
+            **{
+                name: getattr(request, name)[1:]
+                for name in ("sharers", "nonces", "ciphertexts", "challenges", "values")
+            },
         )
         refused(federation, Stage.MASKED, without, InconsistentView, "U2 lacks the party")
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ConfigError, OutputExists
+from protocol.secagg.curve import SMALL_ORDER
 from protocol.secagg.errors import RosterMismatch
 from protocol.secagg.identity import Identity, verify
-from protocol.secagg.roster import SMALL_ORDER, Roster
+from protocol.secagg.roster import Roster
 
 
 def publics(n: int) -> dict[str, str]:

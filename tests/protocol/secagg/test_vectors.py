@@ -21,6 +21,8 @@ from protocol.errors import MalformedMessage
 from protocol.records import ARRAYS, BODY, encode_array, from_record, to_record
 from protocol.secagg import messages
 from protocol.secagg.agreement import Agreement, public_of, seal, unseal
+from protocol.secagg.commitments import blend, mask_secret, opens
+from protocol.secagg.curve import ORDER, montgomery
 from protocol.secagg.framing import derive, frame
 from protocol.secagg.identity import Identity
 from protocol.secagg.masks import MaskAdder
@@ -28,11 +30,11 @@ from protocol.secagg.packing import message_digest, pack_message, unpack_message
 from protocol.secagg.ring import RING_DTYPES
 from protocol.secagg.roster import Roster
 from protocol.secagg.session import open_descriptor, parse_descriptor
-from protocol.secagg.shamir import PRIME, combine, evaluate, lagrange, share_bytes, share_value
+from protocol.secagg.shamir import combine, evaluate, lagrange, share_bytes, share_value
 from protocol.secagg.statements import (
     advert_parts,
     adverts_digest,
-    commitment,
+    challenge,
     consistency_parts,
     masked_parts,
     ring_digest,
@@ -90,7 +92,7 @@ def test_every_message_has_vectors() -> None:
 
 def test_more_rows_than_a_roster_has_places() -> None:
     fields = {**MESSAGES["UnmaskReply"]["fields"]}
-    fields["shares"] = {"dtype": "uint8", "shape": [1001, 33], "hex": "00" * 1001 * 33}
+    fields["shares"] = {"dtype": "uint8", "shape": [1001, 32], "hex": "00" * 1001 * 32}
     with pytest.raises(MalformedMessage):
         from_record(record(fields), messages.UnmaskReply)
 
@@ -127,8 +129,8 @@ def test_roster_and_descriptor() -> None:
         ('"sigma":12.5', '"sigma":12.50'),
         ('"phase":1', '"phase":3'),
         ('"teachers":2', '"teachers":"2"'),
-        ('"version":1', '"version":2'),
-        ('"version":1', '"version":1,"x":1'),
+        ('"version":2', '"version":1'),
+        ('"version":2', '"version":2,"x":1'),
         ('"queries":2', '"queries": 2'),
         ('"lifetime":3600,', ""),
     ],
@@ -171,13 +173,13 @@ def test_prg(vector: dict) -> None:
 @pytest.mark.parametrize("vector", PRIMITIVES["shamir"])
 def test_shamir(vector: dict) -> None:
     coefficients = [int(text, 16) for text in vector["coefficients"]]
-    powers = [sum(c * x**i for i, c in enumerate(coefficients)) % PRIME for x in vector["points"]]
+    powers = [sum(c * x**i for i, c in enumerate(coefficients)) % ORDER for x in vector["points"]]
     assert evaluate(coefficients, vector["points"]) == powers
     assert [share_bytes(share).hex() for share in powers] == vector["shares"]
     weights = lagrange(vector["lagrange"]["points"])
     assert [hex(weight) for weight in weights] == vector["lagrange"]["weights"]
     shares = [share_value(raw(text)) for text in vector["shares"][1:]]
-    assert combine(weights, shares).hex() == vector["secret"]  # type: ignore[union-attr, arg-type]
+    assert share_bytes(combine(weights, shares)).hex() == vector["secret"]  # type: ignore[arg-type]
 
 
 def test_x25519() -> None:
@@ -198,12 +200,31 @@ def test_seal() -> None:
     assert unseal(key, nonce, sealed, bytes(32), vector["sender"], vector["receiver"]) is None
 
 
+def test_dealing() -> None:
+    vector = PRIMITIVES["dealing"]
+    names = ("mask", "self", "blind")
+    secrets = {name: mask_secret(raw(vector["private"][name])) for name in names}
+    assert all(opens(raw(vector["points"][name]), secrets[name]) for name in names)
+    assert montgomery(raw(vector["points"]["mask"])).hex() == vector["x25519"]
+    assert public_of(raw(vector["private"]["mask"])).hex() == vector["x25519"]
+    shares = {name: [share_value(raw(text)) for text in vector["shares"][name]] for name in names}
+    weights = lagrange(vector["receivers"][: vector["threshold"]])
+    for name in names:
+        assert combine(weights, shares[name][: vector["threshold"]]) == secrets[name]  # type: ignore[arg-type]
+    r = share_value(raw(vector["challenge"]))
+    assert vector["challenge"] == PRIMITIVES["statements"]["challenge"] and r is not None
+    values = [blend(r, z, b, k) for z, b, k in zip(shares["blind"], shares["self"], shares["mask"], strict=True)]  # type: ignore[arg-type]
+    assert [share_bytes(value).hex() for value in values] == vector["values"]
+
+
 def test_statements() -> None:
     vector, ctx = PRIMITIVES["statements"], raw(PRIMITIVES["descriptor"]["ctx"])
     indices = np.array(vector["indices"], dtype=np.uint16)
-    keys = np.frombuffer(raw(vector["keys"]), np.uint8).reshape(3, 96)
+    keys = np.frombuffer(raw(vector["keys"]), np.uint8).reshape(3, 128)
     signatures = np.frombuffer(raw(vector["signatures"]), np.uint8).reshape(3, 64)
-    assert commitment(raw(vector["b"]), ctx, vector["party"]).hex() == vector["commitment"]
+    ciphertexts = np.frombuffer(raw(vector["ciphertexts"]), np.uint8).reshape(2, 112)
+    drawn = challenge(ctx, vector["party"], raw(vector["u1"]), raw(vector["nonce"]), ciphertexts)
+    assert share_bytes(drawn).hex() == vector["challenge"]
     assert adverts_digest(ctx, indices, keys, signatures).hex() == vector["u1"]
     assert set_digest("U2", ctx, indices).hex() == vector["u2"]
     assert set_digest("U3", ctx, indices).hex() == vector["u3"]
@@ -213,10 +234,10 @@ def test_statements() -> None:
 @pytest.mark.parametrize(
     ("statement", "arguments"),
     [
-        (commitment, (b"b", b"c", 1)),
+        (challenge, (b"c", 1, b"u", b"n", np.ones((1, 2), dtype=np.uint8))),
         (advert_parts, (b"c", 1, b"k")),
         (consistency_parts, (b"c", 1, b"1", b"2", b"3")),
-        (masked_parts, (b"c", 1, b"1", b"2", np.ones((2, 2), dtype=np.uint16))),
+        (masked_parts, (b"c", 1, b"1", b"2", np.ones((2, 2), dtype=np.uint16), np.ones(1, dtype=np.uint16))),
         (set_digest, ("U2", b"c", np.array([1], dtype=np.uint16))),
         (
             adverts_digest,

@@ -1,4 +1,4 @@
-"""A column of the file as numbers, with what is wrong with each value. Nothing here raises for a bad value."""
+"""A column of a data file as numbers, with what is wrong with each value. Nothing here raises for a bad value."""
 
 from __future__ import annotations
 

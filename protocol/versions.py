@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-PACKAGES = ("consilium", "flwr", "numpy", "scipy", "scikit-learn", "torch", "opendp", "polars", "ray")
+PACKAGES = ("consilium", "flwr", "numpy", "scipy", "scikit-learn", "torch", "safetensors", "opendp", "polars", "ray")
 
 
 def versions() -> dict[str, str]:

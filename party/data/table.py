@@ -1,0 +1,20 @@
+"""What a reader of a party's file found."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from party.data.problems import Problem
+from protocol.columns import Column
+
+
+class Table(NamedTuple):
+    """What a reader found: the wanted columns, None where one cannot be read, what is wrong with the file's form, and
+    whose the rows are, "" where that is missing, if a column for it was asked for and is there."""
+
+    columns: list[Column | None]
+    problems: list[Problem]
+    patients: list[str] | None = None
+
+    def __repr__(self) -> str:
+        return "Table(<private>)"

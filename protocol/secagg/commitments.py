@@ -1,0 +1,79 @@
+"""What a dealer is committed to, and the proof that its shares belong to it.
+
+Each dealer shares three secrets with polynomials of degree below t: b of its own mask, the private mask key, and a
+blinder z. Its advert holds the points b G, k G and z G. With its sealed shares it publishes, for each receiver u, the
+value w(u) = z(u) + r b(u) + r^2 k(u), where r is a hash of all it is committed to and of all that it sealed. The
+coordinator checks that the values lie on one polynomial of degree below t, and that w(0) G = z G + r b G + r^2 k G;
+a receiver checks that its own three shares give its value. False shares pass if the dealer has guessed r, and w tells
+nothing but what the points tell: z hides it. This is Feldman's check (FOCS 1987) of one random combination instead of
+every coefficient, made without interaction (Fiat and Shamir 1986); see docs/decisions/secagg-verified-shares.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from protocol.secagg.agreement import Agreement, UnclampedAgreement
+from protocol.secagg.curve import ORDER, POINT_BYTES, SIGN, add, base_multiple, decompress, is_nothing, negative
+
+CLAMPED = 1 << 254
+"""X25519's private keys are 2^254 + 8 m with m below 2^251."""
+EIGHTH = pow(8, -1, ORDER)
+
+
+def new_mask_key() -> tuple[bytes, bytes]:
+    """A private X25519 key k, 32 bytes, and the point k G, encoded.
+
+    `cryptography` multiplies the base point by no number of ours, but by the one that an Ed25519 key is hashed to (RFC
+    8032, section 5.1.5), and that is a private key of X25519: so k G comes from its constant-time code.
+    """
+    seed = secrets.token_bytes(32)
+    low = int.from_bytes(hashlib.sha512(seed).digest()[:32], "little")
+    private = low & (CLAMPED - 8) | CLAMPED
+    point = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+    return private.to_bytes(32, "little"), point
+
+
+def new_scalar() -> tuple[int, bytes]:
+    """A number modulo l, uniform but for 2^-125, and its multiple of the base point, encoded.
+
+    Private keys are half of all numbers modulo l and their negatives the other half (-(2^254 + 8 m) = 2^254 + 8 m' with
+    m' = l - 2^252 - m), so a random sign makes one of any.
+    """
+    private, point = new_mask_key()
+    scalar = mask_secret(private)
+    if secrets.randbits(1):
+        flipped = int.from_bytes(point, "little") ^ SIGN
+        return ORDER - scalar, flipped.to_bytes(POINT_BYTES, "little")
+    return scalar, point
+
+
+def mask_secret(private: bytes) -> int:
+    """The number that is shared of a private mask key: k modulo l."""
+    return int.from_bytes(private, "little") % ORDER
+
+
+def mask_agreement(secret: int) -> Agreement | UnclampedAgreement:
+    """What the owner of this shared number agrees with its peers.
+
+    A number that is no private key's gives the same secrets as well: a dealer may have chosen it so that the masks of
+    one that is gone could not be taken off.
+    """
+    m = (secret - CLAMPED) * EIGHTH % ORDER
+    if m < 1 << 251:
+        return Agreement((CLAMPED + 8 * m).to_bytes(32, "little"))
+    return UnclampedAgreement(8 * (secret * EIGHTH % ORDER))
+
+
+def blend(r: int, z: int, b: int, k: int) -> int:
+    """w = z + r b + r^2 k modulo l, of three shares at one point or of three secrets."""
+    return (z + r * (b + r * k)) % ORDER
+
+
+def opens(point: bytes, secret: int) -> bool:
+    """Whether the encoded point is `secret` times the base point, but for a part of small order."""
+    committed = decompress(point)
+    return committed is not None and is_nothing(add(base_multiple(secret), negative(committed)))

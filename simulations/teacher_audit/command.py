@@ -1,0 +1,148 @@
+"""`consilium audit teachers`: a party's home in a federation, or a party of a scenario."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from accounting.units import Neighbouring, Unit
+from protocol.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from coordinator.config import FederationConfig
+    from party.home import Home
+
+MADE_UP = 1000
+
+
+def audit_teachers_command(
+    where: Annotated[str, typer.Argument(metavar="HOME|SCENARIO", help="A party's folder, or a scenario.")],
+    federation: Annotated[
+        Path | None, typer.Argument(metavar="[FEDERATION.json]", help="The coordinator's file; with a HOME.")
+    ] = None,
+    pool: Annotated[
+        Path | None, typer.Option(help="Rows to vote on, .npz as the student's; with a HOME; else they are made up.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the SCENARIO.")
+    ] = None,
+    party: Annotated[str | None, typer.Option(help="Which party of the SCENARIO; else the one with most rows.")] = None,
+    unit: Annotated[Unit | None, typer.Option(help="record or patient; else the federation's.")] = None,
+    neighbouring: Annotated[Neighbouring | None, typer.Option(help="How it changes; else the federation's.")] = None,
+    teachers: Annotated[int | None, typer.Option(help="k: teachers of the party; else the federation's.")] = None,
+    changes: Annotated[int, typer.Option(help="Records or patients that are changed, one at a time.")] = 200,
+    queries: Annotated[int, typer.Option(help="Most queries in a run of the game.")] = 100,
+    runs: Annotated[int, typer.Option(help="Runs of each of the two databases in the game.")] = 20_000,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of changes, shards and noise; else a fresh one.")] = None,
+    format: Annotated[Literal["text", "json"], typer.Option(help="text or json.")] = "text",
+) -> None:
+    """Change single records or patients, train anew, and count the votes that move: as few as is claimed?
+
+    Then the distinguishing game is played on the change that moved most. Exit code 0: the claim holds up (no proof).
+    1: more votes move than are claimed, or the lower bound on epsilon exceeds the claim. 2: usage.
+    """
+    from rich.console import Console
+
+    from protocol.noise import SeededNoise
+    from simulations.teacher_audit.audit import Plan, audit_teachers
+    from simulations.teacher_audit.report import audit_to_json, print_audit
+
+    chosen = secrets.randbits(32) if seed is None else seed
+    with _subject(where, federation, pool, overrides or [], party, chosen) as (home, config, rows):
+        if teachers is not None:
+            config = config.model_copy(update={"teachers_per_party": teachers})
+        plan = Plan(
+            unit=unit or config.privacy.unit,
+            neighbouring=neighbouring or config.privacy.neighbouring,
+            changes=changes,
+            queries=queries,
+            runs=runs,
+            seed=chosen,
+        )
+        found = audit_teachers(home, config, rows, plan, SeededNoise(chosen))
+    if format == "json":
+        typer.echo(json.dumps(audit_to_json(found, f"--seed {chosen}"), allow_nan=False))
+    else:
+        console = Console(file=sys.stdout, highlight=False, soft_wrap=True, markup=False, width=140)
+        print_audit(found, console, f"--seed {chosen}")
+    if found.violated:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _subject(
+    where: str, federation: Path | None, pool: Path | None, overrides: list[str], party: str | None, seed: int
+) -> Iterator[tuple[Home, FederationConfig, np.ndarray]]:
+    """The home, the federation and the queries; those of a scenario are there while the context is open."""
+    from party.home import SETTINGS
+
+    if (Path(where) / SETTINGS).is_file():
+        if overrides or party is not None:
+            raise ConfigError("--set and --party belong to a scenario", f"Leave them away with {where}")
+        yield _of_home(Path(where), federation, pool)
+        return
+    if federation is not None or pool is not None:
+        raise ConfigError(f"{where} has no {SETTINGS}, so it is no party's home", "Give a home, or a scenario alone")
+    with tempfile.TemporaryDirectory(prefix="consilium-audit-") as folder:
+        yield subject_of_scenario(where, overrides, party, seed, Path(folder))
+
+
+def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[Home, FederationConfig, np.ndarray]:
+    from coordinator.config import FederationConfig
+    from party.dry_run import made_up_queries
+    from party.home import open_home
+    from protocol.config_files import load
+    from protocol.queries import canonical_queries
+    from student.pool import load_pool
+
+    if federation is None:
+        raise ConfigError("a party's home needs the federation's file", "Give it after the home: HOME FEDERATION.json")
+    config = load(federation, FederationConfig)
+    schema = config.rows
+    if pool is None:
+        queries = made_up_queries(schema, min(config.caps.queries, MADE_UP))
+    else:
+        loaded = load_pool(pool)
+        if tuple(loaded.features) != schema.features:
+            raise ConfigError(f"the features of {pool} are not the federation's", "Give the student's rows")
+        queries = loaded.queries
+    return open_home(where), config, canonical_queries(queries, len(schema.features))
+
+
+def subject_of_scenario(
+    name: str, overrides: list[str], party: str | None, seed: int, folder: Path
+) -> tuple[Home, FederationConfig, np.ndarray]:
+    """Home of one party of a scenario (None: the one with most rows), its federation and the student's queries.
+
+    Raises
+    ------
+    ConfigError, DataError, NotEnoughParties : the scenario cannot be laid out, or has no such party.
+    """
+    from party.home import open_home
+    from protocol.queries import canonical_queries
+    from simulations.scenario import divided_data, load_scenario
+    from simulations.workspace import Workspace, federation_config, lay_out
+
+    scenario = load_scenario(name, overrides)
+    dataset, partition = divided_data(scenario, seed)
+    config = federation_config(scenario, dataset, partition, seed)
+    names = list(partition.parties)
+    if party is None:
+        party = max(names, key=lambda each: len(partition.parties[each]))
+    if party not in names:
+        raise ConfigError(f"the scenario has no party {party!r}", f"They are called like {names[0]!r}")
+    alone = type(partition)({party: partition.parties[party]}, partition.queries, partition.test)
+    space = Workspace(folder)
+    lay_out(space, scenario.model_copy(update={"teachers": (), "votes": "clear"}), dataset, alone, config, seed)
+    queries = dataset.x[partition.queries[: min(config.caps.queries, MADE_UP)]]
+    return open_home(space.home(0)), config, canonical_queries(queries, len(dataset.features))

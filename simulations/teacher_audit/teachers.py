@@ -1,0 +1,85 @@
+"""What a party's teachers vote on a data file: the party's own path, from the file to the vote."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from coordinator.config import FederationConfig
+from party import store
+from party.home import Home
+from party.inputs import query_inputs
+from party.node import PartyNode
+from party.policy import Policy
+from party.teachers import vote
+from protocol.device import using_device
+from protocol.errors import ConfigError
+from protocol.messages import PROTOCOL_VERSION, HelloRequest
+from protocol.queries import query_set_hash
+from protocol.refusals import Refused
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """`said` int64 (teachers, queries): the class that each teacher votes for. Private."""
+
+    said: np.ndarray = field(repr=False)
+    classes: int
+
+    @property
+    def votes(self) -> np.ndarray:
+        """int64 (queries, classes)."""
+        return (self.said[:, :, None] == np.arange(self.classes)).sum(axis=0)
+
+
+class AuditedParty:
+    """A party as it is, but for its policy: the audit serves nobody, and trains on the CPU, where seeds decide.
+
+    `seed` fixes the shards' secret and the estimators' random choices, so that two data sets are compared under the
+    same ones; neither depends on the data in earnest. `folder`: an empty one, for the party's state.
+    """
+
+    def __init__(self, home: Home, config: FederationConfig, seed: int, folder: Path) -> None:
+        changed = {
+            "simulation": True,
+            "votes": "clear",
+            "roster": "",
+            "pool": None,
+            "record_votes": False,
+            "seed": seed,
+        }
+        self._config = config.model_copy(update=changed)
+        policy = Policy(
+            allowed_classes=config.rows.classes,
+            least_rows_per_teacher=0,
+            most_teachers=config.teachers_per_party,
+            most_epsilon=math.inf,
+            votes="clear",
+            allow_simulation=True,
+        )
+        self._home = replace(home, folder=folder, policy=policy, terms_file=None)
+        terms = self._config.terms().model_dump()
+        self._hello = HelloRequest(**terms, protocol_version=PROTOCOL_VERSION, ledger="0" * 64)
+
+    def predictions(self, data_file: Path, queries: np.ndarray) -> Predictions:
+        """Train on `data_file` and vote on canonical queries (n, features).
+
+        Raises
+        ------
+        ConfigError : the party would refuse to train.
+        """
+        node, schema = PartyNode(replace(self._home, data_file=data_file)), self._config.rows
+        federation = self._config.digest()
+        try:
+            with using_device("cpu"):
+                node.hello(self._hello)
+                node.train(self._config.train_request())
+                teachers = store.load(node.home.teachers(federation), federation).teachers
+                inputs = query_inputs(schema, queries, query_set_hash(queries))
+                said = [vote([teacher], inputs, len(schema.classes)).argmax(axis=1) for teacher in teachers]
+        except Refused as error:
+            raise ConfigError(f"the party would refuse to train: {error}", "See `consilium party check`") from None
+        return Predictions(np.array(said), len(schema.classes))

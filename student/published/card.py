@@ -1,0 +1,240 @@
+"""The card of a published student: `student.json` for programs, MODEL_CARD.md for people.
+
+Everything in it may be known to anybody: public statistics, released labels and what follows from them, and the epsilon
+that was promised before anything was asked, never one that depends on the votes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from protocol.config_files import read_table
+from protocol.deploy.files import replace_text
+from protocol.errors import ConfigError
+from protocol.labels import Terms
+from protocol.versions import versions
+from student.config import StudentSpec
+from student.published.file import BadModel
+from student.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
+
+if TYPE_CHECKING:
+    from student.run import StudentResult
+
+_MOST_FEATURES_SHOWN = 60
+_Z = 1.959963984540054
+LIMITS = (
+    "Not a medical device: nobody has validated it for decisions about patients, and this card is no validation.",
+    "It learned from the parties' votes with noise, not from the truth: where most teachers are wrong, so is it.",
+    "Rows from elsewhere (other devices, coding, years, case mix) may differ from the public rows: measure it there.",
+    "Its probabilities were not calibrated: use their order, and check them before they are read as risks.",
+    "The guarantee is about the released labels. It says nothing about the public rows, which were never private.",
+)
+
+
+def interval(right: int, total: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share (Wilson 1927).
+
+    >>> [round(end, 3) for end in interval(8, 10)]
+    [0.49, 0.943]
+    """
+    share, spread = right / total, _Z**2 / total
+    centre = (share + spread / 2) / (1 + spread)
+    half = math.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
+    return centre - half, centre + half
+
+
+def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], among_asked: int) -> dict[str, Any]:
+    """How the metrics came about: `y` int64 (n,) are the test rows' classes; `among_asked`: those that are queries."""
+    counts = np.bincount(y, minlength=len(classes))
+    low, high = interval(round(metrics["accuracy"] * len(y)), len(y))
+    return {
+        "how": "labelled public rows that the student's team held out: neither asked nor trained on, though their"
+        " features may have entered the public means and spreads",
+        "rows": len(y),
+        "rows_per_class": {name: int(count) for name, count in zip(classes, counts, strict=True)},
+        "rows_that_are_also_in_the_pool": among_asked,
+        "accuracy_95": [low, high],
+        "accuracy_of_the_largest_class": float(counts.max() / len(y)),
+    }
+
+
+def make_card(
+    terms: Terms, spec: StudentSpec, published: Published, result: StudentResult, tested: dict[str, Any] | None
+) -> dict[str, Any]:
+    """What stands in student.json."""
+    schema = terms.schema
+    return {
+        "federation": terms.federation,
+        "classes": list(schema.classes),
+        "features": list(schema.features),
+        "center": list(schema.center),
+        "scale": list(schema.scale),
+        "ranges": [allowed.model_dump(mode="json") for allowed in schema.ranges],
+        "representation": schema.representation,
+        "inputs": spec.inputs,
+        "spec": spec.model_dump(mode="json"),
+        "mechanism": terms.mechanism,
+        "parties": terms.parties,
+        "privacy": {
+            "unit": terms.unit,
+            "neighbouring": terms.neighbouring,
+            "towards": "whoever sees the released labels, or anything made of them: the student, and all who get it",
+            "delta": terms.delta,
+            "epsilon_worst_case": terms.epsilon_worst_case,
+            "simulation": terms.simulation,
+        },
+        "asked": result.asked,
+        "answered": result.answered,
+        "reinforced": result.reinforced,
+        "metrics": result.metrics,
+        "test": tested,
+        "limits": list(LIMITS),
+        "model": {
+            "file": MODEL_FILE,
+            "format": FORMAT,
+            "kind": published.kind,
+            "sha256": published.sha256,
+            "holds_public_rows": published.kind in ("kernel", "both"),
+        },
+        "versions": versions(),
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def write_cards(folder: Path, card: dict[str, Any]) -> None:
+    """Both of them, each whole or not at all."""
+    replace_text(folder / PEOPLES_CARD_FILE, for_people(card))
+    replace_text(folder / CARD_FILE, json.dumps(card, indent=2) + "\n")
+
+
+def check_card(folder: Path, published: Published) -> None:
+    """Whether the card beside a model, if there is one, is of this model.
+
+    That tells a mixed-up or half-copied folder, not a forged one: whoever can change the file can change the card.
+
+    Raises
+    ------
+    BadModel : it is not, or cannot be read.
+    """
+    path = folder / CARD_FILE
+    if not path.exists():
+        return
+    action = "Get the student's folder anew from whoever trained it"
+    try:
+        claimed = read_table(path)["model"]["sha256"]
+    except (ConfigError, KeyError, TypeError, RecursionError):
+        raise BadModel(f"{path} cannot be read, or has no model.sha256", action) from None
+    if claimed != published.sha256:
+        raise BadModel(f"{path} is the card of another model: the SHA-256 of {MODEL_FILE} differs", action)
+
+
+def for_people(card: dict[str, Any]) -> str:
+    """The card as Markdown."""
+    sections = [
+        ("What it is", _what(card)),
+        ("Data", _data(card)),
+        ("Privacy", _privacy(card)),
+        ("Quality", _quality(card)),
+        ("Limits", [f"- {limit}" for limit in card["limits"]]),
+        ("File", _file(card)),
+    ]
+    body = "\n\n".join("\n".join([f"## {title}", "", *lines]) for title, lines in sections)
+    return f"# Student of federation {card['federation'][:12]}\n\n{body}\n"
+
+
+def _what(card: dict[str, Any]) -> list[str]:
+    spec, classes = card["spec"], ", ".join(map(_plain, card["classes"]))
+    how = f" and then taught itself ({spec['self_training_rounds']} rounds)" if spec["self_training"] else ""
+    return [
+        f"A model ({spec['trainer']}) that tells {len(card['classes'])} classes apart: {classes}.",
+        "",
+        f"It was trained on labels that {card['parties']} data holders released for public rows, and on nothing else of"
+        f" theirs{how}. {card['asked']} rows were asked, {card['answered']} got a label by noisy vote"
+        f" ({_plain(card['mechanism'])}), {card['reinforced']} were confirmed.",
+    ]
+
+
+def _data(card: dict[str, Any]) -> list[str]:
+    count = len(card["features"])
+    told = "The public statistics of a column are those that the model standardises with, inside."
+    if card["representation"] != "none" or card["inputs"] == "features":
+        told = "What the model makes of a row is computed inside it."
+    lines = [f"A row has {count} numbers, as they are measured: nothing must be standardised before. {told}"]
+    if count > _MOST_FEATURES_SHOWN:
+        return [*lines, "", f"The names, statistics and ranges of all {count} stand in `{CARD_FILE}`."]
+    ranges = {allowed["feature"]: allowed for allowed in card["ranges"]}
+    lines += ["", "| column | public mean | public standard deviation | range |", "|---|---|---|---|"]
+    for name, center, scale in zip(card["features"], card["center"], card["scale"], strict=True):
+        allowed = ranges.get(name)
+        span = f"{allowed['low']:g} to {allowed['high']:g}{', whole' * allowed['whole']}" if allowed else "not stated"
+        lines.append(f"| {_plain(name)} | {center:.6g} | {scale:.6g} | {span} |")
+    return lines
+
+
+def _privacy(card: dict[str, Any]) -> list[str]:
+    privacy = card["privacy"]
+    epsilon = (
+        f"{privacy['epsilon_worst_case']:.4g}" if math.isfinite(privacy["epsilon_worst_case"]) else "without bound"
+    )
+    lines = [
+        f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the caps, fixed before"
+        " anything was asked. It does not depend on anybody's data",
+        f"- unit: a {_plain(privacy['unit'])}; neighbouring: {_relation(privacy['neighbouring'])}",
+        f"- towards {privacy['towards']}. What the coordinator and the parties see is another matter: see the"
+        " federation's threat model",
+        "- it holds for all students of the federation together, and for whatever anybody computes from the model",
+    ]
+    if privacy["simulation"]:
+        lines.append("- **made in a simulation**: noise that follows a seed protects nobody")
+    if card["model"]["holds_public_rows"]:
+        lines.append("- the file holds public rows of the pool: give it only to those who may have these rows")
+    return lines
+
+
+def _quality(card: dict[str, Any]) -> list[str]:
+    metrics, test = card["metrics"], card["test"]
+    if metrics is None or test is None:
+        return ["Nobody has measured it: there were no labelled test rows."]
+    low, high = test["accuracy_95"]
+    lines = [
+        f"Measured with this very file on {test['rows']} rows: {test['how']}"
+        f" ({test['rows_that_are_also_in_the_pool']} of them equal a row of the pool).",
+        "",
+        "| measure | value |",
+        "|---|---|",
+        f"| accuracy | {metrics['accuracy']:.4f} (95 % interval {low:.4f} to {high:.4f}) |",
+        f"| accuracy of always saying the largest class | {test['accuracy_of_the_largest_class']:.4f} |",
+        f"| AUC | {_number(metrics['auc'])} |",
+    ]
+    for name, recall in metrics["recall_per_class"].items():
+        rows = test["rows_per_class"][name]
+        lines.append(f"| recall of {_plain(name)} ({rows} rows) | {_number(recall)} |")
+    return lines
+
+
+def _file(card: dict[str, Any]) -> list[str]:
+    model, made_by = card["model"], card["versions"]
+    return [
+        f"- `{model['file']}` ({model['format']}, {model['kind']}), SHA-256 `{model['sha256']}`",
+        "- it holds numbers only; loading it runs no code of whoever made it",
+        f"- made with {', '.join(f'{name} {version}' for name, version in made_by.items())}",
+        "- `consilium predict FOLDER ROWS.csv` uses it",
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _relation(neighbouring: str) -> str:
+    return "its data is replaced by other data" if neighbouring == "replace" else "its data is there or is not there"
+
+
+def _plain(text: str) -> str:
+    """Text from others inside Markdown, where it must not be markup."""
+    return "".join(f"\\{sign}" if sign in "\\`*_{}[]<>()#+!|~&" else sign for sign in text)

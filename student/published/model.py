@@ -1,0 +1,147 @@
+"""A published student: raw rows in the schema's order and units -> probabilities of its classes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from unicodedata import category
+
+import numpy as np
+from pydantic import Field
+
+from protocol.config_files import Frozen, validate
+from protocol.errors import ConfigError
+from protocol.queries import canonical_queries
+from protocol.schema import Schema
+from student.published.file import BadModel, read, write
+from student.published.structures import Inputs, Parts, put_together, take_apart
+from student.trainers.base import Model
+
+FORMAT = "consilium-student-1"
+MODEL_FILE = "model.safetensors"
+CARD_FILE = "student.json"
+PEOPLES_CARD_FILE = "MODEL_CARD.md"
+
+_BLOCK = 2000
+_FORMULA = re.compile(r"[=@]|[+-].*[(|!]")
+_FURTHEST_SUM = 1e-3
+
+
+class _Header(Frozen):
+    """What the file says beside its numbers."""
+
+    format: Literal["consilium-student-1"]
+    rows: Schema
+    inputs: Inputs
+    kind: str = Field(max_length=40)
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex."""
+
+    schema: Schema
+    inputs: Inputs
+    kind: str
+    model: Model
+    sha256: str
+
+    def predict_proba(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes).
+
+        Raises
+        ------
+        DataError : no rows, another width, or a number that is missing or beyond float32.
+        BadModel : what comes out are no probabilities.
+        """
+        canonical = canonical_queries(rows, len(self.schema.features))
+        found = [self._block(canonical[start : start + _BLOCK]) for start in range(0, len(canonical), _BLOCK)]
+        return np.concatenate(found)
+
+    def _block(self, rows: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):  # what comes of it is looked at below
+            x = rows if self.inputs == "features" else self.schema.inputs(rows)
+            probabilities = self.model.predict_proba(x)
+            good = (probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= _FURTHEST_SUM)
+        if not good.all():
+            raise BadModel(
+                f"the student's answer for {np.count_nonzero(~good)} rows is no probabilities",
+                "Their values are far beyond what it was made for, or it is damaged",
+            )
+        return probabilities
+
+
+def publish(path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.ndarray) -> Published:
+    """Write the student to `path`, and return what stands there; `pool`: see `structures.take_apart`.
+
+    Raises
+    ------
+    BadModel : it is too large, or has a number that is not finite.
+    """
+    parts = take_apart(model, schema, pool)
+    header = {
+        "format": FORMAT,
+        "rows": schema.model_dump(mode="json"),
+        "inputs": inputs,
+        "kind": parts.kind,
+        "settings": parts.settings,
+    }
+    write(path, header, parts.arrays)
+    return load_model(path)
+
+
+def check_names(schema: Schema) -> None:
+    """Names reach terminals and spreadsheets: there, too, nothing of a student may be executed.
+
+    Raises
+    ------
+    BadModel : a name has a control character, or a class is what a spreadsheet takes for a formula.
+    """
+    for name in (*schema.features, *schema.classes):
+        if any(category(sign) == "Cc" for sign in name):
+            raise BadModel(f"the name {name!r} has a control character", "Rename it in the federation's schema")
+    for name in schema.classes:
+        if _FORMULA.match(name):
+            raise BadModel(f"a spreadsheet would take the class {name!r} for a formula", "Rename it in the schema")
+
+
+def load_model(path: Path) -> Published:
+    """Read one file. It builds known structures from numbers, and runs nothing that the file could bring.
+
+    Raises
+    ------
+    BadModel
+    """
+    content = read(path)
+    try:
+        header = validate(content.header, _Header, "its description")
+    except ConfigError as error:
+        raise BadModel(
+            f"{path} is no student that this version knows: {error.what}", "Upgrade, or get it anew"
+        ) from None
+    check_names(header.rows)
+    model = put_together(Parts(header.kind, header.settings, content.arrays), header.rows, header.inputs)
+    return Published(header.rows, header.inputs, header.kind, model, content.sha256)
+
+
+def find_model(given: Path) -> Path:
+    """The file in a student's folder, in the folder of a run, or as given.
+
+    Raises
+    ------
+    BadModel : there is none.
+    """
+    folders = (given, given / "student")
+    for path in (given, *(folder / MODEL_FILE for folder in folders)):
+        if path.is_file():
+            return path
+    if any((folder / "model.joblib").exists() for folder in folders):
+        raise BadModel(
+            f"{given} has a model.joblib, which runs code when it is loaded, so that it is not read",
+            f"Train the student again: its folder then has a {MODEL_FILE}",
+        )
+    what = f"has no {MODEL_FILE}" if given.is_dir() else "is not there"
+    raise BadModel(f"{given} {what}", "Give the student's folder, or that of a finished run")

@@ -1,0 +1,81 @@
+"""`consilium predict`: a published student's answer for each row of a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from protocol.csv_files import CsvRule
+from protocol.deploy.files import write_private
+from protocol.errors import ConfigError, OutputExists
+from student.published.card import check_card
+from student.published.model import Published, find_model, load_model
+from student.published.table import Table, read_rows
+
+_MOST_TOLD = 10
+
+
+def predict_file(
+    given: Path,
+    rows: Path,
+    rule: CsvRule,
+    output: Literal["csv", "json"],
+    out: Path | None,
+    tell: Callable[[str], None],
+) -> str:
+    """Predictions for a file of rows, as CSV or JSON; written to `out`, for its owner's eyes, if that is given.
+
+    `given`: a student's folder, a run's, or the model file. `tell` gets remarks: ignored columns, odd values.
+
+    Raises
+    ------
+    OutputExists, ConfigError : `out` is there, or cannot be written. BadModel, BadRows : what cannot be used.
+    """
+    if out is not None and out.exists():
+        raise OutputExists(f"{out} is already there", "Choose another with --out, or remove it")
+    path = find_model(given)
+    published = load_model(path)
+    check_card(path.parent, published)
+    table = read_rows(rows, published.schema, rule)
+    if table.ignored:
+        names = ", ".join(repr(name) for name in table.ignored[:_MOST_TOLD])
+        more = f" and {len(table.ignored) - _MOST_TOLD} more" if len(table.ignored) > _MOST_TOLD else ""
+        tell(f"columns that the student does not use: {names}{more}")
+    for remark in table.told[:_MOST_TOLD]:
+        tell(remark)
+    if len(table.told) > _MOST_TOLD:
+        tell(f"{len(table.told) - _MOST_TOLD} more columns with values that are odd")
+    probabilities = published.predict_proba(table.x)
+    text = _csv(published, probabilities) if output == "csv" else _json(published, probabilities, table)
+    if out is not None:
+        try:
+            write_private(out, text.encode())
+        except OSError as error:
+            raise ConfigError(f"cannot write {out}: {error.strerror}", "Choose another with --out") from None
+    return text
+
+
+def _csv(published: Published, probabilities: np.ndarray) -> str:
+    """One line for each row of the file, in its order: number from 1, class, and the probability of each class."""
+    text, classes = io.StringIO(), published.schema.classes
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "class", *[f"p_{name}" for name in classes]])
+    for number, (best, row) in enumerate(zip(probabilities.argmax(axis=1), probabilities, strict=True), 1):
+        writer.writerow([number, classes[best], *[f"{value:.9g}" for value in row]])
+    return text.getvalue()
+
+
+def _json(published: Published, probabilities: np.ndarray, table: Table) -> str:
+    classes = published.schema.classes
+    answers = [
+        {"row": number, "class": classes[best], "probabilities": dict(zip(classes, row, strict=True))}
+        for number, (best, row) in enumerate(zip(probabilities.argmax(axis=1), probabilities.tolist(), strict=True), 1)
+    ]
+    model = {"kind": published.kind, "sha256": published.sha256}
+    return json.dumps({"model": model, "ignored": table.ignored, "told": table.told, "rows": answers}) + "\n"

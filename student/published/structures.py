@@ -1,0 +1,298 @@
+"""Which models a published student may be: a fixed list, each with its arrays, and what must hold of them.
+
+Whatever a file says, only these are built, out of numbers whose shapes, types and ranges were checked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, FiniteFloat
+
+from protocol.config_files import Frozen, validate
+from protocol.errors import ConfigError
+from protocol.representation import width
+from protocol.schema import Schema
+from student.published.file import BadModel
+from student.published.rows_within import Form, pack, unpack
+from student.trainers.base import Constant, Model
+from student.trainers.both import Both, Sight
+from student.trainers.images import Pixels, square_side
+from student.trainers.kernel import KernelModel
+from student.trainers.linear import Linear
+from student.trainers.mlp import MlpModel
+from student.trainers.network import HIDDEN, ImageModel
+from student.trainers.trees import LEAF, Boosted, Forest, Nodes
+
+Inputs = Literal["features", "representation"]
+"""What a model takes, see `StudentSpec.inputs`."""
+
+Arrays = dict[str, np.ndarray]
+
+MOST_ROWS = 100_000
+"""Within a model with a kernel: they are few bytes in the file, and far more once they are represented."""
+
+MOST_DEPTH = 64
+MOST_NETWORKS = 4
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model taken apart: its kind, a few settings, and arrays."""
+
+    kind: str
+    settings: dict[str, Any]
+    arrays: Arrays
+
+
+class _None(Frozen):
+    pass
+
+
+class _Kernel(Frozen):
+    gamma: FiniteFloat = Field(gt=0)
+    rows: Form
+
+
+class _Network(Frozen):
+    low: FiniteFloat
+    high: FiniteFloat
+    channels: int = Field(ge=1, le=1024)
+
+
+class _Both(Frozen):
+    gamma: FiniteFloat = Field(gt=0)
+    rows: Form
+    scales: tuple[FiniteFloat, ...]
+    networks: tuple[_Network, ...] = Field(min_length=1, max_length=MOST_NETWORKS)
+
+
+def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
+    """A trained model as settings and arrays; `pool` float32 (n, features), the public rows that it may have kept.
+
+    Raises
+    ------
+    TypeError : a model of no known kind, which is a fault of this program.
+    """
+    match model:
+        case Constant():
+            return Parts("constant", {}, {"probabilities": np.array(model.probabilities, dtype=np.float64)})
+        case Linear():
+            arrays = {"coefficients": model.coefficients, "intercept": model.intercept, "seen": model.seen}
+            return Parts("linear", {}, arrays)
+        case Forest():
+            return Parts("forest", {}, {**vars(model.nodes), "seen": model.seen})
+        case Boosted():
+            return Parts("boosted", {}, {**vars(model.nodes), "baseline": model.baseline, "seen": model.seen})
+        case MlpModel():
+            return Parts("mlp", {}, dict(vars(model)))
+        case ImageModel():
+            return Parts("network", _network_settings(model), dict(model.weights))
+        case KernelModel():
+            form, rows = pack(model.rows, schema, pool)
+            settings = {"gamma": model.gamma, "rows": form}
+            return Parts("kernel", settings, {"rows": rows, "weights": model.weights})
+        case Both():
+            form, rows = pack(model.rows)
+            networks = model.sight.networks
+            settings = {
+                "gamma": model.kernel.gamma,
+                "rows": form,
+                "scales": list(model.sight.scales),
+                "networks": [_network_settings(network) for network in networks],
+            }
+            seen = {
+                f"network-{number}.{name}": array
+                for number, network in enumerate(networks)
+                for name, array in network.weights.items()
+            }
+            return Parts("both", settings, {"rows": rows, "weights": model.kernel.weights, **seen})
+    raise TypeError(f"{type(model).__name__} is no model that can be published")
+
+
+def put_together(parts: Parts, schema: Schema, inputs: Inputs) -> Model:
+    """The model again.
+
+    Raises
+    ------
+    BadModel : not one of the known kinds, or its parts do not fit each other or the schema.
+    """
+    if parts.kind not in _BUILDERS:
+        raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {', '.join(_BUILDERS)}")
+    wanted, settings_type, build = _BUILDERS[parts.kind]
+    if wanted not in (inputs, None):
+        raise BadModel(f"a student of kind {parts.kind} does not take {inputs}", "Such a student must not be used")
+    try:
+        settings = validate(parts.settings, settings_type, parts.kind)
+        return build(dict(parts.arrays), settings, schema)
+    except ConfigError as error:
+        raise BadModel(f"the student's description: {error.what}", "Such a student must not be used") from None
+
+
+def _constant(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    _shapes(arrays, {"classes": len(schema.classes)}, {"probabilities": ("f8", "classes")})
+    return Constant(tuple(float(value) for value in arrays["probabilities"]))
+
+
+def _linear(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    wanted = {"coefficients": ("f8", "seen inputs"), "intercept": ("f8", "seen"), "seen": ("i8", "seen")}
+    _shapes(arrays, {"inputs": _width(schema)}, wanted)
+    _check_seen(arrays["seen"], schema)
+    return Linear(**arrays, classes=len(schema.classes))  # pyright: ignore[reportArgumentType]
+
+
+def _forest(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    _shapes(arrays, {}, {**_NODES, "value": ("f8", "nodes seen"), "seen": ("i8", "seen")})
+    seen = _check_seen(arrays.pop("seen"), schema)
+    return Forest(_nodes(arrays, _width(schema)), seen, len(schema.classes))
+
+
+def _boosted(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    wanted = {**_NODES, "value": ("f8", "nodes one"), "baseline": ("f8", "outputs"), "seen": ("i8", "seen")}
+    bound = _shapes(arrays, {"one": 1}, wanted)
+    seen = _check_seen(arrays.pop("seen"), schema)
+    outputs = 1 if len(seen) == 2 else len(seen)
+    if bound["outputs"] != outputs or bound["trees"] % outputs:
+        raise _unfit(f"{bound['trees']} trees and {bound['outputs']} outputs for {len(seen)} classes")
+    baseline = arrays.pop("baseline")
+    return Boosted(_nodes(arrays, _width(schema)), baseline, seen, len(schema.classes))
+
+
+def _mlp(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    wanted = {
+        "first": ("f4", "hidden inputs"),
+        "first_offset": ("f4", "hidden"),
+        "last": ("f4", "classes hidden"),
+        "last_offset": ("f4", "classes"),
+    }
+    _shapes(arrays, {"inputs": _width(schema), "classes": len(schema.classes)}, wanted)
+    return MlpModel(**arrays)
+
+
+def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
+    if settings.high <= settings.low:
+        raise _unfit(f"pixels from {settings.low:g} to {settings.high:g}")
+    side, channels, classes = square_side(len(schema.features)), settings.channels, len(schema.classes)
+    bound = {"one": 1, "five": 5, "c": channels, "d": 2 * channels, "h": HIDDEN, "classes": classes}
+    bound["flat"] = 2 * channels * (side // 4) ** 2
+    _shapes(
+        arrays,
+        bound,
+        {
+            "0.0.weight": ("f4", "c one five five"),
+            "0.0.bias": ("f4", "c"),
+            "0.3.weight": ("f4", "d c five five"),
+            "0.3.bias": ("f4", "d"),
+            "0.7.weight": ("f4", "h flat"),
+            "0.7.bias": ("f4", "h"),
+            "1.weight": ("f4", "classes h"),
+            "1.bias": ("f4", "classes"),
+        },
+    )
+    return ImageModel(Pixels(side, settings.low, settings.high), classes, channels, arrays)
+
+
+def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
+    rows = _kernel_rows(arrays, settings.rows, schema)
+    return KernelModel(unpack(settings.rows, rows, schema), arrays["weights"], settings.gamma)
+
+
+def _both(arrays: Arrays, settings: _Both, schema: Schema) -> Model:
+    if settings.rows.of != "features" or len(settings.scales) != 1 + len(settings.networks):
+        raise _unfit(f"{len(settings.scales)} scales for {len(settings.networks)} networks")
+    networks = []
+    for number, network in enumerate(settings.networks):
+        start = f"network-{number}."
+        own = {name.removeprefix(start): arrays.pop(name) for name in list(arrays) if name.startswith(start)}
+        networks.append(_network(own, network, schema))
+    rows = unpack(settings.rows, _kernel_rows(arrays, settings.rows, schema))
+    sight = Sight(schema.inputs, tuple(networks), settings.scales)
+    return Both.around(sight, rows, arrays["weights"], settings.gamma)
+
+
+_NODES = {
+    "roots": ("i8", "trees"),
+    "feature": ("i4", "nodes"),
+    "threshold": ("f8", "nodes"),
+    "left": ("i4", "nodes"),
+    "right": ("i4", "nodes"),
+}
+
+_BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, Schema], Model]]] = {
+    "constant": (None, _None, _constant),
+    "linear": ("representation", _None, _linear),
+    "forest": ("representation", _None, _forest),
+    "boosted": ("representation", _None, _boosted),
+    "mlp": ("representation", _None, _mlp),
+    "kernel": ("representation", _Kernel, _kernel),
+    "network": ("features", _Network, _network),
+    "both": ("features", _Both, _both),
+}
+
+
+def _width(schema: Schema) -> int:
+    return width(schema.representation, len(schema.features))
+
+
+def _network_settings(model: ImageModel) -> dict[str, Any]:
+    return {"low": model.pixels.low, "high": model.pixels.high, "channels": model.channels}
+
+
+def _shapes(arrays: Arrays, bound: dict[str, int], wanted: dict[str, tuple[str, str]]) -> dict[str, int]:
+    """Exactly the `wanted` arrays, each with its type and the named sizes; a size without a value gets one here."""
+    if set(arrays) != set(wanted):
+        odd = sorted(name[:40] for name in set(arrays) ^ set(wanted))
+        raise _unfit(f"arrays that are missing or too many: {', '.join(map(repr, odd[:5]))}")
+    bound = dict(bound)
+    for name, (kind, sizes) in wanted.items():
+        array, names = arrays[name], sizes.split()
+        expected = tuple(bound.get(size, found) for size, found in zip(names, array.shape, strict=False))
+        if array.dtype != np.dtype(f"<{kind}") or array.ndim != len(names) or array.shape != expected or not array.size:
+            raise _unfit(f"{name} is {array.dtype} of shape {array.shape}")
+        bound |= dict(zip(names, array.shape, strict=True))
+    return bound
+
+
+def _check_seen(seen: np.ndarray, schema: Schema) -> np.ndarray:
+    if len(seen) < 2 or seen[0] < 0 or seen[-1] >= len(schema.classes) or (np.diff(seen) <= 0).any():
+        raise _unfit("classes that the schema does not have")
+    return seen
+
+
+def _kernel_rows(arrays: Arrays, form: Form, schema: Schema) -> np.ndarray:
+    width = _width(schema) if form.of == "inputs" else len(schema.features)
+    wanted = {"rows": ("u1" if form.unit else "f4", "rows width"), "weights": ("f4", "rows classes")}
+    bound = _shapes(arrays, {"width": width, "classes": len(schema.classes)}, wanted)
+    if bound["rows"] > MOST_ROWS:
+        raise _unfit(f"{bound['rows']} rows, the most is {MOST_ROWS}")
+    return arrays["rows"]
+
+
+def _nodes(arrays: Arrays, inputs: int) -> Nodes:
+    """Trees in which every way ends: one parent for each node but the roots, before it and in the same tree."""
+    nodes = Nodes(**arrays)
+    total, at = len(nodes.left), np.arange(len(nodes.left))
+    if nodes.roots[0] != 0 or (np.diff(nodes.roots) <= 0).any() or nodes.roots[-1] >= total:
+        raise _unfit("roots that are no nodes")
+    end = np.append(nodes.roots[1:], total)[np.searchsorted(nodes.roots, at, side="right") - 1]
+    inner = nodes.left != LEAF
+    children = np.concatenate([nodes.left[inner], nodes.right[inner]])
+    within = all(((side > at) & (side < end))[inner].all() for side in (nodes.left, nodes.right))
+    if not within or (nodes.right[~inner] != LEAF).any() or len(np.unique(children)) != total - len(nodes.roots):
+        raise _unfit("nodes that form no trees")
+    if len(children) != total - len(nodes.roots) or (nodes.feature < 0).any() or (nodes.feature >= inputs).any():
+        raise _unfit("nodes that ask for inputs which there are not")
+    level = nodes.roots
+    for _ in range(MOST_DEPTH + 1):
+        level = level[inner[level]]
+        level = np.concatenate([nodes.left[level], nodes.right[level]])
+    if level.size:
+        raise _unfit(f"trees deeper than {MOST_DEPTH}")
+    return nodes
+
+
+def _unfit(what: str) -> BadModel:
+    return BadModel(f"the student's parts do not fit: {what}", "Such a student must not be used")

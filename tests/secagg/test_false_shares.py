@@ -1,0 +1,372 @@
+"""Parties that share falsely, in every way they can: each is found before anything is unmasked.
+
+The controls tell the same lie to the protocol as it was before shares were verified (`unverified`): the session then
+goes on to its last stage, and is lost there.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coordinator.secagg.drive import drive
+from coordinator.secagg.machine import Aggregation, SecureSum
+from coordinator.secagg.repair import interpolate
+from coordinator.secagg.requests import view
+from party.secagg import sharing
+from protocol.messages import WireModel
+from protocol.secagg.agreement import Agreement
+from protocol.secagg.commitments import blend, mask_agreement, mask_secret, new_mask_key, new_scalar
+from protocol.secagg.curve import ORDER, montgomery
+from protocol.secagg.errors import BadShare, ThresholdNotMet
+from protocol.secagg.messages import MaskedReply
+from protocol.secagg.shamir import SHARE_BYTES, combine, evaluate, lagrange, random_scalar, split
+from protocol.secagg.stages import Stage
+from protocol.secagg.statements import MASKED, masked_parts
+from tests.secagg.network import Federation, Network, altered, run_until
+
+BAD = "party-002"
+FALSE_DEALER = "its shares are not shares of what its advert is committed to"
+
+Lie = Callable[[pytest.MonkeyPatch], None]
+"""Changes the code of a dealer, as long as its patch lasts."""
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    """Seven parties: t = u_min = 5, so two may fail."""
+    return Federation(tmp_path, 7)
+
+
+def unverified(patch: pytest.MonkeyPatch) -> None:
+    """The protocol as it was: nobody looks at shares until the masks come off."""
+    patch.setattr("coordinator.secagg.machine.false_dealers", lambda *_: set())
+    patch.setattr("coordinator.secagg.machine.check_vouched", lambda *_: None)
+    patch.setattr("party.secagg.sharing._is_good", lambda *_: True)
+
+
+def dealt(federation: Federation, network: Network, lie: Lie, liars: tuple[str, ...] = (BAD,)) -> Aggregation:
+    """A coordinator that has all shares, the liars' made with the lie."""
+    machine = run_until(federation, Stage.SHARE, network)
+    requests = machine.requests()
+    replies = network.send(Stage.SHARE, {name: requests[name] for name in requests if name not in liars})
+    with pytest.MonkeyPatch.context() as patch:
+        lie(patch)
+        replies |= network.send(Stage.SHARE, {name: requests[name] for name in liars})
+    machine.take(replies)
+    return machine
+
+
+def shared_instead(which: int, other: Callable[[int, int, list[int]], list[int]]) -> Lie:
+    """A dealer whose shares of one secret (0: b, 1: mask key, 2: blinder) come from another function."""
+
+    def lie(patch: pytest.MonkeyPatch) -> None:
+        calls = iter(range(3))
+        patch.setattr(sharing, "split", lambda *given: (other if next(calls) == which else split)(*given))
+
+    return lie
+
+
+def sealed_instead(places: list[int], plain: Callable[[bytes], bytes]) -> Lie:
+    """A dealer that publishes true values, and seals something else for some of its peers."""
+    true = sharing.seal
+
+    def lie(patch: pytest.MonkeyPatch) -> None:
+        def seal(key: bytes, nonce: bytes, content: bytes, ctx: bytes, sender: int, receiver: int) -> bytes:
+            return true(key, nonce, plain(content) if receiver in places else content, ctx, sender, receiver)
+
+        patch.setattr(sharing, "seal", seal)
+
+    return lie
+
+
+def another_secret(secret: int, t: int, points: list[int]) -> list[int]:
+    return split((secret + 1) % ORDER, t, points)
+
+
+def higher_degree(secret: int, t: int, points: list[int]) -> list[int]:
+    return split(secret, t + 1, points)
+
+
+def one_share_off(secret: int, t: int, points: list[int]) -> list[int]:
+    shares = split(secret, t, points)
+    return [(shares[0] + 1) % ORDER, *shares[1:]]
+
+
+def random_shares(secret: int, t: int, points: list[int]) -> list[int]:
+    return [random_scalar() for _ in points]
+
+
+def other_b(plain: bytes) -> bytes:
+    return bytes(SHARE_BYTES) + plain[SHARE_BYTES:]
+
+
+def other_mask(plain: bytes) -> bytes:
+    return plain[:SHARE_BYTES] + bytes(SHARE_BYTES) + plain[2 * SHARE_BYTES :]
+
+
+def no_numbers(plain: bytes) -> bytes:
+    return b"\xff" * len(plain)
+
+
+WAYS = [another_secret, higher_degree, one_share_off, random_shares]
+
+
+class TestFalsePolynomials:
+    """The values that a dealer publishes are not those of what it is committed to: it is left out, the sum is exact."""
+
+    @pytest.mark.parametrize("way", WAYS)
+    @pytest.mark.parametrize("which", [0, 1, 2], ids=["b", "mask key", "blinder"])
+    def test_the_dealer_is_left_out_at_once(self, federation: Federation, which: int, way) -> None:
+        network = Network(federation)
+        machine = dealt(federation, network, shared_instead(which, way))
+        assert machine.dropped == {Stage.SHARE: {BAD: FALSE_DEALER}}
+        result = drive(machine, network.send)
+        assert set(result.survivors) == set(federation.names) - {BAD}
+        assert np.array_equal(result.sums, federation.total(result.survivors))
+
+    @pytest.mark.parametrize(("which", "gone"), [(0, False), (1, True)], ids=["b", "mask key, then dropping out"])
+    @pytest.mark.parametrize("way", [another_secret, random_shares])
+    def test_control_unverified_it_takes_the_sum_with_it(
+        self, federation: Federation, monkeypatch: pytest.MonkeyPatch, which: int, gone: bool, way
+    ) -> None:
+        unverified(monkeypatch)
+        network = Network(federation, lost={Stage.MASKED: [BAD] if gone else []})
+        machine = dealt(federation, network, shared_instead(which, way))
+        with pytest.raises(BadShare) as caught:
+            drive(machine, network.send)
+        assert machine.stage is Stage.UNMASK and caught.value.party == BAD
+
+    def test_all_that_may_fail_lie_at_once(self, federation: Federation) -> None:
+        """Each is found, though they are checked together."""
+        network, liars = Network(federation), ("party-002", "party-005")
+
+        def lie(patch: pytest.MonkeyPatch) -> None:
+            patch.setattr(sharing, "split", lambda secret, t, points: split(0, t, points))
+
+        machine = dealt(federation, network, lie, liars)
+        assert machine.dropped == {Stage.SHARE: dict.fromkeys(liars, FALSE_DEALER)}
+        assert np.array_equal(drive(machine, network.send).sums, federation.total(set(federation.names) - set(liars)))
+
+    def test_more_than_may_fail_end_the_session_before_any_vote(self, federation: Federation) -> None:
+        def lie(patch: pytest.MonkeyPatch) -> None:
+            patch.setattr(sharing, "split", lambda secret, t, points: split(0, t, points))
+
+        with pytest.raises(ThresholdNotMet) as caught:
+            dealt(federation, Network(federation), lie, tuple(federation.names[:3]))
+        assert caught.value.stage is Stage.SHARE and list(caught.value.missing) == federation.names[:3]
+        assert federation.balloted == []
+
+    @pytest.mark.parametrize("off", [1, 5])
+    def test_errors_of_two_dealers_do_not_cancel(self, federation: Federation, off: int) -> None:
+        """One is off by as much as the other is, with the other sign: random weights see both."""
+        network, signs = Network(federation), iter([off, -off])
+
+        def lie(patch: pytest.MonkeyPatch) -> None:
+            def both(secret: int, t: int, points: list[int]) -> list[int]:
+                calls.append(1)
+                return split((secret + (next(signs) if len(calls) % 3 == 0 else 0)) % ORDER, t, points)
+
+            calls: list[int] = []
+            patch.setattr(sharing, "split", both)
+
+        machine = dealt(federation, network, lie, ("party-001", "party-004"))
+        assert set(machine.dropped[Stage.SHARE]) == {"party-001", "party-004"}
+
+
+class TestTheChallenge:
+    """r is a hash of all that the dealer has fixed; a dealer that knew it before would pass."""
+
+    R = 3
+
+    def cheat(self, patch: pytest.MonkeyPatch) -> None:
+        """b is shared falsely, and the blinder so that the error is gone at r = 3."""
+        given: list[int] = []
+
+        def shares(secret: int, t: int, points: list[int]) -> list[int]:
+            given.append(secret)
+            shift = {1: 1, 3: -self.R}.get(len(given), 0)
+            return split((secret + shift) % ORDER, t, points)
+
+        patch.setattr(sharing, "split", shares)
+
+    def test_nobody_knows_r_before_the_shares_are_sealed(self, federation: Federation) -> None:
+        machine = dealt(federation, Network(federation), self.cheat)
+        assert machine.dropped == {Stage.SHARE: {BAD: FALSE_DEALER}}
+
+    @pytest.mark.parametrize("r", [3, 0])
+    def test_control_a_known_r_is_cheated(
+        self, federation: Federation, monkeypatch: pytest.MonkeyPatch, r: int
+    ) -> None:
+        """r = 0 looks at the blinder only, so that any b passes."""
+        monkeypatch.setattr(sharing, "challenge", lambda *_: r)
+        monkeypatch.setattr("coordinator.secagg.requests.challenge", lambda *_: r)
+        network = Network(federation)
+        lie = self.cheat if r else shared_instead(0, another_secret)
+        machine = dealt(federation, network, lie)
+        assert machine.dropped == {}
+        with pytest.raises(BadShare) as caught:
+            drive(machine, network.send)
+        assert machine.stage is Stage.UNMASK and caught.value.party == BAD
+
+    @pytest.mark.parametrize("how", ["another r", "another value", "both, of another dealer"])
+    def test_a_coordinator_that_tells_parties_another_challenge(self, federation: Federation, how: str) -> None:
+        """It may only make a party complain; what the dealer published is all that is ever said about its shares."""
+        machine = run_until(federation, Stage.MASKED)
+        request = machine.requests()["party-000"]
+        challenges, values = request.challenges.copy(), request.values.copy()  # type: ignore[attr-defined]
+        if how != "another value":
+            challenges[1] = challenges[0]
+        if how != "another r":
+            values[1] = values[0]
+        reply = federation.serve("party-000", Stage.MASKED, altered(request, challenges=challenges, values=values))
+        assert reply.complaints.tolist() == [2]  # type: ignore[attr-defined]
+
+
+class TestSealedShares:
+    """The dealer publishes true values, and seals other shares."""
+
+    @pytest.mark.parametrize("plain", [other_b, other_mask, no_numbers])
+    @pytest.mark.parametrize("places", [[0], [4, 6]])
+    @pytest.mark.parametrize("gone", [False, True], ids=["there", "dropping out"])
+    def test_a_few_false_shares_cost_nothing(self, tmp_path: Path, plain, places: list[int], gone: bool) -> None:
+        """t of those in the sum still vouch for it: n = 9, t = 7, with two deceived, or one deceived and one gone."""
+        federation = Federation(tmp_path, 9)
+        network = Network(federation, lost={Stage.MASKED: [BAD] if gone else []})
+        machine = dealt(federation, network, sealed_instead(places[: 1 if gone else 2], plain))
+        result = drive(machine, network.send)
+        assert np.array_equal(result.sums, federation.total(result.survivors))
+        assert (BAD in result.survivors) != gone
+        assert "gave no good share, say party-00" in result.dropped[Stage.UNMASK][BAD]
+
+    @pytest.mark.parametrize("plain", [other_b, other_mask, no_numbers])
+    @pytest.mark.parametrize("places", [list(range(7)), [0, 3, 6]], ids=["all", "as many as it takes"])
+    def test_false_shares_to_many_end_the_session_before_it_unmasks(
+        self, federation: Federation, plain, places: list[int]
+    ) -> None:
+        """The dealer alone is named: more than n - t parties dispute with it."""
+        network = Network(federation)
+        machine = dealt(federation, network, sealed_instead(places, plain))
+        with pytest.raises(BadShare, match=f"Start a new session without {BAD}") as caught:
+            drive(machine, network.send)
+        assert caught.value.parties == (BAD,) and machine.stage is Stage.MASKED
+        assert {stage for stage, *_ in network.seen} == {Stage.ADVERTISE, Stage.SHARE, Stage.MASKED}
+
+    @pytest.mark.parametrize(("plain", "gone"), [(other_b, False), (other_mask, True)])
+    def test_control_unverified_they_take_the_sum_with_them(
+        self, federation: Federation, monkeypatch: pytest.MonkeyPatch, plain, gone: bool
+    ) -> None:
+        unverified(monkeypatch)
+        network = Network(federation, lost={Stage.MASKED: [BAD] if gone else []})
+        machine = dealt(federation, network, sealed_instead(list(range(7)), plain))
+        with pytest.raises(BadShare) as caught:
+            drive(machine, network.send)
+        assert machine.stage is Stage.UNMASK and caught.value.party == BAD
+
+    def test_those_who_complained_are_not_asked_for_that_share(self, federation: Federation) -> None:
+        """Two of seven were deceived. The five others give the secret, and none of them is called a liar."""
+        network = Network(federation)
+        machine = dealt(federation, network, sealed_instead([0, 1], other_b))
+        result = drive(machine, network.send)
+        assert result.dropped == {Stage.UNMASK: {BAD: "gave no good share, say party-000, party-001"}}
+        assert np.array_equal(result.sums, federation.total(federation.names))
+
+    def test_a_voucher_that_is_missing_in_the_last_stage_can_come_later(self, federation: Federation) -> None:
+        """The deceived have answered; t of those who vouched are needed."""
+        network = Network(federation, late={Stage.UNMASK: ["party-006"]})
+        machine = dealt(federation, network, sealed_instead([0, 1], other_b))
+        with pytest.raises(ThresholdNotMet) as caught:
+            drive(machine, network.send)
+        assert (caught.value.have, caught.value.need, caught.value.missing) == (4, 5, ("party-006",))
+        assert np.array_equal(drive(machine, network.send).sums, federation.total(federation.names))
+
+
+class TestFalseComplaints:
+    """A receiver that lies in the check."""
+
+    def run(self, federation: Federation, about: dict[str, list[int]]) -> SecureSum:
+        """A session in which some complain, with their signatures, about shares that are good."""
+        machine = federation.machine()
+
+        def change(stage: Stage, name: str, reply: WireModel) -> WireModel:
+            if name not in about or not isinstance(reply, MaskedReply):
+                return reply
+            complaints, seen = np.array(about[name], dtype=np.uint16), view(machine._state)
+            parts = masked_parts(machine.terms.ctx(), reply.party, seen.u1, seen.u2, reply.y, complaints)
+            return altered(reply, complaints=complaints, signature=federation.identities[name].sign(MASKED, *parts))
+
+        return drive(machine, Network(federation, on_reply=change).send)
+
+    def test_one_that_complains_about_all_is_heard_and_changes_nothing(self, federation: Federation) -> None:
+        result = self.run(federation, {"party-000": [1, 2, 3, 4, 5, 6]})
+        assert np.array_equal(result.sums, federation.total(federation.names))
+
+    def test_as_many_as_may_fail_complain_about_all(self, federation: Federation) -> None:
+        result = self.run(federation, {"party-000": [1, 2, 3, 4, 5, 6], "party-001": [0, 2, 3, 4, 5, 6]})
+        assert np.array_equal(result.sums, federation.total(federation.names))
+
+    def test_liars_without_slack_are_named_by_their_number_of_disputes(self, tmp_path: Path) -> None:
+        """n = t = 3: two that are called liars by one, or one by two."""
+        with pytest.raises(BadShare) as caught:
+            self.run(Federation(tmp_path, 3), {"party-000": [1, 2]})
+        assert caught.value.parties == ("party-000",)
+
+    def test_one_dispute_without_slack_names_both(self, tmp_path: Path) -> None:
+        with pytest.raises(BadShare, match="party-000, party-002") as caught:
+            self.run(Federation(tmp_path, 3), {"party-000": [2]})
+        assert caught.value.parties == ("party-000", "party-002")
+
+    def test_three_against_one_are_believed(self, federation: Federation) -> None:
+        """More than n - t: as many liars the protocol does not stand (docs say so)."""
+        with pytest.raises(BadShare) as caught:
+            self.run(federation, {name: [2] for name in ("party-000", "party-001", "party-003")})
+        assert caught.value.parties == (BAD,)
+
+
+class TestWhyTheDealerDrawsR:
+    """Had the coordinator drawn r and asked each party for its own w, it could have asked each for another r."""
+
+    N, T = 10, 7
+
+    def test_control_a_challenge_per_party_bares_the_mask_key(self) -> None:
+        """r_u = 1 / x_u: then x^2 w = x^2 z + x b + k is a polynomial of degree t + 1, and its constant term is k.
+
+        2t > n + c, which keeps two groups of t from having two challenges, is no help.
+        """
+        private, _ = new_mask_key()
+        points = list(range(1, self.N + 1))
+        k, b, z = (split(secret, self.T, points) for secret in (mask_secret(private), *(new_scalar()[0] for _ in "bz")))
+        inverses = [pow(x, -1, ORDER) for x in points]
+        told = [blend(r, *shares) for r, *shares in zip(inverses, z, b, k, strict=True)]
+        scaled = [x * x * w % ORDER for x, w in zip(points, told, strict=True)]
+        found = interpolate(points[: self.T + 2], scaled[: self.T + 2])[0]
+        _, peer = new_mask_key()
+        agreed = Agreement(private).with_peer(montgomery(peer), "x")
+        assert found == mask_secret(private)
+        assert mask_agreement(found).with_peer(montgomery(peer), "x") == agreed, "all masks of this party come off"
+
+    def test_one_r_for_all_fits_every_secret(self) -> None:
+        """What a dealer publishes, with the shares of t - 1 colluders: for any other two secrets there are polynomials
+        that give the very same, so that it tells nothing but what the points do."""
+        points = list(range(1, self.N + 1))
+        colluders = points[: self.T - 1]
+        secrets_ = [random_scalar() for _ in range(3)]
+        z, b, k = (split(secret, self.T, points) for secret in secrets_)
+        r = random_scalar()
+        published = [blend(r, *shares) for shares in zip(z, b, k, strict=True)]
+        others = []
+        for shares in (b, k):
+            other = secrets.randbelow(ORDER)
+            others.append(interpolate([0, *colluders], [other, *shares[: self.T - 1]]))
+            assert others[-1][0] == other
+        w = interpolate(points[: self.T], published[: self.T])
+        blinder = [(value - r * (b_ + r * k_)) % ORDER for value, b_, k_ in zip(w, *others, strict=True)]
+        again = [evaluate(polynomial, points) for polynomial in (blinder, *others)]
+        assert [blend(r, *shares) for shares in zip(*again, strict=True)] == published
+        for mine, true in zip(again, (z, b, k), strict=True):
+            assert mine[: self.T - 1] == true[: self.T - 1]
+        assert combine(lagrange(points[: self.T]), again[2][: self.T]) == others[1][0] != secrets_[2]

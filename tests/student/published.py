@@ -1,0 +1,92 @@
+"""A student of each kind that can be published, small and quickly trained, for the tests of files and predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from protocol.schema import Range, Schema
+from student.config import StudentSpec
+from student.run import inputs, train
+from student.trainers.base import Model
+from tests.federation import make_rows
+
+TABLE: dict[str, dict[str, Any]] = {
+    "logistic_regression": {"C": 1.0},
+    "random_forest": {"trees": 12},
+    "gradient_boosting": {"trees": 8, "depth": 2},
+    "mlp": {"epochs": 5},
+    "kernel_ridge": {"gamma": 0.2},
+    "graph": {"gamma": 0.2},
+    "constant": {},
+    "self_training": {"self_training": True, "self_training_confidence": 0.6},
+    "self_training graph": {"trainer": "graph", "gamma": 0.2, "self_training": True, "self_training_confidence": 0.6},
+}
+IMAGES: dict[str, dict[str, Any]] = {
+    name: {"steps": 4, "channels": 4, "gamma": 0.5, "networks": 2, "settled": 0.0}
+    for name in ("cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn", "kernel_ridge", "graph", "random_forest")
+}
+SCATTERED = ("graph_cnn", "kernel_ridge", "graph", "logistic_regression")
+CASES = [
+    *(f"table {name}" for name in TABLE),
+    *(f"images {name}" for name in IMAGES),
+    *(f"images scattering {name}" for name in SCATTERED),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trained student, with the public rows `pool` float32 (n, features) as they travel, and rows to be judged."""
+
+    schema: Schema
+    spec: StudentSpec
+    model: Model
+    pool: np.ndarray
+    rows: np.ndarray
+
+    def in_memory(self) -> np.ndarray:
+        """What the student that was trained says, without any file."""
+        return self.model.predict_proba(inputs(self.spec, self.schema, self.rows))
+
+
+@cache
+def case(name: str) -> Case:
+    """One of `CASES`; three classes, of which the last never occurs."""
+    kind, *more = name.split()
+    trainer = more[-1]
+    settings = {"trainer": trainer, **(TABLE[" ".join(more)] if kind == "table" else IMAGES.get(trainer, {}))}
+    if settings["trainer"] in ("constant", "self_training"):
+        del settings["trainer"]
+    if kind == "table":
+        x, y = make_rows(150, 3)
+        features, ranges = ("age", "pressure", "drowsy"), (Range(feature="age", low=0, high=120, whole=True),)
+    else:
+        side = 28 if "scattering" in more else 8
+        x, y = bars(120, side)
+        features, ranges = tuple(f"pixel-{index}" for index in range(side * side)), ()
+    if trainer == "constant":
+        y = np.ones_like(y)
+    classes = ("well", "ill", "never")
+    schema = (
+        Schema.of_images(features, classes, "scattering")
+        if "scattering" in more
+        else Schema.from_public_rows(features, classes, x).model_copy(update={"ranges": ranges})
+    )
+    spec = StudentSpec.model_validate(settings)
+    seen = inputs(spec, schema, x)
+    model = train(seen[:40], y[:40], seen[40:80], 3, spec, 0, represent=schema.inputs)
+    return Case(schema, spec, model, x[:80], x[80:])
+
+
+def bars(count: int, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images of an upright or a lying bar, grey values in 255ths; float32 (count, side * side) and classes."""
+    generator = np.random.default_rng(0)
+    images = generator.integers(0, 60, size=(count, side, side))
+    y = generator.integers(2, size=count)
+    for image, lying in zip(images, y, strict=True):
+        at = generator.integers(1, side - 3)
+        (image[at : at + 2] if lying else image[:, at : at + 2])[:] = 220
+    return (images.reshape(count, -1) / 255).astype(np.float32), y.astype(np.int64)
