@@ -51,8 +51,15 @@ def environment() -> dict[str, str]:
 
 
 def start(folder: Path, *command: str) -> subprocess.Popen[str]:
+    heard = lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)  # noqa: E731 - the tests may run under nohup
     return subprocess.Popen(
-        command, cwd=folder, env=environment(), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command,
+        cwd=folder,
+        env=environment(),
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=heard,
     )
 
 
