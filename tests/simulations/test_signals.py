@@ -50,8 +50,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300"}
 
 
+def hear() -> None:
+    """The tests may run under nohup, which a child inherits."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def start(folder: Path, *command: str) -> subprocess.Popen[str]:
-    heard = lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)  # noqa: E731 - the tests may run under nohup
     return subprocess.Popen(
         command,
         cwd=folder,
@@ -59,7 +63,7 @@ def start(folder: Path, *command: str) -> subprocess.Popen[str]:
         text=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        preexec_fn=heard,
+        preexec_fn=hear,
     )
 
 
@@ -160,6 +164,7 @@ def test_a_closed_terminal_is_no_failure(tmp_path: Path) -> None:
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(tmp_path)
+        hear()
         os.execve(sys.executable, [*COMMAND, "--keep-work"], environment())
     heard = threading.Thread(target=_drain, args=(terminal,), daemon=True)
     heard.start()
