@@ -24,8 +24,11 @@ $(VENV)/.dev: $(VENV)/.base
 run: $(VENV)/.base
 	$(BIN)/consilium run $(ARGS)
 
+# a module stays in one process, so what its tests share is made once; WORKERS= runs all in one
+WORKERS ?= -n 2 --dist loadfile
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
 BUSY ?= 12
 WAITING := tests/simulations/test_local_engine.py tests/deploy/test_supervisor.py tests/deploy/test_mutual_tls.py tests/coordinator/test_grpc.py
