@@ -124,8 +124,12 @@ class PartyNode:
         Refused : nothing trained, a limit would be passed, or the queries are not those of their hash or of the pool.
         """
         check_promised_unit(told, self.home.rules)
-        if len(asked.queries) > min(self.home.policy.most_queries, promise_of(told).most(phase)):
-            raise Refused(Rule.MOST_QUERIES, limit=self.home.policy.most_queries, requested=len(asked.queries))
+        for rule, most in (
+            (Rule.PROMISE, promise_of(told).most(phase)),
+            (Rule.MOST_QUERIES, self.home.policy.most_queries),
+        ):
+            if len(asked.queries) > most:
+                raise Refused(rule, limit=most, requested=len(asked.queries))
         trained = store.load(self.home.teachers(told.federation), told.federation)
         schema = trained.schema
         try:

@@ -282,7 +282,7 @@ class Game:
             promised = promised or ({key: item[key] for key in item if key.startswith("sigma") and key != "sigma_ss"})
         sigmas = [value for value in (promised or {}).values() if isinstance(value, float | int)]
         noisy = self.terms.votes == "distributed" or self.generator.random() < 0.1
-        sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 1e5, 1e9]) if noisy else 0.0
+        sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 2.3, 2.5, 1e5, 1e9]) if noisy else 0.0
         terms = SessionDescriptor.create(
             self.roster,
             self.terms.federation,

@@ -113,6 +113,39 @@ def test_control_a_promise_that_is_summed_over_all_its_events_is_broken(tmp_path
     assert max(ratios) > 100
 
 
+def test_control_noise_that_is_not_held_against_the_promise_is_broken(tmp_path: Path, monkeypatch) -> None:
+    """Sessions with less noise than was promised, at a party that looks at the number of queries only."""
+
+    class Quiet(Liar):
+        votes, most_epsilon = "distributed", 1e9
+
+        def promise(self):
+            event = {**self.event("distributed"), "asked": 40, "answered": 0, "sigma": 150.0, "noise": "discrete"}
+            return json.dumps([event])
+
+        def pick(self, items):
+            return 2.5 if 1e9 in items and 150.0 in items and 2.5 in items else super().pick(items)
+
+    assert max(attack(Quiet, tmp_path / "now")) <= 1 + 1e-9
+    monkeypatch.setattr(promise.Promise, "noise", lambda *_: Anything())
+    assert max(attack(Quiet, tmp_path / "before")) > 10
+
+
+class Anything(tuple):
+    """Equal to all: what is compared with it always fits."""
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __eq__(self, _):
+        return True
+
+    def __ne__(self, _):
+        return False
+
+    def __getitem__(self, _):
+        return 0
+
+
 def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, monkeypatch) -> None:
     def stated(events, policy):
         own = {"unit": events[0].unit, "neighbouring": events[0].neighbouring}

@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from accounting.units import Unit
-from coordinator.config import Privacy
+from coordinator.config import Caps, Privacy
 from coordinator.mechanisms import GNMax
 from party import node as party_node
 from party.home import open_home
@@ -304,6 +304,10 @@ def test_more_queries_than_can_ever_be_answered_are_refused_unread(tmp_path: Pat
     party = member(tmp_path / "p", most_queries=10)
     monkeypatch.setattr(party_node, "query_ids", lambda _: pytest.fail("work was done"))
     assert refused(party.vote, vote(POOL[:11])) == Refusal(rule=Rule.MOST_QUERIES, limit=10, requested=11)
+    small = make_config(pool=CONFIG.pool, name="small", caps=Caps(queries=4, answers=4))
+    party.hello(hello_of(small))
+    party.train(small.train_request())
+    assert refused(party.vote, vote(POOL[:5], small)) == Refusal(rule=Rule.PROMISE, limit=4, requested=5)
 
 
 # Its own unit.
