@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accounting.checks import check_delta, check_orders
-from accounting.conversion import EpsilonBound, Method, rdp_to_epsilon
-from accounting.errors import AccountingError, BudgetExceededError, DeltaError, OrdersError, UnitError
-from accounting.gdp import GaussianPart, exact_epsilon
-from accounting.guarantee import Guarantee, Kind
-from accounting.orders import DEFAULT_ORDERS
-from accounting.release import ReleaseEvent
+from consilium.accounting.checks import check_delta, check_orders
+from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.errors import AccountingError, BudgetExceededError, DeltaError, OrdersError, UnitError
+from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.guarantee import Guarantee, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def worst_case_before_run(
 ) -> EpsilonBound:
     """The epsilon that a whole run cannot exceed, from caps that are fixed before it. Looks at no votes.
 
-    >>> from accounting.events import ConfidentEvent
-    >>> from accounting.units import Neighbouring, Noise, Towards, Unit
+    >>> from consilium.accounting.events import ConfidentEvent
+    >>> from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
     >>> event = ConfidentEvent(asked=0, answered=0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
     ...                        teachers_per_party=1, towards=Towards.STUDENT, noise=Noise.DISCRETE,
     ...                        threshold=200.0, sigma1=150.0, sigma2=40.0)
@@ -186,7 +186,7 @@ class Accountant:
     def exact_worst_case_epsilon(self, delta: float) -> float | None:
         """The same without the loss of the Renyi route, if all releases are Gaussian; None where no form is known.
 
-        See ``accounting.gdp``. Never above ``worst_case_epsilon``.
+        See ``accounting.curves.gdp``. Never above ``worst_case_epsilon``.
         """
         parts: list[GaussianPart] = []
         for event in self._events:
@@ -210,12 +210,14 @@ class Accountant:
 
         Raises
         ------
-        AccountingError : nothing was released yet, or a sanitised value is asked for (see ``accounting.sanitised``).
+        AccountingError : nothing was released yet, or a sanitised value is asked for (see ``sanitise.release``).
         """
         if not self._events:
             raise AccountingError("nothing was released yet, so there is no guarantee to state. Commit an event first.")
         if kind is Kind.SANITISED:
-            raise AccountingError("an accountant holds no sanitised value. Make one with accounting.sanitised.")
+            raise AccountingError(
+                "an accountant holds no sanitised value. Make one with consilium.accounting.sanitise.release."
+            )
         worst = kind is not Kind.DATA_DEPENDENT
         bound = self.worst_case_epsilon(delta, method) if worst else self.data_dependent_epsilon(delta, method)
         words = f"Renyi curves summed per order, {method} conversion"

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from accounting.errors import AccountingError, DeltaError, EventError, NoiseError, OrdersError, UnitError
+from consilium.accounting.errors import AccountingError, DeltaError, EventError, NoiseError, OrdersError, UnitError
 
 LEAST_SCALE, MOST_SCALE = 1e-100, 1e100
 

@@ -15,13 +15,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from accounting.calibration import PROFILES, calibrate, profile_votes
-from accounting.checks import check_count
-from accounting.conversion import Method
-from accounting.errors import AccountingError, CalibrationError, UnitError
-from accounting.report import Assessment, assess
-from accounting.units import Neighbouring, Noise, Unit, votes_moved
-from accounting.votefiles import load_votes
+from consilium.accounting.checks import check_count
+from consilium.accounting.curves.conversion import Method
+from consilium.accounting.errors import AccountingError, CalibrationError, UnitError
+from consilium.accounting.planning.assessment import Assessment, assess
+from consilium.accounting.planning.calibration import PROFILES, calibrate, profile_votes
+from consilium.accounting.planning.vote_files import load_votes
+from consilium.accounting.units import Neighbouring, Noise, Unit, votes_moved
 
 app = typer.Typer(
     name="accounting",

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from accounting.checks import check_count, check_delta
-from accounting.errors import AccountingError, UnitError
-from accounting.units import Neighbouring, Towards, Unit, votes_moved
+from consilium.accounting.checks import check_count, check_delta
+from consilium.accounting.errors import AccountingError, UnitError
+from consilium.accounting.units import Neighbouring, Towards, Unit, votes_moved
 
 
 class Kind(StrEnum):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from accounting.checks import check_count
-from accounting.errors import VotesError
+from consilium.accounting.checks import check_count
+from consilium.accounting.errors import VotesError
 
 BLOCK_CELLS = 1 << 18
 """Cells (queries x classes) handled at once. 2 MiB of int64: stays in cache, and memory does not grow with queries."""
@@ -70,8 +70,8 @@ def check_votes(votes: object, teachers: int) -> np.ndarray:
     dtype('int64')
     >>> check_votes(np.array([[3, 1]], dtype=np.uint8), teachers=4)
     Traceback (most recent call last):
-    accounting.errors.VotesError: unsigned counts (uint8) wrap around when votes are subtracted. Convert the counts to \
-int64 where they are made.
+    consilium.accounting.errors.VotesError: unsigned counts (uint8) wrap around when votes are subtracted. Convert the \
+counts to int64 where they are made.
     """
     array = np.asarray(votes)
     check_count(teachers, "teachers", 1, VotesError)

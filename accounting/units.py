@@ -49,8 +49,8 @@ def votes_moved(unit: Unit, teachers_per_party: int, neighbouring: Neighbouring)
 
     A party moves the votes of its k teachers. A record or a patient is in one shard, so that adding or removing it
     changes one teacher; who replaces it may belong to another shard, and then two change. This needs shards that are a
-    function of each row's or patient's own identity alone (`party.shards`): where a row's shard depends on other rows,
-    as in a split of a permutation by position, one changed row may move all k votes.
+    function of each row's or patient's own identity alone (`teachers.shards`): where a row's shard depends on other
+    rows, as in a split of a permutation by position, one changed row may move all k votes.
 
     >>> [votes_moved(unit, 4, Neighbouring.REPLACE) for unit in (Unit.RECORD, Unit.PATIENT, Unit.PARTY)]
     [2, 2, 4]

@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from accounting.gaussian import sum_rdp_data_dependent
-from accounting.gnmax import log_q_gnmax
-from accounting.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
-from accounting.orders import REFERENCE_ORDERS
-from accounting.sensitivity import sensitivity_curve
-from accounting.smooth import CheckProfile, LabelProfile, smooth_sensitivity
-from accounting.threshold import log_pr_answered, log_q_threshold
-from accounting.units import Noise
+from consilium.accounting.curves.gaussian import sum_rdp_data_dependent
+from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
+from consilium.accounting.curves.orders import REFERENCE_ORDERS
+from consilium.accounting.curves.threshold import log_pr_answered, log_q_threshold
+from consilium.accounting.sanitise.sensitivity import sensitivity_curve
+from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
+from consilium.accounting.units import Noise
 
 GOLDEN = Path(__file__).resolve().parents[1].parent / "shared" / "golden" / "accounting"
 SETS: dict[str, dict[str, float]] = {

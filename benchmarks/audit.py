@@ -15,10 +15,10 @@ from typing import cast
 import numpy as np
 from scipy.stats import beta
 
-from accounting.events import GNMaxEvent, ReleaseEvent
-from accounting.units import Neighbouring, Towards, Unit
-from coordinator.audit import Claims, EventClaims, MechanismAudit, Setting, audit_mechanism
-from coordinator.mechanisms import (
+from consilium.accounting.events import GNMaxEvent, ReleaseEvent
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.distinguish import Claims, EventClaims, MechanismAudit, Setting, audit_mechanism
+from consilium.coordinator.mechanisms import (
     Confident,
     Distributed,
     DistributedTwoPhase,
@@ -30,9 +30,9 @@ from coordinator.mechanisms import (
     Mechanism,
     Stable,
 )
-from coordinator.mechanisms.base import stated
-from protocol.labels import NO_LABEL
-from protocol.noise import NoiseSource, SeededNoise
+from consilium.coordinator.mechanisms.base import stated
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import NoiseSource, SeededNoise
 
 SOUND: tuple[Mechanism, ...] = (
     LNMax(gamma=0.02),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simulations.run import run_scenario
-from simulations.scenario import load_scenario
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
 
 SEEDS = range(5)
 SETTINGS = {

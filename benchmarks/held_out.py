@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.papers import ROWS, Kept, Place, Row, queries, spread, student, teachers_votes
-from protocol.labels import NO_LABEL
-from protocol.noise import SeededNoise
-from student.trainers import network
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import SeededNoise
+from consilium.student.trainers.images import network
 
 FOLDS = 10
 

@@ -14,23 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from accounting.units import Unit
-from coordinator.collection import Histogram
-from coordinator.config import Caps, FederationConfig, Privacy
-from coordinator.events import EventLog
-from coordinator.federation import noise_for
-from coordinator.ledger import Ledger
-from coordinator.mechanisms import Confident, Interactive
-from coordinator.privacy import promised, spent
-from coordinator.service import LabelService
-from protocol.labels import Outcome, Progress
-from protocol.queries import query_set_hash
-from protocol.schema import Schema
-from simulations.run import run_scenario
-from simulations.scenario import load_scenario
-from student.config import StudentSpec
-from student.pool import Pool
-from student.run import run_student
+from consilium.accounting.units import Unit
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.config import Caps, FederationConfig, Privacy
+from consilium.coordinator.federation import noise_for
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.privacy import promised, spent
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.mechanisms import Confident, Interactive
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.labels.service import Outcome, Progress
+from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.rows.schema import Schema
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from consilium.student.asking.pool import Pool
+from consilium.student.config import StudentSpec
+from consilium.student.run import run_student
 
 SEEDS = range(5)
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

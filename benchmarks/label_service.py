@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.collection import Histogram
-from coordinator.events import EventLog
-from coordinator.ledger import Ledger
-from coordinator.service import LabelService
-from protocol.noise import SystemNoise
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.noise import SystemNoise
 from tests.coordinator.concurrency import shared_config, storm
 from tests.coordinator.test_service import T, Votes
 from tests.federation import make_rows

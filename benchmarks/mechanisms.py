@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from coordinator.mechanisms import (
+from consilium.coordinator.mechanisms import (
     Confident,
     Distributed,
     DistributedTwoPhase,
@@ -22,7 +22,7 @@ from coordinator.mechanisms import (
     Mechanism,
     Stable,
 )
-from protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 
 SETS = {"10,000 x 10": (10_000, 10, 250), "12,000 x 150": (12_000, 150, 5000)}
 

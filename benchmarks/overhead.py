@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from party.data import Rows
-from party.teachers import train, vote
-from protocol.queries import canonical_queries, query_ids
-from protocol.schema import canonical_digest
-from simulations.datasets import load_dataset
-from simulations.partition import natural_partition
-from simulations.run import run_scenario
-from simulations.scenario import load_scenario
-from simulations.workspace import federation_config
+from consilium.party.data import Rows
+from consilium.party.teachers.ensemble import train, vote
+from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.rows.schema import canonical_digest
+from consilium.simulations.datasets import load_dataset
+from consilium.simulations.population.partition import natural_partition
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from consilium.simulations.workspace import federation_config
 
 ROUNDS = 5
 KINDS = {

@@ -20,31 +20,31 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.accountant import Accountant
-from accounting.conversion import rdp_to_epsilon
-from accounting.errors import CalibrationError, ConditionError
-from accounting.events import ConfidentEvent, GNMaxEvent
-from accounting.guarantee import Kind
-from accounting.orders import DEFAULT_ORDERS
-from accounting.planning import forecast_sanitised
-from accounting.release import ReleaseEvent
-from accounting.sanitised import Answered, sanitise
-from accounting.units import Neighbouring, Unit
-from coordinator.mechanisms import AnyMechanism, Confident, GNMax, Immutable, LNMax
-from party.data.rows import Rows
-from party.teachers import train as train_teacher
-from party.teachers import vote
-from protocol.labels import NO_LABEL
-from protocol.noise import SeededNoise
-from protocol.queries import canonical_queries
-from simulations.datasets.folder import data_folder
-from simulations.scenario import divided_data, load_scenario
-from simulations.workspace import federation_config
-from student.config import StudentSpec
-from student.run import inputs
-from student.run import train as train_student
-from student.selection import BY_ROWS, Strategy, choose
-from student.trainers import network
+from consilium.accounting.accountant import Accountant
+from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.errors import CalibrationError, ConditionError
+from consilium.accounting.events import ConfidentEvent, GNMaxEvent
+from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.guarantee import Kind
+from consilium.accounting.sanitise.plan import forecast_sanitised
+from consilium.accounting.sanitise.release import Answered, sanitise
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.mechanisms import AnyMechanism, Confident, GNMax, Immutable, LNMax
+from consilium.party.data.rows import Rows
+from consilium.party.teachers.ensemble import train as train_teacher
+from consilium.party.teachers.ensemble import vote
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.scenario import divided_data, load_scenario
+from consilium.simulations.workspace import federation_config
+from consilium.student.asking.selection import BY_ROWS, Strategy, choose
+from consilium.student.config import StudentSpec
+from consilium.student.run import inputs
+from consilium.student.run import train as train_student
+from consilium.student.trainers.images import network
 
 DELTA = 1e-5
 PUBLISHED = 250

@@ -21,14 +21,14 @@ from flwr.common.secure_aggregation.crypto.shamir import combine_shares, create_
 from flwr.common.secure_aggregation.crypto.symmetric_encryption import encrypt, generate_shared_key
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 
-from coordinator.secagg.drive import drive
-from protocol.messages import WireModel
-from protocol.records import from_record, to_record
-from protocol.secagg import shamir
-from protocol.secagg.agreement import Agreement, new_private, public_of, seal, sealing_key
-from protocol.secagg.masks import MaskAdder, pair_key
-from protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
-from protocol.secagg.stages import Stage
+from consilium.coordinator.secagg.drive import drive
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.parties.records import from_record, to_record
+from consilium.protocol.secagg import shamir
+from consilium.protocol.secagg.agreement import Agreement, new_private, public_of, seal, sealing_key
+from consilium.protocol.secagg.masks import MaskAdder, pair_key
+from consilium.protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
+from consilium.protocol.secagg.stages import Stage
 from tests.secagg.network import Federation, make_queries
 
 FEATURES = 10

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.secagg.drive import drive
-from protocol.secagg.stages import STAGES, Stage
-from simulations.run import run_scenario
-from simulations.scenario import load_scenario
+from consilium.coordinator.secagg.drive import drive
+from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
 from tests.secagg.network import Federation, Network, make_queries
 
 SHARES = (0.0, 0.1, 0.3)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.secagg.drive import drive
-from protocol.secagg.stages import Stage
+from consilium.coordinator.secagg.drive import drive
+from consilium.protocol.secagg.stages import Stage
 from tests.secagg.across import choices, differencing, sets_unchecked
 from tests.secagg.network import Federation, Network, make_queries, run_until
 

@@ -10,14 +10,15 @@ from unittest import mock
 
 import numpy as np
 
-from accounting.units import Neighbouring, Unit
-from coordinator.mechanisms import GNMax
-from party import node, shards
-from party.data import DataRules, Rows, load_rows
-from protocol.noise import SeededNoise
-from protocol.schema import Schema
-from simulations.teacher_audit.audit import Plan, TeacherAudit, audit_teachers
-from simulations.teacher_audit.command import subject_of_scenario
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.mechanisms import GNMax
+from consilium.party import node
+from consilium.party.data import DataRules, Rows, load_rows
+from consilium.party.teachers import shards
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.rows.schema import Schema
+from consilium.simulations.teacher_audit.audit import Plan, TeacherAudit, audit_teachers
+from consilium.simulations.teacher_audit.command import subject_of_scenario
 
 SIGMA = 10.0
 CHANGES = 200

@@ -1,4 +1,4 @@
-"""Teachers per second: a plain PyTorch loop, one teacher after the other, against `party.network_training`.
+"""Teachers per second: a plain PyTorch loop, one teacher after the other, against `party.teachers.network_training`.
 
 Both train the same networks for the same epochs on as many rows in batches of the same size. The images are noise: how
 long training takes does not depend on what is on them. CPU seconds are printed beside, since on a machine that others
@@ -17,9 +17,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from party.network_training import SMALL, train_many
-from protocol.device import resolve_device, using_device
-from protocol.messages import TeacherSpec
+from consilium.party.teachers.network_training import SMALL, train_many
+from consilium.protocol.node.device import resolve_device, using_device
+from consilium.protocol.parties.messages import TeacherSpec
 
 ROUNDS = 3
 CASES = {

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from accounting.units import Neighbouring, Unit
-from protocol.errors import ConfigError
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.protocol.errors import ConfigError
 
 audit_app = typer.Typer(
     name="audit",
@@ -61,9 +61,9 @@ def audit_mechanism_command(
     Exit code 0: the claim holds up (no proof). 1: the lower bound exceeds the claim. 2: usage.
     """
     # Imported here, so that `consilium --help` does not wait for them.
-    from coordinator.audit import Setting, UserClaims, audit_mechanism, build_mechanism
-    from coordinator.audit.report import audit_to_json, print_audit
-    from protocol.noise import SeededNoise, SystemNoise
+    from consilium.coordinator.distinguish import Setting, UserClaims, audit_mechanism, build_mechanism
+    from consilium.coordinator.distinguish.report import audit_to_json, print_audit
+    from consilium.protocol.noise import SeededNoise, SystemNoise
 
     if seed is not None and system_noise:
         raise ConfigError("--seed and --system-noise exclude each other", "The system's noise has no seed; give one.")

@@ -6,17 +6,17 @@ import json
 
 from pydantic import Field, model_validator
 
-from accounting.errors import AccountingError
-from accounting.release import ReleaseEvent
-from accounting.sanitised import SanitisedPlan, check_plan
-from accounting.units import Neighbouring, Noise, Unit
-from accounting.walks import check_walkable
-from coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
-from protocol.config_files import Frozen
-from protocol.errors import ConfigError
-from protocol.messages import MOST_TEACHERS, TeacherSpec, Terms, TrainRequest, VotesMode
-from protocol.pool import PoolTerms
-from protocol.schema import Schema, canonical_digest
+from consilium.accounting.errors import AccountingError
+from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.sanitise.moved_votes import check_walkable
+from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
+from consilium.accounting.units import Neighbouring, Noise, Unit
+from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
+from consilium.protocol.config_files import Frozen
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.messages import MOST_TEACHERS, TeacherSpec, Terms, TrainRequest, VotesMode
+from consilium.protocol.rows.pool import PoolTerms
+from consilium.protocol.rows.schema import Schema, canonical_digest
 
 
 class Caps(Frozen):
@@ -135,11 +135,11 @@ class FederationConfig(Frozen):
         refuse it by default.
     seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; clear votes only.
-    votes: see `protocol.messages.VotesMode`. roster: hash of the roster, which secure and distributed votes need.
+    votes: see `parties.messages.VotesMode`. roster: hash of the roster, which secure and distributed votes need.
     spare: parties that an exact secure sum leaves out on purpose, drawn by lot, where the least number allows it. A sum
         over all has no party that a later one can differ by, so that any absence afterwards ends the answers; with
         spare at least the roster's least_difference that is not so.
-    pool: all rows that may ever be asked, see `protocol.pool`; parties refuse secure votes without it by default.
+    pool: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by default.
     service: host:port on which the label service listens for a student; port 0 for any free one.
     """
 

@@ -10,24 +10,24 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.closing import Normal, close
-from coordinator.collection import ClearCollector, Histogram, Standing
-from coordinator.config import FederationConfig, check_sanitised, check_threshold
-from coordinator.events import EventLog
-from coordinator.exchange import Transport
-from coordinator.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
-from coordinator.ledger import Ledger
-from coordinator.members import enrol, train
-from coordinator.privacy import spent
-from coordinator.secure_collection import SecureCollector, SecureKeys
-from coordinator.service import Ballot, LabelService, NoiseFor
-from protocol.deploy.files import replace_text
-from protocol.errors import ConfigError, ServiceError
-from protocol.labels import LabelSource, Progress
-from protocol.noise import SeededNoise, SystemNoise
-from protocol.pool import PoolTree
-from protocol.queries import query_ids
-from protocol.schema import canonical_digest
+from consilium.coordinator.collection.clear import ClearCollector, Histogram, Standing
+from consilium.coordinator.collection.exchange import Transport
+from consilium.coordinator.collection.members import enrol, train
+from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
+from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
+from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
+from consilium.coordinator.labels.service import Ballot, LabelService, NoiseFor
+from consilium.coordinator.ledger.closing import Normal, close
+from consilium.coordinator.ledger.privacy import spent
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.errors import ConfigError, ServiceError
+from consilium.protocol.files import replace_text
+from consilium.protocol.labels.service import LabelSource, Progress
+from consilium.protocol.noise import SeededNoise, SystemNoise
+from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.rows.schema import canonical_digest
 
 Student = Callable[[LabelSource], None]
 """A student that runs inside the coordinator's process: it asks, trains and finishes before it returns."""

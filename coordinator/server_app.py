@@ -16,18 +16,18 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from coordinator.config import FederationConfig
-from coordinator.events import EventLog
-from coordinator.federation import Student, run_federation
-from coordinator.flower_transport import FlowerTransport
-from coordinator.grpc_server import OPEN_DOOR, Door
-from coordinator.secure_collection import SecureKeys
-from protocol.config_files import load
-from protocol.deploy.kit import open_kit
-from protocol.errors import ConfigError, ConsiliumError
-from protocol.pool import PoolTree
-from protocol.secagg.identity import Identity
-from protocol.secagg.roster import Roster
+from consilium.coordinator.collection.flower_transport import FlowerTransport
+from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.roster import Roster
 
 app = ServerApp()
 

@@ -12,9 +12,9 @@ import typer
 if TYPE_CHECKING:
     import numpy as np
 
-    from party.dry_run import Check
-    from party.policy import PartyFile
-    from protocol.schema import Schema
+    from consilium.party.dry_run import Check
+    from consilium.party.policy import PartyFile
+    from consilium.protocol.rows.schema import Schema
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -31,8 +31,8 @@ FederationArgument = Annotated[Path, typer.Argument(metavar="FEDERATION.json", h
 @app.command()
 def check(home: HomeArgument, federation: FederationArgument) -> None:
     """Hold the data against the federation's schema: every problem of every column at once. Trains nothing."""
-    from party.data.federation import load_federation
-    from party.dry_run import check, stop
+    from consilium.party.data.federation import load_federation
+    from consilium.party.dry_run import check, stop
 
     settings = _settings(home)
     terms = load_federation(federation)
@@ -51,9 +51,9 @@ def dry_run_command(
     ] = None,
 ) -> None:
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
-    from party.data.federation import load_federation
-    from party.dry_run import check, dry_run, stop
-    from party.own_teacher import name_of
+    from consilium.party.data.federation import load_federation
+    from consilium.party.dry_run import check, dry_run, stop
+    from consilium.party.teachers.own_teacher import name_of
 
     settings = _settings(home)
     terms = load_federation(federation)
@@ -89,9 +89,9 @@ def dry_run_command(
 
 
 def _settings(home: Path) -> PartyFile:
-    from party.home import SETTINGS
-    from party.policy import PartyFile
-    from protocol.config_files import load
+    from consilium.party.home import SETTINGS
+    from consilium.party.policy import PartyFile
+    from consilium.protocol.config_files import load
 
     return load(home / SETTINGS, PartyFile)
 
@@ -114,8 +114,8 @@ def _show(found: Check, settings: PartyFile) -> None:
 def _read_queries(path: Path, schema: Schema) -> np.ndarray:
     import numpy as np
 
-    from protocol.errors import DataError
-    from protocol.queries import canonical_queries
+    from consilium.protocol.errors import DataError
+    from consilium.protocol.rows.queries import canonical_queries
 
     action = "Give an .npz with `features` and `queries`"
     try:

@@ -17,16 +17,22 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from threadpoolctl import ThreadpoolController
 
-from party.home import open_home
-from party.node import PartyNode
-from party.secure_votes import refusal_of
-from party.storage import storage_failed
-from protocol.errors import ConfigError, MalformedMessage
-from protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
-from protocol.records import from_record, refusal_to_record, to_record
-from protocol.refusals import Refusal, Refused, Rule
-from protocol.secagg.errors import SecAggError
-from protocol.secagg.messages import AdvertiseRequest, ConsistencyRequest, MaskedRequest, ShareRequest, UnmaskRequest
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.secagg.votes import refusal_of
+from consilium.party.storage import storage_failed
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.parties.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
+from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
+from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.secagg.errors import SecAggError
+from consilium.protocol.secagg.messages import (
+    AdvertiseRequest,
+    ConsistencyRequest,
+    MaskedRequest,
+    ShareRequest,
+    UnmaskRequest,
+)
 
 log = logging.getLogger("consilium.party")
 app = ClientApp()

@@ -16,19 +16,19 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.units import Unit
-from party import shards, store
-from party.data import Problem, Report, Rows, read_rows
-from party.data.federation import FederationFile
-from party.own_teacher import SklearnSpec
-from party.policy import PartyFile, check_shards, check_terms
-from party.teachers import check_rows, train_all, vote
-from party.units import check_unit
-from protocol.errors import ConfigError, ConsiliumError, DataError
-from protocol.messages import VOTE_DTYPE, TeacherSpec, Terms, VoteReply
-from protocol.queries import canonical_queries, query_set_hash
-from protocol.refusals import Refused
-from protocol.schema import Schema
+from consilium.accounting.units import Unit
+from consilium.party.data import Problem, Report, Rows, read_rows
+from consilium.party.data.federation import FederationFile
+from consilium.party.policy import PartyFile, check_shards, check_terms
+from consilium.party.teachers import shards, store
+from consilium.party.teachers.ensemble import check_rows, train_all, vote
+from consilium.party.teachers.own_teacher import SklearnSpec
+from consilium.party.units import check_unit
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.parties.messages import VOTE_DTYPE, TeacherSpec, Terms, VoteReply
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.rows.schema import Schema
 
 NOWHERE = "0" * 64
 MADE_UP = 1000

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from party.data import DataRules
-from party.own_teacher import SklearnSpec
-from party.policy import PartyFile, Policy
-from protocol.config_files import load
-from protocol.errors import ConfigError
-from protocol.messages import TeacherSpec, Terms
+from consilium.party.data import DataRules
+from consilium.party.policy import PartyFile, Policy
+from consilium.party.teachers.own_teacher import SklearnSpec
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.messages import TeacherSpec, Terms
 
 SETTINGS = "party.toml"
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import ValidationError
 
-from party import shards, store
-from party.data import load_rows
-from party.home import Home
-from party.inputs import query_inputs
-from party.own_teacher import SklearnSpec
-from party.policy import check_shards, check_terms, pool_of
-from party.promise import promise_of
-from party.secure_votes import Asked, SecureVotes, check_roster
-from party.spend import Spend
-from party.teachers import check_rows, train_all, vote
-from party.units import check_promised_unit
-from protocol.errors import DataError
-from protocol.messages import (
+from consilium.party.data import load_rows
+from consilium.party.home import Home
+from consilium.party.policy import check_shards, check_terms, pool_of
+from consilium.party.promise import promise_of
+from consilium.party.secagg.votes import Asked, SecureVotes, check_roster
+from consilium.party.spend import Spend
+from consilium.party.teachers import shards, store
+from consilium.party.teachers.ensemble import check_rows, train_all, vote
+from consilium.party.teachers.inputs import query_inputs
+from consilium.party.teachers.own_teacher import SklearnSpec
+from consilium.party.units import check_promised_unit
+from consilium.protocol.errors import DataError
+from consilium.protocol.parties.messages import (
     PROTOCOL_VERSION,
     VOTE_DTYPE,
     HelloReply,
@@ -33,10 +33,10 @@ from protocol.messages import (
     VoteReply,
     VoteRequest,
 )
-from protocol.pool import proves
-from protocol.queries import QUERY_DTYPE, canonical_queries, query_ids, query_set_hash
-from protocol.refusals import Refused, Rule
-from protocol.schema import Schema, canonical_digest
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.pool import proves
+from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, query_ids, query_set_hash
+from consilium.protocol.rows.schema import Schema, canonical_digest
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field, ValidationError, model_validator
 
-from accounting.units import Neighbouring, Unit
-from party.data.rules import Columns, DataRules, LabelRule, MissingRule, PatientRule
-from party.own_teacher import OwnTeacher
-from protocol.config_files import Frozen
-from protocol.csv_files import CsvRule
-from protocol.messages import VOTES_MODES, PartyName, Terms, VotesMode
-from protocol.pool import PoolTerms
-from protocol.refusals import Refused, Rule
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.party.data.rules import Columns, DataRules, LabelRule, MissingRule, PatientRule
+from consilium.party.teachers.own_teacher import OwnTeacher
+from consilium.protocol.config_files import Frozen
+from consilium.protocol.parties.messages import VOTES_MODES, PartyName, Terms, VotesMode
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.rows.pool import PoolTerms
 
 
 class Policy(Frozen):
@@ -30,7 +30,7 @@ class Policy(Frozen):
         "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own).
     open_pool: serve secure votes though the queries were not fixed beforehand. A coordinator that makes up questions as
         it goes can ask nearly the same again.
-    least_distance: of any two queries that are ever answered, see `protocol.pool.PoolTerms`; the larger of this and the
+    least_distance: of any two queries that are ever answered, see `rows.pool.PoolTerms`; the larger of this and the
         federation's holds.
     least_parties: parties other than assumed colluders that must be in every such sum.
     least_difference: the least `least_difference` that a roster may have; 0 takes the roster's, which is never below

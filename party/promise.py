@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accounting.accountant import Accountant
-from accounting.conversion import rdp_to_epsilon
-from accounting.errors import AccountingError
-from accounting.events import DistributedEvent, DistributedTwoPhaseEvent, SanitisedEvent, event_from_json
-from accounting.orders import DEFAULT_ORDERS
-from accounting.release import ReleaseEvent
-from accounting.units import Noise, Towards
-from party.policy import Policy
-from protocol.messages import MOST_TEACHERS, Terms, VotesMode
-from protocol.refusals import Refused, Rule
-from protocol.secagg.roster import MOST_PARTIES
+from consilium.accounting.accountant import Accountant
+from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.errors import AccountingError
+from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent, SanitisedEvent, event_from_json
+from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.units import Noise, Towards
+from consilium.party.policy import Policy
+from consilium.protocol.parties.messages import MOST_TEACHERS, Terms, VotesMode
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.secagg.roster import MOST_PARTIES
 
 MOST_QUERIES = 10_000_000
 MOST_VOTES = MOST_TEACHERS * MOST_PARTIES

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.release import ReleaseEvent
-from party.policy import Policy
-from party.promise import Promise, epsilon, parse_events, promise_of
-from protocol.messages import LedgerPosition, Terms
-from protocol.nearness import too_near
-from protocol.refusals import Refused, Rule
+from consilium.accounting.events.release import ReleaseEvent
+from consilium.party.policy import Policy
+from consilium.party.promise import Promise, epsilon, parse_events, promise_of
+from consilium.protocol.parties.messages import LedgerPosition, Terms
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.nearness import too_near
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS given (teachers TEXT, phase INTEGER, query BLOB, federation TEXT NOT NULL,"
@@ -137,7 +137,7 @@ class Spend:
         ----------
         ids : query ids, hex, all different. standardised : their rows, float64 (queries, features), by the schema whose
             features have the digest `schema`.
-        least_distance : see `protocol.pool.PoolTerms`; 0 checks nothing.
+        least_distance : see `protocol.rows.pool.PoolTerms`; 0 checks nothing.
 
         Raises
         ------

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from accounting.units import Unit
-from party.data.rules import DataRules
-from party.promise import promise_of
-from protocol.messages import Terms
-from protocol.refusals import Refused, Rule
+from consilium.accounting.units import Unit
+from consilium.party.data.rules import DataRules
+from consilium.party.promise import promise_of
+from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.refusals import Refused, Rule
 
 
 def check_unit(unit: Unit, rules: DataRules) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError
 
 
 class Frozen(BaseModel):

@@ -2,7 +2,7 @@
 
 Both draw the discrete Gaussian N_Z(0, sigma^2) of Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), whose Renyi
 divergence obeys the continuous bound alpha / sigma^2, and the discrete Laplace Lap_Z(1/gamma), Pr[z] proportional to
-exp(-gamma |z|). Integers leave no floating-point trace. ``accounting.discrete`` charges exactly these two laws. The
+exp(-gamma |z|). Integers leave no floating-point trace. ``curves.discrete`` charges exactly these two laws. The
 coordinator draws from here, and in distributed mode every party.
 """
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-PACKAGES = ("consilium", "flwr", "numpy", "scipy", "scikit-learn", "torch", "safetensors", "opendp", "polars", "ray")
+DISTRIBUTION = "consilium-pate"
+"""The name on the package index, where `consilium` is something else; what is imported is `consilium`."""
+PACKAGES = (DISTRIBUTION, "flwr", "numpy", "scipy", "scikit-learn", "torch", "safetensors", "opendp", "polars", "ray")
 
 
 def versions() -> dict[str, str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from protocol.errors import ConfigError, ConsiliumError
-from simulations.interruption import Signals
-from simulations.scenario import Scenario, apply_override, scenario_json
-from simulations.sums import write_sums
-from simulations.workspace import Workspace
+from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.simulations.interruption import Signals
+from consilium.simulations.scenario import Scenario, apply_override, scenario_json
+from consilium.simulations.sums import write_sums
+from consilium.simulations.workspace import Workspace
 
 FORMAT = 1
 

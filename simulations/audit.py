@@ -1,4 +1,4 @@
-"""`consilium audit PATH`: does a run hold what it claims? `coordinator.verify`, and what only a simulation can tell.
+"""`consilium audit PATH`: does a run hold what it claims? `ledger.verify`, and what only a simulation can tell.
 
 It reads the folder and the package only, and changes nothing. A check that cannot be made counts as failed.
 """
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from accounting.events import event_from_json
-from coordinator.config import FederationConfig
-from coordinator.privacy import epsilon_by_query
-from coordinator.verify import (
+from consilium.accounting.events import event_from_json
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.privacy import epsilon_by_query
+from consilium.coordinator.ledger.verify import (
     Absent,
     Checks,
     Contradiction,
@@ -31,23 +31,24 @@ from coordinator.verify import (
     verify_run,
     verify_student,
 )
-from coordinator.verify.claims import check_claims, close_to, number, same
-from coordinator.verify.files import Files, entry
-from coordinator.verify.findings import agree
-from coordinator.verify.student import LABELS, read_labels
-from protocol.config_files import validate
-from protocol.errors import ConfigError, DataError
-from protocol.labels import Outcome
-from protocol.queries import query_ids
-from simulations import public_rows, sums
-from simulations.datasets.base import Dataset
-from simulations.partition import Partition
-from simulations.report.data import ReportData
-from simulations.report.guarantees import shown_guarantees
-from simulations.report.store import load_report_data
-from simulations.run import FORMAT, data_fingerprint
-from simulations.scenario import Scenario, divided_data
-from simulations.workspace import federation_config
+from consilium.coordinator.ledger.verify.claims import check_claims, close_to, number, same
+from consilium.coordinator.ledger.verify.files import Files, entry
+from consilium.coordinator.ledger.verify.findings import agree
+from consilium.coordinator.ledger.verify.student import LABELS, read_labels
+from consilium.protocol.config_files import validate
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.labels.service import Outcome
+from consilium.protocol.rows.queries import query_ids
+from consilium.simulations import sums
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population import public_rows
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.report.store import load_report_data
+from consilium.simulations.run import FORMAT, data_fingerprint
+from consilium.simulations.scenario import Scenario, divided_data
+from consilium.simulations.workspace import federation_config
 
 MANIFEST, SUMMARY, CARD, REPORT_DATA = "manifest.json", "summary.json", "student/student.json", "private/report.json"
 TRACES = (MANIFEST, f"{MANIFEST}.part", SUMMARY, sums.FILE)
@@ -314,7 +315,7 @@ class _Simulation:
         return f"{len(votes)} queries"
 
     def _page(self, name: str, public: bool) -> str:
-        from simulations.report.build import drawing, render
+        from consilium.simulations.report.build import drawing, render
 
         page = self.files.content(name)
         if not page.rstrip().endswith(b"</html>"):

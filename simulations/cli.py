@@ -61,9 +61,9 @@ def run(
     """Run a federation on this machine and write its report. Progress goes to stderr."""
     from rich.console import Console
 
-    from simulations.progress import following
-    from simulations.run import resume_run, run_scenario
-    from simulations.scenario import load_scenario
+    from consilium.simulations.progress import following
+    from consilium.simulations.run import resume_run, run_scenario
+    from consilium.simulations.scenario import load_scenario
 
     console = Console(stderr=True)
 
@@ -102,7 +102,7 @@ def _was_given(context: typer.Context, name: str) -> bool:
 
 def scenarios() -> None:
     """List the scenarios that come with the package."""
-    from simulations.scenario import load_scenario, shipped
+    from consilium.simulations.scenario import load_scenario, shipped
 
     for name in shipped():
         loaded = load_scenario(name, [])
@@ -118,9 +118,9 @@ def report(
     ] = None,
 ) -> None:
     """Draw the report of a run, simulated or deployed; with --public, the version that may be shown to anybody."""
-    from simulations.report.build import write_report
-    from simulations.report.deployed import report_of
-    from simulations.sums import renew_sum
+    from consilium.simulations.report.build import write_report
+    from consilium.simulations.report.deployed import report_of
+    from consilium.simulations.sums import renew_sum
 
     data, run_dir = report_of(path, student)
     name = "report-public.html" if public else "report.html"
@@ -140,8 +140,8 @@ def prepare(
     ] = "127.0.0.1:8765",
 ) -> None:
     """Lay out a scenario as files for `flwr run .` or real nodes: homes, pool, federation, run config."""
-    from simulations.prepare import prepare_scenario
-    from simulations.scenario import load_scenario
+    from consilium.simulations.prepare import prepare_scenario
+    from consilium.simulations.scenario import load_scenario
 
     for line in prepare_scenario(load_scenario(scenario, overrides or []), seed, out, service):
         print(line)
@@ -158,8 +158,8 @@ def audit(
     output: Annotated[Format, typer.Option("--format", help="What goes to stdout.")] = Format.text,
 ) -> None:
     """Check a run, simulated or deployed, closed or not, against its ledger. Exit code 1: something does not hold."""
-    from coordinator.verify import holds
-    from simulations.audit import audit_path
+    from consilium.coordinator.ledger.verify import holds
+    from consilium.simulations.audit import audit_path
 
     audited = audit_path(path, student or [])
     findings, sound = audited.findings, holds(audited.findings)
@@ -181,7 +181,7 @@ _VERDICTS = {
     "unfinished": "unfinished",
     "not there": "skipped",
 }
-"""Words of a terminal for `coordinator.verify.Verdict`."""
+"""Words of a terminal for `coordinator.ledger.verify.Verdict`."""
 
 
 def _conclusion(sound: bool, finished: bool) -> str:
@@ -208,7 +208,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from simulations.report.wording import epsilon_text
+    from consilium.simulations.report.wording import epsilon_text
 
     console = Console()
     privacy, queries = summary["privacy"], summary["queries"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from protocol.labels import LabelSource
-from simulations.workspace import Workspace
-from student.run import run_student
+from consilium.protocol.labels.service import LabelSource
+from consilium.simulations.workspace import Workspace
+from consilium.student.run import run_student
 
 
 def student(run_dir: Path) -> Callable[[LabelSource], None]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import tomli_w
 
-from simulations.scenario import Scenario, divided_data
-from simulations.workspace import federation_config, lay_out, make_run_dir
+from consilium.simulations.scenario import Scenario, divided_data
+from consilium.simulations.workspace import federation_config, lay_out, make_run_dir
 
 
 def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> list[str]:

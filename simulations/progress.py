@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from simulations.report.wording import epsilon_text
+from consilium.simulations.report.wording import epsilon_text
 
 WORDS = {"enrol": "parties enrol", "train": "parties train", "vote": "parties vote"}
 POLL_SECONDS = 0.1

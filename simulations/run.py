@@ -13,29 +13,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from accounting.immutable import claimed_epsilon
-from coordinator.config import FederationConfig, check_threshold
-from coordinator.mechanisms import Immutable
-from coordinator.privacy import promised
-from coordinator.secure_collection import SecureKeys
-from protocol.config_files import validate
-from protocol.device import Device, resolve_device, using_device
-from protocol.errors import ConfigError
-from protocol.versions import versions
-from simulations.analysis import Analysis, analyse, left_out, write_metrics
-from simulations.attempt import FORMAT, Attempt, unfinished
-from simulations.datasets.base import Dataset
-from simulations.engines.local import RUN_ID, run_local
-from simulations.engines.local_grid import LocalGrid, Worker, running_workers
-from simulations.engines.ray import run_ray
-from simulations.identities import simulated_identities
-from simulations.interruption import interruptible
-from simulations.partition import Partition
-from simulations.report.data import ReportData
-from simulations.report.guarantees import shown_guarantees
-from simulations.report.store import save_report_data
-from simulations.scenario import Scenario, divided_data, scenario_json
-from simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
+from consilium.accounting.curves.immutable import claimed_epsilon
+from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.config import FederationConfig, check_threshold
+from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.mechanisms import Immutable
+from consilium.protocol.config_files import validate
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.device import Device, resolve_device, using_device
+from consilium.protocol.versions import versions
+from consilium.simulations.attempt import FORMAT, Attempt, unfinished
+from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.engines.local import RUN_ID, run_local
+from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
+from consilium.simulations.engines.ray import run_ray
+from consilium.simulations.interruption import interruptible
+from consilium.simulations.population.identities import simulated_identities
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.report.store import save_report_data
+from consilium.simulations.scenario import Scenario, divided_data, scenario_json
+from consilium.simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
 
 Engine = Literal["local", "ray"]
 Watch = Callable[[Path], AbstractContextManager[None]]
@@ -154,7 +154,9 @@ def _carry_out(
         seconds = {"prepare": prepared - start, "engine": finished - prepared, "analysis": time.monotonic() - finished}
         summary = _summary(name, engine, space, analysis, config, {**seconds, "total": time.monotonic() - start})
         write_metrics(space, analysis, summary)
-        from simulations.report.build import write_report  # drawing needs libraries that a failed run never loads
+        from consilium.simulations.report.build import (
+            write_report,  # drawing needs libraries that a failed run never loads
+        )
 
         data = _report_data(manifest, dataset, scenario, summary, analysis, space)
         save_report_data(data, space.private)

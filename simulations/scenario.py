@@ -10,18 +10,18 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from coordinator.config import Caps, Privacy, Timeouts, check_caps, check_sanitised_votes, check_votes
-from coordinator.mechanisms import AnyMechanism
-from party.own_teacher import OwnTeacher
-from protocol.config_files import Frozen, read_table, validate
-from protocol.errors import ConfigError, NotEnoughParties
-from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
-from protocol.representation import Representation
-from simulations.datasets import NAMES, load_dataset
-from simulations.datasets.base import Dataset
-from simulations.partition import Division, Partition, iid_partition, natural_partition
-from simulations.public_rows import without_near_rows
-from student.config import StudentSpec
+from consilium.coordinator.config import Caps, Privacy, Timeouts, check_caps, check_sanitised_votes, check_votes
+from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.party.teachers.own_teacher import OwnTeacher
+from consilium.protocol.config_files import Frozen, read_table, validate
+from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.protocol.parties.messages import MOST_TEACHERS, TeacherSpec, VotesMode
+from consilium.protocol.rows.representation import Representation
+from consilium.simulations.datasets import NAMES, load_dataset
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.partition import Division, Partition, iid_partition, natural_partition
+from consilium.simulations.population.public_rows import without_near_rows
+from consilium.student.config import StudentSpec
 
 
 class DataSpec(Frozen):
@@ -29,11 +29,11 @@ class DataSpec(Frozen):
 
     classes: what the parties are asked to vote on; must be the data set's classes, in its order.
     path: folder of the sets that are not embedded, see `datasets.folder`.
-    partition: "owners", "iid" or "groups", see `simulations.partition`. parties, most_rows: for the latter two, how
+    partition: "owners", "iid" or "groups", see `population.partition`. parties, most_rows: for the latter two, how
         many, and the most rows of one; null for no limit.
     public_share: share of the owners that are held out whole, of a set without a test part of its own. least_rows: rows
         that a party must have.
-    representation: what models are given, see `protocol.representation`. standardise: false leaves the features as they
+    representation: what models are given, see `rows.representation`. standardise: false leaves the features as they
         are, for images that networks see as such.
     """
 
@@ -107,7 +107,7 @@ class Scenario(Frozen):
     """A simulated federation. `noise` "seeded" makes a run reproducible and protects nobody; "system" is real noise.
 
     teacher: what the coordinator asks for. teachers: what some parties train instead.
-    votes: clear, secure or distributed, see `protocol.messages.VotesMode`.
+    votes: clear, secure or distributed, see `protocol.parties.messages.VotesMode`.
     """
 
     title: str
@@ -156,7 +156,7 @@ class Scenario(Frozen):
 
 def shipped() -> dict[str, Path]:
     """Names and files of the scenarios that come with the package."""
-    folder = Path(str(files("simulations.scenarios")))
+    folder = Path(str(files("consilium.simulations.scenarios")))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from coordinator.verify import Absent, Contradiction, Damaged, Unfinished
-from protocol.deploy.files import replace_text
+from consilium.coordinator.ledger.verify import Absent, Contradiction, Damaged, Unfinished
+from consilium.protocol.files import replace_text
 
 FILE = "SHA256SUMS"
 LEFT_OUT = ("private/work/", "sessions/")

@@ -23,19 +23,19 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from coordinator.config import FederationConfig
-from party.home import SETTINGS
-from protocol.errors import ConfigError, OutputExists
-from protocol.images import why_no_images
-from protocol.queries import canonical_queries
-from simulations import public_rows
-from simulations.datasets.base import Dataset
-from simulations.identities import simulated_identities
-from simulations.kinds import own_teachers
-from simulations.partition import Partition
-from simulations.scenario import Scenario
-from student.config import StudentSpec
-from student.pool import Pool, load_pool
+from consilium.coordinator.config import FederationConfig
+from consilium.party.home import SETTINGS
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.rows.images import why_no_images
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population import public_rows
+from consilium.simulations.population.identities import simulated_identities
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.teacher_mix import own_teachers
+from consilium.simulations.scenario import Scenario
+from consilium.student.asking.pool import Pool, load_pool
+from consilium.student.config import StudentSpec
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import grpc
 import numpy as np
 
-from protocol import labels_pb2 as pb
-from protocol import labels_pb2_grpc as rpc
-from protocol.errors import MalformedMessage, ServiceError
-from protocol.label_wire import answers_from_wire, blocks, refusal_from_wire, terms_from_wire
-from protocol.labels import Answers, Progress, Terms, no_progress
-from protocol.messages import PROTOCOL_VERSION
-from protocol.queries import canonical_queries
-from protocol.tls import TlsFiles, channel_credentials, why_no_connection
+from consilium.protocol.errors import MalformedMessage, ServiceError
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels import labels_pb2_grpc as rpc
+from consilium.protocol.labels.service import Answers, Progress, Terms, no_progress
+from consilium.protocol.labels.tls import TlsFiles, channel_credentials, why_no_connection
+from consilium.protocol.labels.wire import answers_from_wire, blocks, refusal_from_wire, terms_from_wire
+from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.rows.queries import canonical_queries
 
 
 class LabelChannel:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from student.channel import LabelChannel
+    from consilium.student.channel import LabelChannel
 
 
 class Format(StrEnum):
@@ -32,7 +32,7 @@ def run(
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
 ) -> None:
     """Ask a coordinator on this machine for labels, without TLS, train a student on them, and save it."""
-    from student.channel import LabelChannel
+    from consilium.student.channel import LabelChannel
 
     _ask(lambda: LabelChannel(coordinator, wait), pool, out, config, seed)
 
@@ -50,8 +50,8 @@ def start(
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
 ) -> None:
     """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
-    from protocol.deploy.kit import open_kit
-    from student.deploy import open_channel
+    from consilium.protocol.node.kit import open_kit
+    from consilium.student.deploy import open_channel
 
     node = open_kit(kit, "student")
     _ask(lambda: open_channel(node, wait), pool or node / "pool.npz", out, config, seed)
@@ -69,9 +69,9 @@ def predict(
     """Class and probabilities of each row, by a published student. Loading a student runs no code of its maker."""
     import sys
 
-    from protocol.config_files import validate
-    from protocol.csv_files import CsvRule
-    from student.published.predict import predict_file
+    from consilium.protocol.config_files import validate
+    from consilium.protocol.rows.csv_files import CsvRule
+    from consilium.student.published.predict import predict_file
 
     mark = "\t" if separator == "tab" else separator
     given = {"separator": mark, "decimal_comma": decimal_comma, "encoding": encoding}
@@ -84,11 +84,11 @@ def predict(
 def _ask(channel: Callable[[], LabelChannel], pool: Path, out: Path, config: Path | None, seed: int) -> None:
     from rich.console import Console
 
-    from protocol.config_files import load
-    from protocol.errors import OutputExists
-    from student.config import StudentSpec
-    from student.pool import load_pool
-    from student.run import run_student
+    from consilium.protocol.config_files import load
+    from consilium.protocol.errors import OutputExists
+    from consilium.student.asking.pool import load_pool
+    from consilium.student.config import StudentSpec
+    from consilium.student.run import run_student
 
     spec = StudentSpec() if config is None else load(config, StudentSpec)
     rows = load_pool(pool)

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from protocol.config_files import Frozen
-from student.selection import Strategy
+from consilium.protocol.config_files import Frozen
+from consilium.student.asking.selection import Strategy
 
 OfRows = Literal["logistic_regression", "random_forest", "gradient_boosting", "mlp", "kernel_ridge", "graph"]
 OfImages = Literal["cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn"]
@@ -18,16 +18,16 @@ class StudentSpec(Frozen):
 
     queries: how many rows of the pool to ask, 0 for as many as the federation's cap allows. batch: how many in one
         request, 0 for all of a round.
-    rounds: in each but the first, queries are chosen by `selection` with the model so far (`student.selection`), and
+    rounds: in each but the first, queries are chosen by `selection` with the model so far (`asking.selection`), and
         its probabilities go with them. Strategies that need no model choose the first queries too.
     trainer: scikit-learn estimator, torch MLP, kernel ridge regression, or that on labels which were first spread to
         all rows of the pool over a graph of like rows (`student.trainers.kernel`); of rows that are square images also
         a convolutional network, on labels alone (cnn) or on unlabelled rows too (vat, fixmatch, mixmatch, gan), or
-        a graph and cnn that help each other to label the pool (graph_cnn, `student.trainers.both`).
+        a graph and cnn that help each other to label the pool (graph_cnn, `student.trainers.images.graph_cnn`).
     C: of logistic regression (inverse regularisation). trees, depth: of the forest. hidden, epochs: of the MLP.
     gamma, alpha: of the Gaussian kernel, and penalty, of both with a kernel.
     neighbours, spread: of the graph; `spread` is the share that a row takes from its neighbours.
-    channels, steps: of the students of images (`student.trainers.network`, `.loop`): filters of the first layer, and
+    channels, steps: of the students of images (`trainers.images.network`, `.loop`): filters of the first layer, and
         the most steps. augment: whether cnn, vat and gan see slightly changed copies. sure: probability from which
         fixmatch takes its own prediction as label. radius: of vat, root mean square of its change of pixels from 0 to
         1. settled: stop once at most this share of the pool's predictions has changed in each of the last checks, 0 for

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from protocol.deploy.checks import Check, check_authority, check_certificate, check_private, check_tls_server
-from protocol.deploy.kit import Kit
-from protocol.schema import Schema
-from student.channel import LabelChannel
-from student.pool import check_fits, load_pool
+from consilium.protocol.node.checks import Check, check_authority, check_certificate, check_private, check_tls_server
+from consilium.protocol.node.kit import Kit
+from consilium.protocol.rows.schema import Schema
+from consilium.student.asking.pool import check_fits, load_pool
+from consilium.student.channel import LabelChannel
 
 
 def open_channel(kit: Kit, wait: float) -> LabelChannel:

@@ -10,31 +10,31 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from protocol.device import asked_device, resolve_device
-from protocol.errors import BudgetExceeded
-from protocol.labels import NO_LABEL, LabelSource, Outcome, Progress, Terms, no_progress
-from protocol.queries import canonical_queries, query_ids
-from protocol.schema import Schema
-from student.config import StudentSpec
-from student.evaluation import evaluate
-from student.plan import Plan
-from student.pool import Pool, check_fits
-from student.published.card import make_card, tested_on, write_cards
-from student.published.model import MODEL_FILE, Published, check_names, publish
-from student.selection import BY_ROWS, choose
-from student.trainers.base import Model, Trainer, constant
-from student.trainers.both import BothTrainer, Represent
-from student.trainers.cnn import Supervised
-from student.trainers.fixmatch import FixMatch
-from student.trainers.gan import Gan
-from student.trainers.images import square_side
-from student.trainers.kernel import GraphTrainer, KernelTrainer
-from student.trainers.loop import SILENT, ImageTrainer, Job, MakeMethod
-from student.trainers.mixmatch import MixMatch
-from student.trainers.mlp import MlpTrainer
-from student.trainers.self_training import SelfTraining
-from student.trainers.tabular import TabularTrainer
-from student.trainers.vat import Vat
+from consilium.protocol.errors import BudgetExceeded
+from consilium.protocol.labels.service import NO_LABEL, LabelSource, Outcome, Progress, Terms, no_progress
+from consilium.protocol.node.device import asked_device, resolve_device
+from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.rows.schema import Schema
+from consilium.student.asking.plan import Plan
+from consilium.student.asking.pool import Pool, check_fits
+from consilium.student.asking.selection import BY_ROWS, choose
+from consilium.student.config import StudentSpec
+from consilium.student.evaluation import evaluate
+from consilium.student.published.card import make_card, tested_on, write_cards
+from consilium.student.published.model import MODEL_FILE, Published, check_names, publish
+from consilium.student.trainers.base import Model, Trainer, constant
+from consilium.student.trainers.images.cnn import Supervised
+from consilium.student.trainers.images.fixmatch import FixMatch
+from consilium.student.trainers.images.gan import Gan
+from consilium.student.trainers.images.graph_cnn import BothTrainer, Represent
+from consilium.student.trainers.images.loop import SILENT, ImageTrainer, Job, MakeMethod
+from consilium.student.trainers.images.mixmatch import MixMatch
+from consilium.student.trainers.images.rows import square_side
+from consilium.student.trainers.images.vat import Vat
+from consilium.student.trainers.kernel import GraphTrainer, KernelTrainer
+from consilium.student.trainers.mlp import MlpTrainer
+from consilium.student.trainers.self_training import SelfTraining
+from consilium.student.trainers.tabular import TabularTrainer
 
 METHODS: dict[str, MakeMethod] = {
     "cnn": Supervised,

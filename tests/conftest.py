@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.events import EventLog
+from consilium.coordinator.run_log import EventLog
 from tests.federation import make_homes
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -10,26 +10,26 @@ import numpy as np
 import tomli_w
 from flwr.app import RecordDict
 
-from accounting.units import Unit
-from coordinator.collection import Standing
-from coordinator.config import Caps, FederationConfig, Privacy, Timeouts
-from coordinator.exchange import Failure
-from coordinator.mechanisms.confident import Confident
-from coordinator.mechanisms.gnmax import GNMax
-from coordinator.secure_collection import SecureKeys
-from party.home import open_home
-from party.node import PartyNode
-from party.secure_votes import refusal_of
-from protocol.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
-from protocol.queries import query_set_hash
-from protocol.records import from_record, refusal_to_record, to_record
-from protocol.refusals import Refused
-from protocol.schema import Schema
-from protocol.secagg import messages
-from protocol.secagg.errors import SecAggError
-from protocol.secagg.identity import Identity
-from protocol.secagg.roster import Roster
-from protocol.secagg.session import NO_LEDGER
+from consilium.accounting.units import Unit
+from consilium.coordinator.collection.clear import Standing
+from consilium.coordinator.collection.exchange import Failure
+from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.config import Caps, FederationConfig, Privacy, Timeouts
+from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.secagg.votes import refusal_of
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
+from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.rows.schema import Schema
+from consilium.protocol.secagg import messages
+from consilium.protocol.secagg.errors import SecAggError
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import NO_LEDGER
 
 FEATURES = ("age", "pressure", "drowsy")
 CLASSES = ("well", "ill")
@@ -181,7 +181,7 @@ def drop(_: RecordDict) -> Failure:
 
 def with_array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Fault:
     """A fault: one array of the reply is changed, and encoded as a dishonest party would."""
-    from protocol.records import decode_array, encode_array
+    from consilium.protocol.parties.records import decode_array, encode_array
 
     def apply(record: RecordDict) -> RecordDict:
         arrays = record.array_records["arrays"]

@@ -18,23 +18,23 @@ import numpy as np
 import tomli_w
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-from coordinator.collection import fault
-from coordinator.events import EventLog
-from coordinator.exchange import Failure, exchange
-from coordinator.federation import run_federation
-from coordinator.mechanisms import GNMax
-from party.home import open_home
-from party.node import PartyNode
-from party.policy import PartyFile
-from protocol.config_files import load
-from protocol.errors import ConfigError, MalformedMessage
-from protocol.labels import LabelSource
-from protocol.messages import HelloReply, TrainReply, VoteReply, WireModel
-from protocol.pool import PoolTree
-from protocol.queries import canonical_queries, query_set_hash
-from protocol.records import ARRAYS, BODY, from_record, to_record
-from protocol.refusals import Refused
-from protocol.secagg.errors import SecAggError
+from consilium.coordinator.collection.clear import fault
+from consilium.coordinator.collection.exchange import Failure, exchange
+from consilium.coordinator.federation import run_federation
+from consilium.coordinator.mechanisms import GNMax
+from consilium.coordinator.run_log import EventLog
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.policy import PartyFile
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.labels.service import LabelSource
+from consilium.protocol.parties.messages import HelloReply, TrainReply, VoteReply, WireModel
+from consilium.protocol.parties.records import ARRAYS, BODY, from_record, to_record
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.secagg.errors import SecAggError
 from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
 
 FREE = {"batch", "party", "teachers"}

@@ -52,7 +52,7 @@ def test_the_bundle_holds_code_only(checkout: Path) -> None:
         for name in names:
             assert b"planted-secret" not in bundle.read(name), name
     code = [name for name in names if name not in ("pyproject.toml", ".info/CONTENT")]
-    assert {name.split("/")[0] for name in code} == {"accounting", "protocol", "party", "coordinator"}
+    assert {name.split("/")[0] for name in code} == {"consilium", "accounting", "protocol", "party", "coordinator"}
     assert all(name.endswith(".py") for name in code)
     assert "coordinator/server_app.py" in names
     assert "party/client_app.py" in names
@@ -60,5 +60,5 @@ def test_the_bundle_holds_code_only(checkout: Path) -> None:
 
 def test_flower_accepts_the_project() -> None:
     config, warnings = load_and_validate(ROOT / "pyproject.toml")
-    assert config["tool"]["flwr"]["app"]["components"]["serverapp"] == "coordinator.server_app:app"
+    assert config["tool"]["flwr"]["app"]["components"]["serverapp"] == "consilium.coordinator.server_app:app"
     assert warnings == []

@@ -20,7 +20,7 @@ from benchmarks.deployment.links import link_faults
 from benchmarks.deployment.nodes import node_faults
 from benchmarks.deployment.parties import party_faults
 from benchmarks.deployment.timing import timing
-from protocol.errors import ConsiliumError
+from consilium.protocol.errors import ConsiliumError
 from tests.deploy import netns
 
 PARTS: dict[str, Callable[[], None]] = {

@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from coordinator.config import FederationConfig
-from coordinator.ledger import Ledger
-from coordinator.provision import kits
-from protocol.config_files import load
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.provision import kits
+from consilium.protocol.config_files import load
 from tests.deploy import netns
 from tests.deploy.kits import STUDENT, write_data, write_plan, write_pool
 

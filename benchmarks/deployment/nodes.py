@@ -10,9 +10,9 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.deployment.federation import ADDRESS, COORDINATOR, PARTIES, Federation, federation, row, told, wrong
-from coordinator.provision import kits
-from coordinator.provision.authority import Authority
-from protocol.deploy.node_key import NodeKey
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.authority import Authority
+from consilium.protocol.node.node_key import NodeKey
 from tests.deploy import netns
 
 CLOCK = """

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.load.attacks import GATEWAY, HOLD_SECONDS, LABELS, Address, Attack, alive, honest_node, honest_student
-from coordinator.provision.kits import add_student
-from protocol.deploy.kit import open_kit
-from protocol.messages import PROTOCOL_VERSION
+from consilium.coordinator.provision.kits import add_student
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from tests.deploy.kits import free_ports, make_kits
 
 ROOT = Path(__file__).parents[2]

@@ -35,27 +35,30 @@ def superlink(folder: Path, port: int) -> None:
 
 def gateway(folder: Path, _: int) -> None:
     """The coordinator's gateway, of its kit."""
-    from coordinator.deploy.gateway import serve
-    from protocol.deploy.kit import open_kit
+    from consilium.coordinator.deploy.gateway import serve
+    from consilium.protocol.node.kit import open_kit
 
     serve(open_kit(folder, "coordinator"))
 
 
 def labels(folder: Path, port: int) -> None:
     """A label service with made-up votes, for the students of a kit."""
-    import coordinator.grpc_server
-    import protocol.label_wire
-    from coordinator.config import Caps
-    from coordinator.events import EventLog
-    from coordinator.grpc_server import Door, serving
-    from coordinator.ledger import Ledger
-    from coordinator.service import LabelService
-    from protocol.deploy.kit import open_kit
-    from protocol.noise import SeededNoise
+    import consilium.coordinator.labels.grpc_server
+    import consilium.protocol.labels.wire
+    from consilium.coordinator.config import Caps
+    from consilium.coordinator.labels.grpc_server import Door, serving
+    from consilium.coordinator.labels.service import LabelService
+    from consilium.coordinator.ledger.store import Ledger
+    from consilium.coordinator.run_log import EventLog
+    from consilium.protocol.node.kit import open_kit
+    from consilium.protocol.noise import SeededNoise
     from tests.coordinator.test_service import T, Votes
     from tests.federation import make_config
 
-    for module in (coordinator.grpc_server, protocol.label_wire):  # what it is asked in, though the code be older
+    for module in (
+        consilium.coordinator.labels.grpc_server,
+        consilium.protocol.labels.wire,
+    ):  # what it is asked in, though the code be older
         module.PROTOCOL_VERSION = int(os.environ["CONSILIUM_SPEAKS"])  # pyright: ignore[reportPrivateImportUsage]
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -16,9 +16,9 @@ Folder = Annotated[Path, typer.Argument(metavar="KIT", help="The node's kit.")]
 @app.command()
 def start(kit: Folder) -> None:
     """Serve parties and students until the federation is closed; SIGTERM stops it, and a later start goes on."""
-    from coordinator.deploy.start import start as serve
-    from protocol.deploy.kit import open_kit
-    from protocol.deploy.supervisor import stop_on_signals, tell_time
+    from consilium.coordinator.deploy.start import start as serve
+    from consilium.protocol.node.kit import open_kit
+    from consilium.protocol.node.supervisor import stop_on_signals, tell_time
 
     with stop_on_signals() as stop:
         summary = serve(open_kit(kit, "coordinator"), tell_time, stop)
@@ -32,8 +32,8 @@ def close(
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for it.")] = 60,
 ) -> None:
     """End the federation: no student is answered any more, and the summary is written."""
-    from coordinator.deploy.start import close as ask
-    from protocol.deploy.kit import open_kit
+    from consilium.coordinator.deploy.start import close as ask
+    from consilium.protocol.node.kit import open_kit
 
     summary = ask(open_kit(kit, "coordinator"), wait)
     print(json.dumps({key: summary[key] for key in ("asked", "answered", "parties", "votes")}))
@@ -47,8 +47,8 @@ def status(
     from rich.console import Console
     from rich.table import Table
 
-    from coordinator.deploy.status import status as read
-    from protocol.deploy.kit import open_kit
+    from consilium.coordinator.deploy.status import status as read
+    from consilium.protocol.node.kit import open_kit
 
     found = read(open_kit(kit, "coordinator"))
     if format == "json":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from coordinator.deploy.flower import Nodes
-from coordinator.deploy.start import configuration, run_folder
-from coordinator.ledger import Ledger
-from coordinator.privacy import promised
-from protocol.config_files import load
-from protocol.deploy.checks import (
+from consilium.coordinator.deploy.flower import Nodes
+from consilium.coordinator.deploy.start import configuration, run_folder
+from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.checks import (
     Check,
     check_certificate,
     check_coordinator,
@@ -16,8 +17,7 @@ from protocol.deploy.checks import (
     check_port,
     check_roster,
 )
-from protocol.deploy.kit import Kit
-from protocol.errors import ConfigError
+from consilium.protocol.node.kit import Kit
 
 LEAST_FREE_BYTES = 2_000_000_000
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field
 
-from protocol.config_files import Frozen, load
-from protocol.deploy.files import private_folder, replace_text
-from protocol.deploy.flower import flower_environment, program
-from protocol.deploy.kit import Kit
-from protocol.deploy.supervisor import Program, Tell
-from protocol.errors import EngineError
-from protocol.messages import PartyName
+from consilium.protocol.config_files import Frozen, load
+from consilium.protocol.errors import EngineError
+from consilium.protocol.files import private_folder, replace_text
+from consilium.protocol.node.flower import flower_environment, program
+from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.supervisor import Program, Tell
+from consilium.protocol.parties.messages import PartyName
+from consilium.protocol.versions import DISTRIBUTION
 
 CONNECTION = "consilium"
 DATABASE, REGISTERED = "superlink.db", "registered.json"
@@ -140,8 +141,10 @@ def write_app(kit: Kit, run_config: dict[str, str]) -> Path:
     package = folder / "consilium_flower"
     package.mkdir(parents=True, exist_ok=True)
     replace_text(package / "__init__.py", '"""Imports the installed Consilium."""\n')
-    replace_text(package / "server.py", "import coordinator.server_app\n\napp = coordinator.server_app.app\n")
-    replace_text(package / "client.py", "import party.client_app\n\napp = party.client_app.app\n")
+    replace_text(
+        package / "server.py", "import consilium.coordinator.server_app\n\napp = consilium.coordinator.server_app.app\n"
+    )
+    replace_text(package / "client.py", "import consilium.party.client_app\n\napp = consilium.party.client_app.app\n")
     app = {
         "publisher": "consilium",
         "fab-include": ["consilium_flower/*.py"],
@@ -150,7 +153,7 @@ def write_app(kit: Kit, run_config: dict[str, str]) -> Path:
     }
     project = {
         "name": "consilium-flower",
-        "version": version("consilium"),
+        "version": version(DISTRIBUTION),
         "description": "Consilium, as it is installed",
         "license": "Apache-2.0",
         "dependencies": [f"flwr=={version('flwr')}"],

@@ -21,7 +21,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from protocol.tls import TlsFiles
+from consilium.protocol.labels.tls import TlsFiles
 
 STRANGERS = 512
 """Connections in all on which no registered node has spoken: two for each node of the largest federations that start at

@@ -26,11 +26,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from coordinator.deploy.front import tls_server
-from coordinator.deploy.node_keys import NodeKeys
-from protocol.deploy.files import more_descriptors
-from protocol.deploy.kit import Kit, open_kit
-from protocol.errors import ConsiliumError
+from consilium.coordinator.deploy.front import tls_server
+from consilium.coordinator.deploy.node_keys import NodeKeys
+from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.files import more_descriptors
+from consilium.protocol.node.kit import Kit, open_kit
 
 PREFIX = "/v1/fleet/"
 MOST_OBJECT_BYTES = 32 * 1024 * 1024

@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from coordinator.deploy.flower import Nodes
-from protocol.config_files import load
-from protocol.deploy.flower import require_flower
-from protocol.deploy.node_key import public_key
-from protocol.errors import ConfigError
+from consilium.coordinator.deploy.flower import Nodes
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.flower import require_flower
+from consilium.protocol.node.node_key import public_key
 
 NAMES = {
     "flwr.common.constant": ("TIMESTAMP_HEADER", "TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"),

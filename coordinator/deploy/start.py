@@ -10,23 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from coordinator.config import FederationConfig
-from coordinator.deploy.flower import follow_run, prepare, super_link, sync_nodes, write_app
-from protocol.config_files import load
-from protocol.deploy.checks import Advice, check_certificate
-from protocol.deploy.files import held, private_folder
-from protocol.deploy.flower import flower_environment, python_module
-from protocol.deploy.kit import Kit
-from protocol.deploy.supervisor import (
-    BackOff,
-    Program,
-    Supervisor,
-    Tell,
-    end_leftovers,
-    stop_group,
-    wait_until,
-)
-from protocol.errors import (
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.deploy.flower import follow_run, prepare, super_link, sync_nodes, write_app
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import (
     BudgetExceeded,
     ConfigError,
     ConsiliumError,
@@ -36,6 +23,11 @@ from protocol.errors import (
     NotEnoughParties,
     ServiceError,
 )
+from consilium.protocol.files import held, private_folder
+from consilium.protocol.node.checks import Advice, check_certificate
+from consilium.protocol.node.flower import flower_environment, python_module
+from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
 
 START_SECONDS = 60
 RETRY = BackOff(first=5, most=60)
@@ -59,7 +51,7 @@ def programs(kit: Kit) -> list[Program]:
         super_link(kit),
         Program(
             name="gateway",
-            command=python_module("coordinator.deploy.gateway", str(kit.folder)),
+            command=python_module("consilium.coordinator.deploy.gateway", str(kit.folder)),
             folder=kit.state,
             log=kit.logs / "gateway.log",
             environment=flower_environment(kit.state / "flower"),

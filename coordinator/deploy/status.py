@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coordinator.deploy.flower import Nodes
-from coordinator.deploy.start import configuration, listens, run_folder
-from coordinator.ledger import Ledger
-from coordinator.privacy import promised
-from protocol.config_files import load
-from protocol.deploy.kit import Kit
+from consilium.coordinator.deploy.flower import Nodes
+from consilium.coordinator.deploy.start import configuration, listens, run_folder
+from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.config_files import load
+from consilium.protocol.node.kit import Kit
 
 MOST_ERRORS = 5
 

@@ -7,14 +7,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from coordinator.mechanisms.base import Drawn, Mechanism
-from coordinator.mechanisms.confident import Confident
-from coordinator.mechanisms.distributed import Distributed, DistributedTwoPhase
-from coordinator.mechanisms.gnmax import GNMax
-from coordinator.mechanisms.immutable import Immutable
-from coordinator.mechanisms.interactive import Interactive
-from coordinator.mechanisms.lnmax import LNMax
-from coordinator.mechanisms.stable import Stable
+from consilium.coordinator.mechanisms.base import Drawn, Mechanism
+from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.mechanisms.distributed import Distributed, DistributedTwoPhase
+from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.immutable import Immutable
+from consilium.coordinator.mechanisms.interactive import Interactive
+from consilium.coordinator.mechanisms.lnmax import LNMax
+from consilium.coordinator.mechanisms.stable import Stable
 
 __all__ = [
     "ALL_MECHANISMS",

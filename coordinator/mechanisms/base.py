@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Protocol, TypedDict
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from accounting.events import Evidence, ReleaseEvent
-from accounting.units import Neighbouring, Noise, Towards, Unit
-from protocol.labels import NO_LABEL
-from protocol.noise import NoiseSource
+from consilium.accounting.events import Evidence, ReleaseEvent
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import NoiseSource
 
 Sigma = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
 """Parameter of the discrete Gaussian on one number, in votes. The upper limit bounds the memory of seeded noise."""

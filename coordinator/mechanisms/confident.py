@@ -6,11 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from accounting.events import ConfidentEvent
-from accounting.units import Neighbouring, Towards, Unit
-from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
-from protocol.labels import NO_LABEL
-from protocol.noise import NoiseSource
+from consilium.accounting.events import ConfidentEvent
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import NoiseSource
 
 
 class Confident(MechanismModel):

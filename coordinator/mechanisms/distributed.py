@@ -13,12 +13,12 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, ReleaseEvent
-from accounting.units import Neighbouring, Towards, Unit
-from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
-from coordinator.mechanisms.shares import sum_of_shares
-from protocol.labels import NO_LABEL
-from protocol.noise import NoiseSource
+from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, ReleaseEvent
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from consilium.coordinator.mechanisms.shares import sum_of_shares
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import NoiseSource
 
 Shares = Annotated[int, Field(ge=1, le=100_000)]
 """Shares that together make up the noise: honest parties that are sure to be in the sum. Those that may collude or

@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from accounting.events import GNMaxEvent
-from accounting.units import Neighbouring, Towards, Unit
-from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, stated
-from protocol.noise import NoiseSource
+from consilium.accounting.events import GNMaxEvent
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, stated
+from consilium.protocol.noise import NoiseSource
 
 
 class GNMax(MechanismModel):

@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from accounting.events import Evidence, ImmutableEvent, ReleaseEvent
-from accounting.units import Neighbouring, Towards, Unit
-from coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, Votes, stated
-from protocol.noise import NoiseSource
+from consilium.accounting.events import Evidence, ImmutableEvent, ReleaseEvent
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, Votes, stated
+from consilium.protocol.noise import NoiseSource
 
 
 class Immutable(MechanismModel):
@@ -19,7 +19,7 @@ class Immutable(MechanismModel):
     They do not: (126, 125) becomes (126 + c, 125), its neighbour (125, 126) becomes (125, 126 + c), and the answers are
     class 0 and class 1 unless noise bridges a gap of c + 1. The true epsilon of one query is about (c + 1) gamma and
     grows with c without bound; with c far above 1/gamma, as recommended, this is the noiseless plurality. No worst case
-    exists, so every event of it costs infinity (`accounting.immutable` has the claim and a lower bound on the truth).
+    exists, so every event of it costs infinity (`curves.immutable` has the claim and a lower bound on the truth).
 
     It is here to be studied and to be caught by an audit. `unsafe_not_private` must be set to true, so that nobody runs
     it without having read the word. The sound form of the idea is `Stable`.

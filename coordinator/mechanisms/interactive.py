@@ -7,15 +7,15 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from accounting.errors import EventError
-from accounting.events import Evidence, InteractiveEvent, ReleaseEvent
-from accounting.histogram import check_votes
-from accounting.threshold import public_offsets
-from accounting.units import Neighbouring, Towards, Unit
-from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
-from protocol.errors import ConfigError
-from protocol.labels import NO_LABEL
-from protocol.noise import NoiseSource
+from consilium.accounting.curves.threshold import public_offsets
+from consilium.accounting.errors import EventError
+from consilium.accounting.events import Evidence, InteractiveEvent, ReleaseEvent
+from consilium.accounting.histogram import check_votes
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import NoiseSource
 
 
 class Interactive(MechanismModel):

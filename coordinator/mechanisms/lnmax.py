@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from accounting.events import LNMaxEvent
-from accounting.units import Neighbouring, Towards, Unit
-from coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, stated
-from protocol.noise import NoiseSource
+from consilium.accounting.events import LNMaxEvent
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, stated
+from consilium.protocol.noise import NoiseSource
 
 
 class LNMax(MechanismModel):

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from accounting.discrete import convolution_slack
-from protocol.noise import NoiseSource
+from consilium.accounting.curves.discrete import convolution_slack
+from consilium.protocol.noise import NoiseSource
 
 NEGLIGIBLE_SLACK = 1e-12
 """Largest |log ratio| to its discrete Gaussian at which a sum of shares is drawn as that Gaussian."""

@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from accounting.events import StableEvent
-from accounting.stable import distance_to_instability
-from accounting.units import Neighbouring, Towards, Unit
-from coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
-from protocol.labels import NO_LABEL
-from protocol.noise import NoiseSource
+from consilium.accounting.curves.stable import distance_to_instability
+from consilium.accounting.events import StableEvent
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import NoiseSource
 
 
 class Stable(MechanismModel):
@@ -20,7 +20,7 @@ class Stable(MechanismModel):
 
     dist counts the votes that can move without another plurality. An unstable plurality passes with a small
     probability, which the event adds to delta for every query asked: choose the threshold with
-    `accounting.stable.ptr_threshold`, several sigma above 0.
+    `accounting.curves.stable.ptr_threshold`, several sigma above 0.
 
     threshold: votes, whole. sigma: of the noise on the distance.
     """

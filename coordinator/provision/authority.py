@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocol.deploy.files import read_private, write_private
-from protocol.errors import ConfigError
-from protocol.tls import load_certificate
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import read_private, write_private
+from consilium.protocol.labels.tls import load_certificate
 
 CA_DAYS = 3650
 NODE_DAYS = 730

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from coordinator.provision.kits import Made
+    from consilium.coordinator.provision.kits import Made
 
 app = typer.Typer(no_args_is_help=True, help="Make kits for all nodes (`provision FEDERATION.toml --out KITS`).")
 
@@ -22,7 +22,7 @@ def make(
     out: Annotated[Path, typer.Option(help="New folder for the authority and the kits.")],
 ) -> None:
     """Keys, certificates and settings of a new federation: one kit for each node."""
-    from coordinator.provision import kits
+    from consilium.coordinator.provision import kits
 
     _tell(kits.make(federation, out))
     print(f"keep to yourself, and back up: {out / 'operator'}", file=sys.stderr)
@@ -38,7 +38,7 @@ def add_party(
     ] = None,
 ) -> None:
     """A kit for one more party; kits that are deployed stay as they are."""
-    from coordinator.provision import kits as make_kits
+    from consilium.coordinator.provision import kits as make_kits
 
     _tell(make_kits.add_party(kits, name, port, keys))
 
@@ -46,7 +46,7 @@ def add_party(
 @app.command("add-student")
 def add_student(kits: Kits, name: str) -> None:
     """A kit for one more student."""
-    from coordinator.provision import kits as make_kits
+    from consilium.coordinator.provision import kits as make_kits
 
     _tell(make_kits.add_student(kits, name))
 
@@ -54,7 +54,7 @@ def add_student(kits: Kits, name: str) -> None:
 @app.command()
 def revoke(kits: Kits, name: str) -> None:
     """Shut a party or a student out."""
-    from coordinator.provision import kits as make_kits
+    from consilium.coordinator.provision import kits as make_kits
 
     _tell(make_kits.revoke(kits, name))
 
@@ -62,7 +62,7 @@ def revoke(kits: Kits, name: str) -> None:
 @app.command()
 def renew(kits: Kits, name: str) -> None:
     """A new certificate, for the same key, of `coordinator` or of a student."""
-    from coordinator.provision import kits as make_kits
+    from consilium.coordinator.provision import kits as make_kits
 
     _tell(make_kits.renew(kits, name))
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from cryptography import x509
 
-from coordinator.provision.authority import Authority
-from coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
-from coordinator.provision.plan import PartyPlan, read_plan
-from coordinator.provision.pool import read_pool
-from coordinator.provision.registry import OPERATOR, Registry, load_registry
-from coordinator.provision.write import (
+from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
+from consilium.coordinator.provision.plan import PartyPlan, read_plan
+from consilium.coordinator.provision.pool import read_pool
+from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
+from consilium.coordinator.provision.write import (
     coordinator_kit,
     federation,
     nodes,
@@ -33,10 +33,10 @@ from coordinator.provision.write import (
     students,
     terms,
 )
-from protocol.deploy.files import private_folder
-from protocol.errors import ConfigError, OutputExists
-from protocol.secagg.identity import Identity
-from protocol.tls import fingerprint
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import private_folder
+from consilium.protocol.labels.tls import fingerprint
+from consilium.protocol.secagg.identity import Identity
 
 UPDATES = "updates"
 

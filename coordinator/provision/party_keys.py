@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.provision.registry import PartyRecord
-from protocol.deploy.enrolment import ENROLMENT, IDENTITY, NODE_KEY, Enrolment, read_enrolment
-from protocol.deploy.node_key import NodeKey
-from protocol.errors import ConfigError
-from protocol.secagg.identity import Identity
+from consilium.coordinator.provision.registry import PartyRecord
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.enrolment import ENROLMENT, IDENTITY, NODE_KEY, Enrolment, read_enrolment
+from consilium.protocol.node.node_key import NodeKey
+from consilium.protocol.secagg.identity import Identity
 
 
 @dataclass(frozen=True)

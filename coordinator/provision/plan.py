@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field, model_validator
 
-from coordinator.config import Caps, FederationConfig, Privacy, Timeouts
-from coordinator.mechanisms import AnyMechanism
-from protocol.config_files import Frozen, load, validate
-from protocol.deploy.kit import Coordinator, Port, joined
-from protocol.errors import ConfigError, DataError
-from protocol.messages import MOST_TEACHERS, PartyName, TeacherSpec, VotesMode
-from protocol.pool import PoolTerms
-from protocol.schema import Name, Range, Schema
+from consilium.coordinator.config import Caps, FederationConfig, Privacy, Timeouts
+from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.protocol.config_files import Frozen, load, validate
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.node.kit import Coordinator, Port, joined
+from consilium.protocol.parties.messages import MOST_TEACHERS, PartyName, TeacherSpec, VotesMode
+from consilium.protocol.rows.pool import PoolTerms
+from consilium.protocol.rows.schema import Name, Range, Schema
 
 
 class RowsPlan(Frozen):

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.provision.plan import Plan, PoolPlan, read_public
-from protocol.errors import ConfigError
-from protocol.nearness import thin
-from protocol.pool import PoolTerms, PoolTree
-from protocol.queries import canonical_queries
-from protocol.schema import Schema
+from consilium.coordinator.provision.plan import Plan, PoolPlan, read_public
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.nearness import thin
+from consilium.protocol.rows.pool import PoolTerms, PoolTree
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.schema import Schema
 
 POOL_IDS, POOL_ROWS = "pool.npy", "pool.npz"
 

@@ -7,18 +7,18 @@ from typing import Literal
 
 from pydantic import Field
 
-from coordinator.config import FederationConfig
-from coordinator.provision.plan import Plan
-from coordinator.secure_collection import SecureKeys
-from protocol.config_files import Frozen, load
-from protocol.deploy.files import replace_text
-from protocol.deploy.kit import Coordinator, Port
-from protocol.errors import ConfigError
-from protocol.messages import PartyName
-from protocol.pool import PoolTerms
-from protocol.schema import Schema
-from protocol.secagg.identity import Identity
-from protocol.secagg.roster import Roster
+from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.provision.plan import Plan
+from consilium.protocol.config_files import Frozen, load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import replace_text
+from consilium.protocol.node.kit import Coordinator, Port
+from consilium.protocol.parties.messages import PartyName
+from consilium.protocol.rows.pool import PoolTerms
+from consilium.protocol.rows.schema import Schema
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.roster import Roster
 
 OPERATOR, REGISTRY = "operator", "registry.json"
 

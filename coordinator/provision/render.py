@@ -9,17 +9,18 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from coordinator.config import FederationConfig
-from coordinator.privacy import promised
-from protocol.deploy.kit import KitFile
-from protocol.secagg.roster import Roster
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.privacy import promised
+from consilium.protocol.node.kit import KitFile
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.versions import DISTRIBUTION
 
 PLACE = "/srv/consilium"
 
 
 def _template(file: str, /, **values: Any) -> str:
     environment = Environment(
-        loader=PackageLoader("coordinator.provision"), undefined=StrictUndefined, keep_trailing_newline=True
+        loader=PackageLoader("consilium.coordinator.provision"), undefined=StrictUndefined, keep_trailing_newline=True
     )
     return environment.get_template(file + ".j2").render(values)
 
@@ -61,5 +62,5 @@ def write_start_files(folder: Path, kit: KitFile) -> None:
         _template("node.service", kind=kit.kind, name=kit.name, unit=unit, place=place), encoding="utf-8"
     )
     (folder / "compose.yaml").write_text(
-        _template("compose.yaml", kind=kit.kind, version=version("consilium"), ports=ports), encoding="utf-8"
+        _template("compose.yaml", kind=kit.kind, version=version(DISTRIBUTION), ports=ports), encoding="utf-8"
     )

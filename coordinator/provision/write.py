@@ -11,16 +11,16 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from coordinator.deploy.flower import Nodes
-from coordinator.provision.authority import Authority, Issued
-from coordinator.provision.party_keys import PartyKeys
-from coordinator.provision.pool import POOL_IDS, POOL_ROWS
-from coordinator.provision.registry import OPERATOR, Registry
-from coordinator.provision.render import party_settings, write_start_files
-from protocol.deploy.files import private_folder, write_private
-from protocol.deploy.kit import KIT_FILE, Kind, KitFile
-from protocol.errors import OutputExists
-from protocol.secagg.identity import Identity
+from consilium.coordinator.deploy.flower import Nodes
+from consilium.coordinator.provision.authority import Authority, Issued
+from consilium.coordinator.provision.party_keys import PartyKeys
+from consilium.coordinator.provision.pool import POOL_IDS, POOL_ROWS
+from consilium.coordinator.provision.registry import OPERATOR, Registry
+from consilium.coordinator.provision.render import party_settings, write_start_files
+from consilium.protocol.errors import OutputExists
+from consilium.protocol.files import private_folder, write_private
+from consilium.protocol.node.kit import KIT_FILE, Kind, KitFile
+from consilium.protocol.secagg.identity import Identity
 
 
 def coordinator_kit(out: Path, registry: Registry, authority: Authority, identity: Identity, server: Issued) -> Path:

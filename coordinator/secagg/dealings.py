@@ -12,9 +12,17 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from protocol.secagg.curve import ORDER, Addend, add_points, base_multiple, combination, decompress, is_nothing
-from protocol.secagg.messages import KEY_BYTES, KEYS_BYTES
-from protocol.secagg.shamir import combine, dual_weights, lagrange, point, share_value
+from consilium.protocol.secagg.curve import (
+    ORDER,
+    Addend,
+    add_points,
+    base_multiple,
+    combination,
+    decompress,
+    is_nothing,
+)
+from consilium.protocol.secagg.messages import KEY_BYTES, KEYS_BYTES
+from consilium.protocol.secagg.shamir import combine, dual_weights, lagrange, point, share_value
 
 WEIGHT_BITS = 128
 """Of the random weights of a batch: a false dealer stays unseen in it once in 2^128, and then its receivers see it."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from protocol.secagg.errors import BadShare, named
-from protocol.secagg.roster import Roster
+from consilium.protocol.secagg.errors import BadShare, named
+from consilium.protocol.secagg.roster import Roster
 
 Disputes = dict[int, set[int]]
 """Places of those who complained, by place of the dealer."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from coordinator.secagg.machine import Aggregation, SecureSum, StageReport
-from protocol.messages import WireModel
-from protocol.secagg.messages import SecAggMessage
-from protocol.secagg.stages import Stage
+from consilium.coordinator.secagg.machine import Aggregation, SecureSum, StageReport
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.secagg.messages import SecAggMessage
+from consilium.protocol.secagg.stages import Stage
 
 Send = Callable[[Stage, Mapping[str, SecAggMessage]], Mapping[str, WireModel | str]]
 """Stage and request by party -> reply, or reason of failure, by party. It parses replies as `REPLIES[stage]`."""

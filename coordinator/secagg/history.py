@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from protocol.deploy.files import replace_text
-from protocol.errors import ConfigError
-from protocol.secagg.roster import Roster
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import replace_text
+from consilium.protocol.secagg.roster import Roster
 
 
 class History:

@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 import numpy as np
 
-from protocol.secagg.agreement import check_order
-from protocol.secagg.curve import decompress, montgomery
-from protocol.secagg.errors import BadKey
-from protocol.secagg.identity import verify
-from protocol.secagg.messages import (
+from consilium.protocol.secagg.agreement import check_order
+from consilium.protocol.secagg.curve import decompress, montgomery
+from consilium.protocol.secagg.errors import BadKey
+from consilium.protocol.secagg.identity import verify
+from consilium.protocol.secagg.messages import (
     KEY_BYTES,
     AdvertiseReply,
     ConsistencyReply,
@@ -19,11 +19,18 @@ from protocol.secagg.messages import (
     ShareReply,
     UnmaskReply,
 )
-from protocol.secagg.ring import RING_DTYPES
-from protocol.secagg.roster import Roster
-from protocol.secagg.session import SessionDescriptor
-from protocol.secagg.shamir import share_value
-from protocol.secagg.statements import ADVERT, CONSISTENCY, MASKED, advert_parts, consistency_parts, masked_parts
+from consilium.protocol.secagg.ring import RING_DTYPES
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.shamir import share_value
+from consilium.protocol.secagg.statements import (
+    ADVERT,
+    CONSISTENCY,
+    MASKED,
+    advert_parts,
+    consistency_parts,
+    masked_parts,
+)
 
 
 def advert_keys(reply: AdvertiseReply) -> bytes:

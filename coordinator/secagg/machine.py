@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.secagg import intake, requests
-from coordinator.secagg.dealings import false_dealers
-from coordinator.secagg.disputes import check_vouched, gather
-from coordinator.secagg.state import SessionState
-from coordinator.secagg.unmasking import SecretRebuilder, check_sum, clip, remove_masks
-from protocol.errors import ConfigError
-from protocol.messages import WireModel
-from protocol.queries import query_set_hash
-from protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet, named
-from protocol.secagg.identity import Identity
-from protocol.secagg.messages import (
+from consilium.coordinator.secagg import intake, requests
+from consilium.coordinator.secagg.dealings import false_dealers
+from consilium.coordinator.secagg.disputes import check_vouched, gather
+from consilium.coordinator.secagg.state import SessionState
+from consilium.coordinator.secagg.unmasking import SecretRebuilder, check_sum, clip, remove_masks
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet, named
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.messages import (
     REPLIES,
     AdvertiseReply,
     ConsistencyReply,
@@ -31,10 +31,10 @@ from protocol.secagg.messages import (
     ShareReply,
     UnmaskReply,
 )
-from protocol.secagg.roster import Roster
-from protocol.secagg.session import SessionDescriptor
-from protocol.secagg.stages import STAGES, Stage
-from protocol.secagg.statements import ring_digest
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.protocol.secagg.statements import ring_digest
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Aggregation:
     terms : the session descriptor (`SessionDescriptor.create`).
     queries : canonical float32 (queries, features), those of the descriptor.
     invited : names of the parties that are asked; None: all of the roster.
-    proof : places in the pool and proof, as `protocol.messages.VoteRequest` has them.
+    proof : places in the pool and proof, as `protocol.parties.messages.VoteRequest` has them.
     choose : who is summed of those whose masked votes are there.
 
     Raises

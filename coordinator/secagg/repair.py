@@ -11,8 +11,8 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-from protocol.secagg.curve import ORDER
-from protocol.secagg.shamir import evaluate
+from consilium.protocol.secagg.curve import ORDER
+from consilium.protocol.secagg.shamir import evaluate
 
 MOST_SUBSETS = 2000
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinator.secagg.state import SessionState
-from protocol.secagg.identity import Identity
-from protocol.secagg.messages import (
+from consilium.coordinator.secagg.state import SessionState
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.messages import (
     KEYS_BYTES,
     AdvertiseRequest,
     ConsistencyRequest,
@@ -17,10 +17,10 @@ from protocol.secagg.messages import (
     ShareRequest,
     UnmaskRequest,
 )
-from protocol.secagg.session import SessionDescriptor
-from protocol.secagg.shamir import share_bytes
-from protocol.secagg.stages import Stage
-from protocol.secagg.statements import adverts_digest, challenge, set_digest
+from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.shamir import share_bytes
+from consilium.protocol.secagg.stages import Stage
+from consilium.protocol.secagg.statements import adverts_digest, challenge, set_digest
 
 PoolProof = tuple[np.ndarray, np.ndarray]
 """Places in the pool, uint32 (queries,), and proof, uint8 (hashes, 32)."""

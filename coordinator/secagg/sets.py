@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocol.secagg.errors import SetTooClose
-from protocol.secagg.sets import allowed, nearest
+from consilium.protocol.secagg.errors import SetTooClose
+from consilium.protocol.secagg.sets import allowed, nearest
 
 TRIES = 32
 """Greedy choices with other ties; the first takes the best party each time."""

@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from protocol.errors import ConfigError, MalformedMessage
-from protocol.secagg.packing import Value, pack, unpack
-from protocol.secagg.ring import RING_DTYPES
-from protocol.secagg.session import SessionDescriptor, parse_descriptor
-from protocol.secagg.stages import STAGES, Stage
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.secagg.packing import Value, pack, unpack
+from consilium.protocol.secagg.ring import RING_DTYPES
+from consilium.protocol.secagg.session import SessionDescriptor, parse_descriptor
+from consilium.protocol.secagg.stages import STAGES, Stage
 
 T = TypeVar("T")
 PER_PARTY = ("adverts", "nonces", "ciphertexts", "values", "masked", "complaints", "evidence", "views", "shares")

@@ -11,18 +11,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from coordinator.secagg.disputes import Disputes
-from coordinator.secagg.intake import mask_key
-from coordinator.secagg.repair import correct
-from protocol.secagg.commitments import mask_agreement, opens
-from protocol.secagg.errors import BadShare, BadSum, ThresholdNotMet, named
-from protocol.secagg.masks import MaskAdder, pair_key, self_key
-from protocol.secagg.messages import KEY_BYTES
-from protocol.secagg.ring import decode
-from protocol.secagg.roster import Roster
-from protocol.secagg.session import SessionDescriptor
-from protocol.secagg.shamir import combine, lagrange, point, share_bytes
-from protocol.secagg.stages import Stage
+from consilium.coordinator.secagg.disputes import Disputes
+from consilium.coordinator.secagg.intake import mask_key
+from consilium.coordinator.secagg.repair import correct
+from consilium.protocol.secagg.commitments import mask_agreement, opens
+from consilium.protocol.secagg.errors import BadShare, BadSum, ThresholdNotMet, named
+from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
+from consilium.protocol.secagg.messages import KEY_BYTES
+from consilium.protocol.secagg.ring import decode
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.shamir import combine, lagrange, point, share_bytes
+from consilium.protocol.secagg.stages import Stage
 
 MASK_POINT, SELF_POINT = 1, 2
 """Which of the four keys of an advert these are."""

@@ -11,8 +11,8 @@ federation  what a party reads of the federation's file before it takes part
 
 from __future__ import annotations
 
-from party.data.problems import Problem, Report
-from party.data.rows import Rows, load_rows, read_rows
-from party.data.rules import DataRules
+from consilium.party.data.problems import Problem, Report
+from consilium.party.data.rows import Rows, load_rows, read_rows
+from consilium.party.data.rules import DataRules
 
 __all__ = ["DataRules", "Problem", "Report", "Rows", "load_rows", "read_rows"]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from party.data.problems import Problem
-from party.data.rules import DataRules
-from protocol.columns import Column, State, Wanted
-from protocol.refusals import Rule
-from protocol.schema import Range
+from consilium.party.data.problems import Problem
+from consilium.party.data.rules import DataRules
+from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.rows.columns import Column, State, Wanted
+from consilium.protocol.rows.schema import Range
 
 FAULTS = {
     State.NOT_A_NUMBER: (

@@ -12,11 +12,11 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
-from party.data.npz import absent_or_double, patient_of
-from party.data.problems import Problem, Unreadable
-from party.data.table import Table
-from protocol.columns import Column, Wanted, from_text
-from protocol.csv_files import CsvRule, foreign_kind, is_number, other_separator
+from consilium.party.data.npz import absent_or_double, patient_of
+from consilium.party.data.problems import Problem, Unreadable
+from consilium.party.data.table import Table
+from consilium.protocol.rows.columns import Column, Wanted, from_text
+from consilium.protocol.rows.csv_files import CsvRule, foreign_kind, is_number, other_separator
 
 BLOCK = 10_000
 

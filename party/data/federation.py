@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
-from accounting.units import Unit
-from protocol.config_files import Frozen, read_table, validate
-from protocol.messages import MOST_TEACHERS, TeacherSpec, VotesMode
-from protocol.pool import PoolTerms
-from protocol.schema import Schema
+from consilium.accounting.units import Unit
+from consilium.protocol.config_files import Frozen, read_table, validate
+from consilium.protocol.parties.messages import MOST_TEACHERS, TeacherSpec, VotesMode
+from consilium.protocol.rows.pool import PoolTerms
+from consilium.protocol.rows.schema import Schema
 
 
 class _Caps(Frozen):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from party.data.problems import Problem, Unreadable
-from party.data.table import Table
-from protocol.columns import Column, State, Wanted, from_numbers
-from protocol.refusals import Rule
+from consilium.party.data.problems import Problem, Unreadable
+from consilium.party.data.table import Table
+from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.rows.columns import Column, State, Wanted, from_numbers
 
 FORM = "An .npz needs x (n, features), y (n,), and features and classes as text; save it without objects"
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from party.data.npz import absent_or_double, patient_of
-from party.data.problems import Problem, Unreadable
-from party.data.table import Table
-from protocol.columns import Column, Wanted, from_numbers, from_text
+from consilium.party.data.npz import absent_or_double, patient_of
+from consilium.party.data.problems import Problem, Unreadable
+from consilium.party.data.table import Table
+from consilium.protocol.rows.columns import Column, Wanted, from_numbers, from_text
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from protocol.refusals import Refused, Rule
+from consilium.protocol.parties.refusals import Refused, Rule
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from party.data import checks, csv_file, identities, npz, parquet
-from party.data.problems import Problem, Report, Unreadable
-from party.data.rules import DataRules
-from party.data.table import Table
-from protocol.columns import State, Wanted
-from protocol.representation import represent
-from protocol.schema import Schema
+from consilium.party.data import checks, csv_file, identities, npz, parquet
+from consilium.party.data.problems import Problem, Report, Unreadable
+from consilium.party.data.rules import DataRules
+from consilium.party.data.table import Table
+from consilium.protocol.rows.columns import State, Wanted
+from consilium.protocol.rows.representation import represent
+from consilium.protocol.rows.schema import Schema
 
 log = logging.getLogger("consilium.party")
 

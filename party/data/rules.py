@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
-from protocol.config_files import Frozen
-from protocol.csv_files import CsvRule
+from consilium.protocol.config_files import Frozen
+from consilium.protocol.rows.csv_files import CsvRule
 
 Missing = Literal["refuse", "drop-row", "mean"]
 """A value that is missing: is an error, drops its row, or becomes the mean of the schema's public rows."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from party.data.problems import Problem
-from protocol.columns import Column
+from consilium.party.data.problems import Problem
+from consilium.protocol.rows.columns import Column
 
 
 class Table(NamedTuple):

@@ -15,7 +15,7 @@ def keys(
     out: Annotated[Path, typer.Option(help="New folder for the keys.")],
 ) -> None:
     """Make this party's own keys, and a small file for the operator. Nobody else ever has the private ones."""
-    from party.deploy.keys import enrolment_file, make
+    from consilium.party.deploy.keys import enrolment_file, make
 
     enrolment = make(name, out)
     print(f"keys         {out}: keep a backup, send nothing of it but the next file")
@@ -29,8 +29,8 @@ def join(
     keys: Annotated[Path, typer.Option(help="The folder that `consilium party keys` made.")],
 ) -> None:
     """Put this party's own keys into the kit that the operator made for them."""
-    from party.deploy.keys import join as put
-    from protocol.deploy.kit import open_kit
+    from consilium.party.deploy.keys import join as put
+    from consilium.protocol.node.kit import open_kit
 
     put(open_kit(kit, "party"), keys)
     print(f"The kit lists these keys, and now holds them. Next: consilium party fingerprint {kit}")
@@ -38,8 +38,8 @@ def join(
 
 def fingerprint(kit: KitArgument) -> None:
     """What to compare with the other parties over the telephone: one roster for all, and one's own key in it."""
-    from party.deploy.keys import fingerprints
-    from protocol.deploy.kit import open_kit
+    from consilium.party.deploy.keys import fingerprints
+    from consilium.protocol.node.kit import open_kit
 
     found = fingerprints(open_kit(kit, "party"))
     print(f"party        {found.name}, keys made by {'this party' if found.made_here else 'the operator'}")
@@ -54,9 +54,9 @@ def fingerprint(kit: KitArgument) -> None:
 
 def start(kit: KitArgument) -> None:
     """Serve the federation with this party's own rows until SIGTERM."""
-    from party.deploy.start import start as serve
-    from protocol.deploy.kit import open_kit
-    from protocol.deploy.supervisor import stop_on_signals, tell_time
+    from consilium.party.deploy.start import start as serve
+    from consilium.protocol.node.kit import open_kit
+    from consilium.protocol.node.supervisor import stop_on_signals, tell_time
 
     with stop_on_signals() as stop:
         serve(open_kit(kit, "party"), tell_time, stop)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from party.data.federation import load_federation
-from party.deploy.keys import check_own, lacks_own_keys
-from party.dry_run import check, stop
-from party.home import SETTINGS, open_home
-from party.policy import PartyFile, check_terms
-from party.secure_votes import check_roster as check_served_roster
-from party.spend import Spend
-from party.units import check_promised_unit
-from protocol.config_files import load
-from protocol.deploy.checks import (
+from consilium.party.data.federation import load_federation
+from consilium.party.deploy.keys import check_own, lacks_own_keys
+from consilium.party.dry_run import check, stop
+from consilium.party.home import SETTINGS, open_home
+from consilium.party.policy import PartyFile, check_terms
+from consilium.party.secagg.votes import check_roster as check_served_roster
+from consilium.party.spend import Spend
+from consilium.party.units import check_promised_unit
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.node.checks import (
     Advice,
     Check,
     check_authority,
@@ -23,11 +24,10 @@ from protocol.deploy.checks import (
     check_port,
     check_roster,
 )
-from protocol.deploy.enrolment import IDENTITY, NODE_KEY
-from protocol.deploy.kit import Kit
-from protocol.errors import ConfigError, ConsiliumError, DataError
-from protocol.messages import Terms
-from protocol.refusals import Refused
+from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
+from consilium.protocol.node.kit import Kit
+from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.refusals import Refused
 
 LEAST_FREE_BYTES = 500_000_000
 

@@ -18,10 +18,10 @@ from typing import Any
 
 from flwr.clientapp import ClientApp
 
-from party.client_app import app
-from protocol.deploy.files import private_folder, replace_text
-from protocol.deploy.flower import require_flower, unknown_flower
-from protocol.errors import EngineError
+from consilium.party.client_app import app
+from consilium.protocol.errors import EngineError
+from consilium.protocol.files import private_folder, replace_text
+from consilium.protocol.node.flower import require_flower, unknown_flower
 
 PROGRAM = "flwr-clientapp"
 OTHERS = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-serverapp", "flwr-simulation")
@@ -63,7 +63,7 @@ NAMES = {
 def write_programs(folder: Path) -> Path:
     """Small programs with the names that Flower looks up in PATH; the folder is to come first there."""
     private_folder(folder)
-    start = f'#!/bin/sh\nexec "{sys.executable}" -P -m party.deploy.installed_app "$@"\n'
+    start = f'#!/bin/sh\nexec "{sys.executable}" -P -m consilium.party.deploy.installed_app "$@"\n'
     refuse = '#!/bin/sh\necho "refused: a party runs its own code only" >&2\nexit 1\n'
     for name in (PROGRAM, *OTHERS):
         replace_text(folder / name, start if name == PROGRAM else refuse)

@@ -6,8 +6,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from party.home import Home, open_home
-from protocol.deploy.enrolment import (
+from consilium.party.home import Home, open_home
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.node.enrolment import (
     ENROLMENT,
     IDENTITY,
     NODE_KEY,
@@ -16,11 +17,10 @@ from protocol.deploy.enrolment import (
     key_fingerprint,
     read_enrolment,
 )
-from protocol.deploy.kit import Kit
-from protocol.deploy.node_key import NodeKey
-from protocol.errors import ConfigError, OutputExists
-from protocol.secagg.identity import Identity
-from protocol.secagg.roster import Roster
+from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.node_key import NodeKey
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.roster import Roster
 
 NOT_OURS = (
     "Take the folder that `consilium party keys` made for this kit. If it is that one, the operator enrolled other keys"

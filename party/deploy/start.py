@@ -7,15 +7,15 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from party.deploy.installed_app import check_flower, write_programs
-from party.deploy.keys import check_present
-from party.home import open_home
-from protocol.deploy.checks import check_coordinator, check_disk
-from protocol.deploy.files import held
-from protocol.deploy.flower import flower_environment, program
-from protocol.deploy.kit import Kit
-from protocol.deploy.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
-from protocol.errors import ConfigError, ConsiliumError
+from consilium.party.deploy.installed_app import check_flower, write_programs
+from consilium.party.deploy.keys import check_present
+from consilium.party.home import open_home
+from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.files import held
+from consilium.protocol.node.checks import check_coordinator, check_disk
+from consilium.protocol.node.flower import flower_environment, program
+from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
 
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from protocol.messages import VOTE_DTYPE
-from protocol.refusals import Refused, Rule
-from protocol.secagg.masks import MaskAdder, pair_key, self_key
-from protocol.secagg.ring import encode
-from protocol.secagg.session import SessionDescriptor
+from consilium.protocol.parties.messages import VOTE_DTYPE
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
+from consilium.protocol.secagg.ring import encode
+from consilium.protocol.secagg.session import SessionDescriptor
 
 Ballot = Callable[[np.ndarray], np.ndarray]
 """Canonical queries, float32 (queries, features) -> votes, uint16 (queries, classes). Charges the party's budget."""

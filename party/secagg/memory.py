@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from protocol.secagg.packing import Value
+from consilium.protocol.secagg.packing import Value
 
 Memory = dict[str, Value]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from party.secagg.memory import Memory, matrix
-from party.secagg.store import Transaction
-from protocol.queries import query_ids
-from protocol.secagg.errors import AlreadyAnswered, Replay, SetTooClose
-from protocol.secagg.roster import Roster
-from protocol.secagg.session import SessionDescriptor
-from protocol.secagg.sets import nearest
+from consilium.party.secagg.memory import Memory, matrix
+from consilium.party.secagg.store import Transaction
+from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.secagg.errors import AlreadyAnswered, Replay, SetTooClose
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.sets import nearest
 
 
 def phases_of(terms: SessionDescriptor) -> int:

@@ -15,19 +15,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from party.secagg import once
-from party.secagg.masking import Ballot, Noise, checked_votes, mask, no_noise, noise_share
-from party.secagg.memory import Memory, matrix, secret
-from party.secagg.sharing import check_adverts, open_shares, share_secrets
-from party.secagg.store import Session, SessionStore, State, Transaction
-from party.secagg.views import check_signatures, check_subset, check_wanted, checked_queries
-from protocol.errors import MalformedMessage
-from protocol.messages import WireModel
-from protocol.secagg.agreement import new_private, public_of
-from protocol.secagg.commitments import new_mask_key, new_scalar
-from protocol.secagg.errors import InconsistentView, Replay, RosterMismatch, StageOrder
-from protocol.secagg.identity import Identity
-from protocol.secagg.messages import (
+from consilium.party.secagg import once
+from consilium.party.secagg.masking import Ballot, Noise, checked_votes, mask, no_noise, noise_share
+from consilium.party.secagg.memory import Memory, matrix, secret
+from consilium.party.secagg.peers import check_signatures, check_subset, check_wanted, checked_queries
+from consilium.party.secagg.sharing import check_adverts, open_shares, share_secrets
+from consilium.party.secagg.store import Session, SessionStore, State, Transaction
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.secagg.agreement import new_private, public_of
+from consilium.protocol.secagg.commitments import new_mask_key, new_scalar
+from consilium.protocol.secagg.errors import InconsistentView, Replay, RosterMismatch, StageOrder
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.messages import (
     AdvertiseReply,
     AdvertiseRequest,
     ConsistencyReply,
@@ -40,12 +40,12 @@ from protocol.secagg.messages import (
     UnmaskReply,
     UnmaskRequest,
 )
-from protocol.secagg.packing import message_digest, pack_message, unpack_message
-from protocol.secagg.roster import Roster
-from protocol.secagg.session import SessionDescriptor, open_descriptor, parse_descriptor
-from protocol.secagg.shamir import share_bytes
-from protocol.secagg.stages import Stage
-from protocol.secagg.statements import (
+from consilium.protocol.secagg.packing import message_digest, pack_message, unpack_message
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import SessionDescriptor, open_descriptor, parse_descriptor
+from consilium.protocol.secagg.shamir import share_bytes
+from consilium.protocol.secagg.stages import Stage
+from consilium.protocol.secagg.statements import (
     ADVERT,
     CONSISTENCY,
     MASKED,

@@ -12,17 +12,17 @@ import secrets
 
 import numpy as np
 
-from party.secagg.memory import Memory, matrix, secret
-from protocol.secagg.agreement import NONCE_BYTES, Agreement, seal, sealing_key, unseal
-from protocol.secagg.commitments import blend, mask_secret
-from protocol.secagg.curve import is_proper, montgomery
-from protocol.secagg.errors import BadKey, BadSignature, InconsistentView, ThresholdNotMet
-from protocol.secagg.identity import verify
-from protocol.secagg.messages import KEY_BYTES, MaskedRequest, ShareReply, ShareRequest
-from protocol.secagg.roster import Roster
-from protocol.secagg.shamir import SHARE_BYTES, point, share_bytes, share_value, split
-from protocol.secagg.stages import Stage
-from protocol.secagg.statements import ADVERT, advert_parts, adverts_digest, challenge, set_digest
+from consilium.party.secagg.memory import Memory, matrix, secret
+from consilium.protocol.secagg.agreement import NONCE_BYTES, Agreement, seal, sealing_key, unseal
+from consilium.protocol.secagg.commitments import blend, mask_secret
+from consilium.protocol.secagg.curve import is_proper, montgomery
+from consilium.protocol.secagg.errors import BadKey, BadSignature, InconsistentView, ThresholdNotMet
+from consilium.protocol.secagg.identity import verify
+from consilium.protocol.secagg.messages import KEY_BYTES, MaskedRequest, ShareReply, ShareRequest
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.shamir import SHARE_BYTES, point, share_bytes, share_value, split
+from consilium.protocol.secagg.stages import Stage
+from consilium.protocol.secagg.statements import ADVERT, advert_parts, adverts_digest, challenge, set_digest
 
 
 def check_adverts(roster: Roster, me: int, ctx: bytes, request: ShareRequest, own: bytes) -> None:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from protocol.errors import LedgerError
-from protocol.secagg.packing import Value, pack, unpack
-from protocol.secagg.stages import Stage
+from consilium.protocol.errors import LedgerError
+from consilium.protocol.secagg.packing import Value, pack, unpack
+from consilium.protocol.secagg.stages import Stage
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, query_set TEXT NOT NULL,"

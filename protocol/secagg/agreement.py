@@ -6,9 +6,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from protocol.secagg.curve import ladder
-from protocol.secagg.errors import BadKey
-from protocol.secagg.framing import derive, index_bytes
+from consilium.protocol.secagg.curve import ladder
+from consilium.protocol.secagg.errors import BadKey
+from consilium.protocol.secagg.framing import derive, index_bytes
 
 NONCE_BYTES = 12
 TAG_BYTES = 16

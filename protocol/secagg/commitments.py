@@ -16,8 +16,17 @@ import secrets
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from protocol.secagg.agreement import Agreement, UnclampedAgreement
-from protocol.secagg.curve import ORDER, POINT_BYTES, SIGN, add, base_multiple, decompress, is_nothing, negative
+from consilium.protocol.secagg.agreement import Agreement, UnclampedAgreement
+from consilium.protocol.secagg.curve import (
+    ORDER,
+    POINT_BYTES,
+    SIGN,
+    add,
+    base_multiple,
+    decompress,
+    is_nothing,
+    negative,
+)
 
 CLAMPED = 1 << 254
 """X25519's private keys are 2^254 + 8 m with m below 2^251."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from protocol.errors import ConsiliumError
+from consilium.protocol.errors import ConsiliumError
 
 MOST_NAMED = 10
 

@@ -10,8 +10,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from protocol.errors import ConfigError, OutputExists
-from protocol.secagg.framing import frame
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.secagg.framing import frame
 
 SIGNATURE_BYTES = 64
 

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from protocol.secagg.framing import derive, index_bytes
-from protocol.secagg.ring import RING_DTYPES, RingBits
+from consilium.protocol.secagg.framing import derive, index_bytes
+from consilium.protocol.secagg.ring import RING_DTYPES, RingBits
 
 COUNTER_ZERO = bytes(16)
 BLOCK = 16

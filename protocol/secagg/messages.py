@@ -11,13 +11,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from protocol.messages import Places, Proof, WireModel
-from protocol.secagg.agreement import NONCE_BYTES, TAG_BYTES
-from protocol.secagg.identity import SIGNATURE_BYTES
-from protocol.secagg.roster import MOST_PARTIES
-from protocol.secagg.session import SID_BYTES
-from protocol.secagg.shamir import SHARE_BYTES
-from protocol.secagg.stages import Stage
+from consilium.protocol.parties.messages import Places, Proof, WireModel
+from consilium.protocol.secagg.agreement import NONCE_BYTES, TAG_BYTES
+from consilium.protocol.secagg.identity import SIGNATURE_BYTES
+from consilium.protocol.secagg.roster import MOST_PARTIES
+from consilium.protocol.secagg.session import SID_BYTES
+from consilium.protocol.secagg.shamir import SHARE_BYTES
+from consilium.protocol.secagg.stages import Stage
 
 KEY_BYTES = 32
 KEYS_BYTES = 4 * KEY_BYTES
@@ -137,7 +137,7 @@ class MaskedRequest(SessionMessage):
     """U2, what the others in U2 sealed for the addressee, in order, and the queries, canonical float32.
 
     challenges, values: uint8 (|U2| - 1, 32), each dealer's r and its w at the addressee's point.
-    places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
+    places, proof: that the queries are rows of the pool, see `protocol.parties.messages.VoteRequest`.
     """
 
     kind: ClassVar[str] = "query.sa_masked"

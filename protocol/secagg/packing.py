@@ -1,6 +1,6 @@
 """Bytes of messages and of saved states: a JSON head and the arrays behind it. Equal content gives equal bytes.
 
-Used for what a node keeps on its own disk and for recognising a repeated request; the wire is `protocol.records`.
+Used for what a node keeps on its own disk and for recognising a repeated request; the wire is `parties.records`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from protocol.errors import MalformedMessage
-from protocol.messages import WireModel
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.parties.messages import WireModel
 
 Value = int | float | str | bytes | np.ndarray
 M = TypeVar("M", bound=WireModel)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from protocol.secagg.errors import OverflowRisk
+from consilium.protocol.secagg.errors import OverflowRisk
 
 RingBits = Literal[16, 32]
 RING_DTYPES = {16: np.dtype("<u2"), 32: np.dtype("<u4")}

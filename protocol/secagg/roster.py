@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from protocol.errors import ConfigError
-from protocol.messages import PartyName
-from protocol.schema import canonical_digest
-from protocol.secagg.curve import is_proper
-from protocol.secagg.errors import RosterMismatch
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.messages import PartyName
+from consilium.protocol.rows.schema import canonical_digest
+from consilium.protocol.secagg.curve import is_proper
+from consilium.protocol.secagg.errors import RosterMismatch
 
 MOST_PARTIES = 1000
 

@@ -11,14 +11,14 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from protocol.errors import MalformedMessage
-from protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, Hash, LedgerPosition
-from protocol.queries import query_ids, query_set_hash
-from protocol.secagg.errors import BadSignature, OverflowRisk, RosterMismatch, UnsafeSession
-from protocol.secagg.framing import canonical_json
-from protocol.secagg.identity import Identity, verify
-from protocol.secagg.ring import TAIL, RingBits, choose_ring, sigma_total
-from protocol.secagg.roster import MOST_PARTIES, Roster
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.parties.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, Hash, LedgerPosition
+from consilium.protocol.rows.queries import query_ids, query_set_hash
+from consilium.protocol.secagg.errors import BadSignature, OverflowRisk, RosterMismatch, UnsafeSession
+from consilium.protocol.secagg.framing import canonical_json
+from consilium.protocol.secagg.identity import Identity, verify
+from consilium.protocol.secagg.ring import TAIL, RingBits, choose_ring, sigma_total
+from consilium.protocol.secagg.roster import MOST_PARTIES, Roster
 
 SID_BYTES = 16
 LIFETIME = 24 * 3600
@@ -35,7 +35,7 @@ class SessionDescriptor(BaseModel):
     queries, classes: shape of the sum. ring: bits. teachers: votes that each party gives to each query.
     sigma: standard deviation of the noise on one count, all `noise_shares` shares together; 0 and 0 without noise.
     phase: 1, or 2 for fresh noise on queries that a first phase has screened.
-    ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
+    ledger, batch, head: where the coordinator's ledger stands (`protocol.parties.messages.LedgerPosition`).
     lifetime: seconds from a party's first answer until it throws the session away, by its own clock.
     """
 
@@ -75,7 +75,7 @@ class SessionDescriptor(BaseModel):
     ) -> SessionDescriptor:
         """A new session with a fresh sid and the smallest ring that is safe.
 
-        `queries` is canonical float32 (queries, features) (`protocol.queries.canonical_queries`).
+        `queries` is canonical float32 (queries, features) (`protocol.rows.queries.canonical_queries`).
 
         Raises
         ------

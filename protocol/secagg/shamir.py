@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from protocol.secagg.curve import ORDER
+from consilium.protocol.secagg.curve import ORDER
 
 SHARE_BYTES = 32
 LAZY = 24

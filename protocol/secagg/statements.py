@@ -6,8 +6,8 @@ import hashlib
 
 import numpy as np
 
-from protocol.secagg.curve import ORDER
-from protocol.secagg.framing import digest, index_bytes, indices_bytes
+from consilium.protocol.secagg.curve import ORDER
+from consilium.protocol.secagg.framing import digest, index_bytes, indices_bytes
 
 ADVERT, MASKED, CONSISTENCY = "advert", "masked", "consistency"
 

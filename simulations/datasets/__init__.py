@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from simulations.datasets.adult import load_adult
-from simulations.datasets.base import Dataset
-from simulations.datasets.diabetes import load_diabetes, load_diabetes_early
-from simulations.datasets.folder import data_folder
-from simulations.datasets.images import load_fashion, load_mnist, load_mnist_writers
-from simulations.datasets.pneumonia import load_pneumonia
-from simulations.datasets.stroke import load_stroke
+from consilium.simulations.datasets.adult import load_adult
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.diabetes import load_diabetes, load_diabetes_early
+from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.datasets.images import load_fashion, load_mnist, load_mnist_writers
+from consilium.simulations.datasets.pneumonia import load_pneumonia
+from consilium.simulations.datasets.stroke import load_stroke
 
 EMBEDDED = {"stroke": load_stroke}
 IN_FOLDER = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from protocol.errors import DataError
+from consilium.protocol.errors import DataError
 
 
 def read_arrays(path: Path, source: str) -> dict[str, np.ndarray]:

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from protocol.errors import DataError
-from simulations.datasets.arrays import grouped, one_hot, read_arrays, read_words, same_length
-from simulations.datasets.base import Dataset, Public
-from simulations.datasets.folder import data_file
+from consilium.protocol.errors import DataError
+from consilium.simulations.datasets.arrays import grouped, one_hot, read_arrays, read_words, same_length
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.folder import data_file
 
 FILE = "diabetes130.npz"
 SOURCE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from protocol.errors import DataError
+from consilium.protocol.errors import DataError
 
 VARIABLE = "CONSILIUM_DATA"
 BESIDE = Path("..") / "shared" / "data"

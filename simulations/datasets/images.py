@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from protocol.errors import DataError
-from simulations.datasets.base import Dataset, Public
-from simulations.datasets.folder import data_file
+from consilium.protocol.errors import DataError
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.folder import data_file
 
 SIDE = 28
 QUERIES = 9_000

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from protocol.errors import DataError
-from simulations.datasets.arrays import read_arrays
-from simulations.datasets.base import Dataset, Public
-from simulations.datasets.folder import data_file
-from simulations.datasets.images import PIXELS, SIDE
+from consilium.protocol.errors import DataError
+from consilium.simulations.datasets.arrays import read_arrays
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.folder import data_file
+from consilium.simulations.datasets.images import PIXELS, SIDE
 
 FILES = ("pneumoniamnist.npz", "pneumoniamnist_rebuilt.npz")
 SOURCE = "https://zenodo.org/records/10519652 (pneumoniamnist.npz)"

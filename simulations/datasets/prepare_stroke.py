@@ -1,4 +1,4 @@
-"""Makes the embedded `stroke.npz`: `python -m simulations.datasets.prepare_stroke IN.npz`.
+"""Makes the embedded `stroke.npz`: `python -m consilium.simulations.datasets.prepare_stroke IN.npz`.
 
 IN.npz holds one array for each column of the trial and `vocab_json` with the words of the coded ones.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulations.datasets.stroke import CODES, KNOWN_OUTCOMES, NUMBERS
+from consilium.simulations.datasets.stroke import CODES, KNOWN_OUTCOMES, NUMBERS
 
 
 def main(source: str) -> None:

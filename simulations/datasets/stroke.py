@@ -13,7 +13,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Dataset
 
 NUMBERS = ("RDELAY", "AGE", "RSBP")
 CODES = (
@@ -27,7 +27,7 @@ KNOWN_OUTCOMES = (1, 2, 3, 4)
 @cache
 def load_stroke() -> Dataset:
     """The embedded data set; one-hot columns are named like "STYPE=TACS", of two-valued codes only the second."""
-    with np.load(str(files("simulations.datasets") / "stroke.npz"), allow_pickle=False) as file:
+    with np.load(str(files("consilium.simulations.datasets") / "stroke.npz"), allow_pickle=False) as file:
         values = {name: file[name] for name in file.files}
     vocabulary = json.loads(str(values["vocabulary"]))
     columns: list[np.ndarray] = [values[name].astype(np.float32) for name in NUMBERS]

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import tomli_w
 
-from protocol.deploy.flower import program
-from protocol.deploy.supervisor import stop_group
-from protocol.errors import EngineError
+from consilium.protocol.errors import EngineError
+from consilium.protocol.node.flower import program
+from consilium.protocol.node.supervisor import stop_group
+from consilium.protocol.versions import DISTRIBUTION
 
 CONNECTION = "consilium"
 START_SECONDS, PATIENCE = 60, 10
@@ -29,12 +30,14 @@ def write_shim(folder: Path, run_config: dict[str, str]) -> Path:
     package = folder / "consilium_flower"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('"""Imports the installed Consilium."""\n')
-    (package / "server.py").write_text("import coordinator.server_app\n\napp = coordinator.server_app.app\n")
-    (package / "client.py").write_text("import party.client_app\n\napp = party.client_app.app\n")
+    (package / "server.py").write_text(
+        "import consilium.coordinator.server_app\n\napp = consilium.coordinator.server_app.app\n"
+    )
+    (package / "client.py").write_text("import consilium.party.client_app\n\napp = consilium.party.client_app.app\n")
     project = {
         "project": {
             "name": "consilium-flower",
-            "version": version("consilium"),
+            "version": version(DISTRIBUTION),
             "description": "Consilium, as it is installed",
             "license": "Apache-2.0",
             "dependencies": [f"flwr=={version('flwr')}"],

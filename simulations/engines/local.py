@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flwr.app import Context, RecordDict
 
-from coordinator.server_app import app
-from simulations.engines.flower_internals import COORDINATOR_NODE, assume_identity
-from simulations.engines.local_grid import LocalGrid
+from consilium.coordinator.server_app import app
+from consilium.simulations.engines.flower_internals import COORDINATOR_NODE, assume_identity
+from consilium.simulations.engines.local_grid import LocalGrid
 
 RUN_ID = 1
 

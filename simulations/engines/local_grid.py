@@ -17,7 +17,7 @@ from typing import Any
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from simulations.engines.flower_internals import assign_message_id
+from consilium.simulations.engines.flower_internals import assign_message_id
 
 CLIENT_APP_CRASHED = 8
 POLL_SECONDS = 0.05
@@ -30,7 +30,7 @@ class Worker:
         ours, theirs = socket.socketpair()
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "simulations.engines.worker", str(theirs.fileno())],
+            [sys.executable, "-m", "consilium.simulations.engines.worker", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdout=subprocess.DEVNULL,
             env=environment,

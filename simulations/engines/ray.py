@@ -10,12 +10,12 @@ import importlib.util
 import json
 from pathlib import Path
 
-from protocol import errors
-from protocol.deploy.flower import flower_environment
-from protocol.errors import ConsiliumError, EngineError
-from protocol.secagg import errors as secagg_errors
-from protocol.secagg.errors import SecAggError
-from simulations.engines.flower_processes import RAY_QUIET, flwr_run, super_link, write_shim
+from consilium.protocol import errors
+from consilium.protocol.errors import ConsiliumError, EngineError
+from consilium.protocol.node.flower import flower_environment
+from consilium.protocol.secagg import errors as secagg_errors
+from consilium.protocol.secagg.errors import SecAggError
+from consilium.simulations.engines.flower_processes import RAY_QUIET, flwr_run, super_link, write_shim
 
 
 def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Path) -> None:

@@ -1,7 +1,7 @@
 """One worker process of the local engine: runs the parties' ClientApp on the messages that it is handed.
 
-Started as `python -m simulations.engines.worker FD`; FD is a socket to the engine. A process of its own, not a fork:
-the engine's process has threads, and a party that hangs can be killed without harm to others.
+Started as `python -m consilium.simulations.engines.worker FD`; FD is a socket to the engine. A process of its own, not
+a fork: the engine's process has threads, and a party that hangs can be killed without harm to others.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 
 from flwr.app import Context, Error, Message
 
-from party.client_app import app
-from simulations.engines.flower_internals import assume_identity
+from consilium.party.client_app import app
+from consilium.simulations.engines.flower_internals import assume_identity
 
 CLIENT_APP_RAISED_EXCEPTION = 2
 

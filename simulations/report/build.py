@@ -18,11 +18,11 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
-from protocol.errors import DataError
-from simulations.report import charts
-from simulations.report.data import PartyQuality, ReportData
-from simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
-from simulations.report.wording import WHO_SEES, many, plural, share_text
+from consilium.protocol.errors import DataError
+from consilium.simulations.report import charts
+from consilium.simulations.report.data import PartyQuality, ReportData
+from consilium.simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
+from consilium.simulations.report.wording import WHO_SEES, many, plural, share_text
 
 TEMPLATE = "template.html.j2"
 STUDENT = "student"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from protocol.messages import VotesMode
+from consilium.protocol.parties.messages import VotesMode
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.privacy import epsilon_by_query
-from coordinator.verify import Recorded, Verdict, VerifiedRun, holds
-from coordinator.verify.files import Files
-from coordinator.verify.student import CARD
-from protocol.errors import ConfigError, DataError
-from simulations.audit import REPORT_DATA, Audited, audit_path
-from simulations.report.data import LeftOut, ReportData
-from simulations.report.guarantees import shown_guarantees
-from simulations.report.store import load_report_data
+from consilium.coordinator.ledger.privacy import epsilon_by_query
+from consilium.coordinator.ledger.verify import Recorded, Verdict, VerifiedRun, holds
+from consilium.coordinator.ledger.verify.files import Files
+from consilium.coordinator.ledger.verify.student import CARD
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.simulations.audit import REPORT_DATA, Audited, audit_path
+from consilium.simulations.report.data import LeftOut, ReportData
+from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.report.store import load_report_data
 
 NOBODY_KNOWS = [
     "How good each party's teachers are, and what a pooled model, the mean teacher or a vote without noise would reach:"

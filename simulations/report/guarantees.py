@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from accounting.guarantee import Kind
-from protocol.errors import DataError
-from protocol.messages import VotesMode
-from simulations.report.wording import delta_text, epsilon_text
+from consilium.accounting.guarantee import Kind
+from consilium.protocol.errors import DataError
+from consilium.protocol.parties.messages import VotesMode
+from consilium.simulations.report.wording import delta_text, epsilon_text
 
 PROMISED, WORST_CASE = "promised", "worst_case"
 _NAMES = {

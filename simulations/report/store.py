@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from protocol.errors import DataError
-from simulations.report.data import LeftOut, PartyQuality, ReportData
+from consilium.protocol.errors import DataError
+from consilium.simulations.report.data import LeftOut, PartyQuality, ReportData
 
 FILE = "report.json"
 ARRAYS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Decimal
 
-from protocol.messages import VotesMode
+from consilium.protocol.parties.messages import VotesMode
 
 
 def epsilon_text(epsilon: float) -> str:

@@ -1,7 +1,7 @@
 """Change one record after another, train anew, count the votes that move, and play for the worst change.
 
 Two findings refute a claim. The number of votes that moved is exact: one change that moves more than
-`accounting.units.votes_moved` is a counterexample. The distinguishing game of `coordinator.audit` then says what that
+`units.votes_moved` is a counterexample. The distinguishing game of `coordinator.distinguish` then says what that
 is worth: it is played on the votes that this change moved, with the votes of all other parties chosen so that the two
 classes concerned are as good as tied, as an adversary who has the other parties could.
 """
@@ -16,16 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.units import Neighbouring, Unit, votes_moved
-from coordinator.audit import MechanismAudit, Pair, Setting, audit_mechanism
-from coordinator.config import FederationConfig
-from coordinator.mechanisms.base import Mechanism
-from party.home import Home
-from protocol.errors import ConfigError
-from protocol.noise import NoiseSource
-from simulations.teacher_audit.neighbours import Kind, neighbours, units_of
-from simulations.teacher_audit.row_files import open_rows
-from simulations.teacher_audit.teachers import AuditedParty, Predictions
+from consilium.accounting.units import Neighbouring, Unit, votes_moved
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.distinguish import MechanismAudit, Pair, Setting, audit_mechanism
+from consilium.coordinator.mechanisms.base import Mechanism
+from consilium.party.home import Home
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.noise import NoiseSource
+from consilium.simulations.teacher_audit.neighbours import Kind, neighbours, units_of
+from consilium.simulations.teacher_audit.row_files import open_rows
+from consilium.simulations.teacher_audit.teachers import AuditedParty, Predictions
 
 PLAYABLE = ("gnmax", "lnmax", "confident", "distributed", "distributed_two_phase")
 """Mechanisms that leak most at a tie, which is what the game plays."""

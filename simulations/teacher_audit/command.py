@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from accounting.units import Neighbouring, Unit
-from protocol.errors import ConfigError
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.protocol.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from coordinator.config import FederationConfig
-    from party.home import Home
+    from consilium.coordinator.config import FederationConfig
+    from consilium.party.home import Home
 
 MADE_UP = 1000
 
@@ -53,9 +53,9 @@ def audit_teachers_command(
     """
     from rich.console import Console
 
-    from protocol.noise import SeededNoise
-    from simulations.teacher_audit.audit import Plan, audit_teachers
-    from simulations.teacher_audit.report import audit_to_json, print_audit
+    from consilium.protocol.noise import SeededNoise
+    from consilium.simulations.teacher_audit.audit import Plan, audit_teachers
+    from consilium.simulations.teacher_audit.report import audit_to_json, print_audit
 
     chosen = secrets.randbits(32) if seed is None else seed
     with _subject(where, federation, pool, overrides or [], party, chosen) as (home, config, rows):
@@ -84,7 +84,7 @@ def _subject(
     where: str, federation: Path | None, pool: Path | None, overrides: list[str], party: str | None, seed: int
 ) -> Iterator[tuple[Home, FederationConfig, np.ndarray]]:
     """The home, the federation and the queries; those of a scenario are there while the context is open."""
-    from party.home import SETTINGS
+    from consilium.party.home import SETTINGS
 
     if (Path(where) / SETTINGS).is_file():
         if overrides or party is not None:
@@ -98,12 +98,12 @@ def _subject(
 
 
 def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[Home, FederationConfig, np.ndarray]:
-    from coordinator.config import FederationConfig
-    from party.dry_run import made_up_queries
-    from party.home import open_home
-    from protocol.config_files import load
-    from protocol.queries import canonical_queries
-    from student.pool import load_pool
+    from consilium.coordinator.config import FederationConfig
+    from consilium.party.dry_run import made_up_queries
+    from consilium.party.home import open_home
+    from consilium.protocol.config_files import load
+    from consilium.protocol.rows.queries import canonical_queries
+    from consilium.student.asking.pool import load_pool
 
     if federation is None:
         raise ConfigError("a party's home needs the federation's file", "Give it after the home: HOME FEDERATION.json")
@@ -128,10 +128,10 @@ def subject_of_scenario(
     ------
     ConfigError, DataError, NotEnoughParties : the scenario cannot be laid out, or has no such party.
     """
-    from party.home import open_home
-    from protocol.queries import canonical_queries
-    from simulations.scenario import divided_data, load_scenario
-    from simulations.workspace import Workspace, federation_config, lay_out
+    from consilium.party.home import open_home
+    from consilium.protocol.rows.queries import canonical_queries
+    from consilium.simulations.scenario import divided_data, load_scenario
+    from consilium.simulations.workspace import Workspace, federation_config, lay_out
 
     scenario = load_scenario(name, overrides)
     dataset, partition = divided_data(scenario, seed)

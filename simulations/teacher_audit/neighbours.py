@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from accounting.units import Neighbouring, Unit
-from protocol.errors import DataError
-from simulations.teacher_audit.row_files import RowFile
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.protocol.errors import DataError
+from consilium.simulations.teacher_audit.row_files import RowFile
 
 Kind = Literal["add", "remove", "replace"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from coordinator.audit import report as game_report
-from simulations.teacher_audit.audit import TeacherAudit
+from consilium.coordinator.distinguish import report as game_report
+from consilium.simulations.teacher_audit.audit import TeacherAudit
 
 LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered by no guarantee. Send it to nobody."
 

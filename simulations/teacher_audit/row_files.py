@@ -9,9 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
-from party.data import DataRules, csv_file, npz, parquet
-from party.data.problems import Unreadable
-from protocol.errors import DataError
+from consilium.party.data import DataRules, csv_file, npz, parquet
+from consilium.party.data.problems import Unreadable
+from consilium.protocol.errors import DataError
 
 
 class RowFile(Protocol):

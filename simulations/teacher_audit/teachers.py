@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.config import FederationConfig
-from party import store
-from party.home import Home
-from party.inputs import query_inputs
-from party.node import PartyNode
-from party.policy import Policy
-from party.teachers import vote
-from protocol.device import using_device
-from protocol.errors import ConfigError
-from protocol.messages import PROTOCOL_VERSION, HelloRequest
-from protocol.queries import query_set_hash
-from protocol.refusals import Refused
+from consilium.coordinator.config import FederationConfig
+from consilium.party.home import Home
+from consilium.party.node import PartyNode
+from consilium.party.policy import Policy
+from consilium.party.teachers import store
+from consilium.party.teachers.ensemble import vote
+from consilium.party.teachers.inputs import query_inputs
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.device import using_device
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.rows.queries import query_set_hash
 
 
 @dataclass(frozen=True)

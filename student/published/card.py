@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from protocol.config_files import read_table
-from protocol.deploy.files import replace_text
-from protocol.errors import ConfigError
-from protocol.labels import Terms
-from protocol.versions import versions
-from student.config import StudentSpec
-from student.published.file import BadModel
-from student.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
+from consilium.protocol.config_files import read_table
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import replace_text
+from consilium.protocol.labels.service import Terms
+from consilium.protocol.versions import versions
+from consilium.student.config import StudentSpec
+from consilium.student.published.file import BadModel
+from consilium.student.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 
 if TYPE_CHECKING:
-    from student.run import StudentResult
+    from consilium.student.run import StudentResult
 
 _MOST_FEATURES_SHOWN = 60
 _Z = 1.959963984540054

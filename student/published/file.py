@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from protocol.errors import DataError
+from consilium.protocol.errors import DataError
 
 MOST_BYTES = 4 * 2**30
 MOST_HEADER_BYTES = 32 * 2**20

@@ -11,13 +11,13 @@ from unicodedata import category
 import numpy as np
 from pydantic import Field
 
-from protocol.config_files import Frozen, validate
-from protocol.errors import ConfigError
-from protocol.queries import canonical_queries
-from protocol.schema import Schema
-from student.published.file import BadModel, read, write
-from student.published.structures import Inputs, Parts, put_together, take_apart
-from student.trainers.base import Model
+from consilium.protocol.config_files import Frozen, validate
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.schema import Schema
+from consilium.student.published.file import BadModel, read, write
+from consilium.student.published.structures import Inputs, Parts, put_together, take_apart
+from consilium.student.trainers.base import Model
 
 FORMAT = "consilium-student-1"
 MODEL_FILE = "model.safetensors"

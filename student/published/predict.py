@@ -11,12 +11,12 @@ from typing import Literal
 
 import numpy as np
 
-from protocol.csv_files import CsvRule
-from protocol.deploy.files import write_private
-from protocol.errors import ConfigError, OutputExists
-from student.published.card import check_card
-from student.published.model import Published, find_model, load_model
-from student.published.table import Table, read_rows
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import write_private
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.student.published.card import check_card
+from consilium.student.published.model import Published, find_model, load_model
+from consilium.student.published.table import Table, read_rows
 
 _MOST_TOLD = 10
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from protocol.config_files import Frozen
-from protocol.queries import query_ids
-from protocol.schema import Schema
+from consilium.protocol.config_files import Frozen
+from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.rows.schema import Schema
 
 _UNITS = (1, 255)
 

@@ -12,20 +12,20 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from protocol.config_files import Frozen, validate
-from protocol.errors import ConfigError
-from protocol.representation import width
-from protocol.schema import Schema
-from student.published.file import BadModel
-from student.published.rows_within import Form, pack, unpack
-from student.trainers.base import Constant, Model
-from student.trainers.both import Both, Sight
-from student.trainers.images import Pixels, square_side
-from student.trainers.kernel import KernelModel
-from student.trainers.linear import Linear
-from student.trainers.mlp import MlpModel
-from student.trainers.network import HIDDEN, ImageModel
-from student.trainers.trees import LEAF, Boosted, Forest, Nodes
+from consilium.protocol.config_files import Frozen, validate
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.representation import width
+from consilium.protocol.rows.schema import Schema
+from consilium.student.published.file import BadModel
+from consilium.student.published.rows_within import Form, pack, unpack
+from consilium.student.trainers.base import Constant, Model
+from consilium.student.trainers.images.graph_cnn import Both, Sight
+from consilium.student.trainers.images.network import HIDDEN, ImageModel
+from consilium.student.trainers.images.rows import Pixels, square_side
+from consilium.student.trainers.kernel import KernelModel
+from consilium.student.trainers.linear import Linear
+from consilium.student.trainers.mlp import MlpModel
+from consilium.student.trainers.trees import LEAF, Boosted, Forest, Nodes
 
 Inputs = Literal["features", "representation"]
 """What a model takes, see `StudentSpec.inputs`."""

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from protocol.columns import Column, State, Wanted, from_text
-from protocol.csv_files import CsvRule, foreign_kind, is_number, other_separator
-from protocol.errors import DataError
-from protocol.schema import Schema
+from consilium.protocol.errors import DataError
+from consilium.protocol.rows.columns import Column, State, Wanted, from_text
+from consilium.protocol.rows.csv_files import CsvRule, foreign_kind, is_number, other_separator
+from consilium.protocol.rows.schema import Schema
 
 _MOST_SHOWN = 5
 _FAR = 10.0

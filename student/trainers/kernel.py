@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import solve
 
-from student.config import StudentSpec
-from student.graph import nearest_rows, neighbour_graph, spread, squared_distances
-from student.trainers.base import Model
+from consilium.student.asking.graph import nearest_rows, neighbour_graph, spread, squared_distances
+from consilium.student.config import StudentSpec
+from consilium.student.trainers.base import Model
 
 _BLOCK = 1000
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import softmax
 
-from student.config import StudentSpec
-from student.trainers.base import Model
+from consilium.student.config import StudentSpec
+from consilium.student.trainers.base import Model
 
 BATCH = 64
 WEIGHT_DECAY = 0.05

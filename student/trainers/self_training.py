@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from student.trainers.base import Model, Trainer
+from consilium.student.trainers.base import Model, Trainer
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from student.config import StudentSpec
-from student.trainers.base import Model
-from student.trainers.linear import Linear
-from student.trainers.trees import Boosted, Forest, Nodes
+from consilium.student.config import StudentSpec
+from consilium.student.trainers.base import Model
+from consilium.student.trainers.linear import Linear
+from consilium.student.trainers.trees import Boosted, Forest, Nodes
 
 
 @dataclass(frozen=True)

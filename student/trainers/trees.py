@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from student.trainers.linear import among
+from consilium.student.trainers.linear import among
 
 LEAF = -1
 """Stands as `left` and `right` of a node that has no children."""

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from accounting import cli
-from accounting.calibration import PROFILES, budget, calibrate, profile_votes
-from accounting.cli import app
-from accounting.conversion import conversion_cost, rdp_to_epsilon
-from accounting.errors import CalibrationError, VotesError
-from accounting.label_quality import pr_label
-from accounting.orders import DEFAULT_ORDERS
-from accounting.report import assess
-from accounting.units import Noise
-from accounting.votefiles import load_votes
+from consilium.accounting import cli
+from consilium.accounting.cli import app
+from consilium.accounting.curves.conversion import conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.errors import CalibrationError, VotesError
+from consilium.accounting.planning.assessment import assess
+from consilium.accounting.planning.calibration import PROFILES, budget, calibrate, profile_votes
+from consilium.accounting.planning.label_quality import pr_label
+from consilium.accounting.planning.vote_files import load_votes
+from consilium.accounting.units import Noise
 
 RUN = CliRunner()
 CONFIDENT = ["--mechanism", "confident", "--threshold", "60", "--sigma1", "30", "--sigma2", "10", "--delta", "1e-5"]

@@ -8,9 +8,17 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from accounting.conversion import EpsilonBound, rdp_to_epsilon
-from accounting.discrete import log_pr_loss_table
-from accounting.errors import (
+from consilium.accounting.curves.conversion import EpsilonBound, rdp_to_epsilon
+from consilium.accounting.curves.discrete import log_pr_loss_table
+from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
+from consilium.accounting.curves.gdp import epsilon_of, sigma_needed
+from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published
+from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
+from consilium.accounting.curves.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
+from consilium.accounting.curves.stable import ptr_threshold, svt_failure
+from consilium.accounting.curves.threshold import log_pr_answered, log_q_threshold, public_offsets
+from consilium.accounting.errors import (
     AccountingError,
     DeltaError,
     NoiseError,
@@ -19,15 +27,7 @@ from accounting.errors import (
     UnitError,
     VotesError,
 )
-from accounting.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
-from accounting.gdp import epsilon_of, sigma_needed
-from accounting.gnmax import log_q_gnmax
-from accounting.gnss import gnss_cost, gnss_cost_published
-from accounting.histogram import blocks, check_votes
-from accounting.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
-from accounting.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
-from accounting.stable import ptr_threshold, svt_failure
-from accounting.threshold import log_pr_answered, log_q_threshold, public_offsets
+from consilium.accounting.histogram import blocks, check_votes
 
 GOOD = np.array([[6, 3, 1], [10, 0, 0]])
 

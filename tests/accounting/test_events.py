@@ -9,9 +9,14 @@ import math
 import numpy as np
 import pytest
 
-from accounting.accountant import Accountant, Cap, worst_case_before_run
-from accounting.conversion import rdp_to_epsilon
-from accounting.errors import (
+from consilium.accounting.accountant import Accountant, Cap, worst_case_before_run
+from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
+from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
+from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.threshold import log_q_threshold
+from consilium.accounting.errors import (
     AccountingError,
     BudgetExceededError,
     ConditionError,
@@ -23,7 +28,7 @@ from accounting.errors import (
     UnitError,
     VotesError,
 )
-from accounting.events import (
+from consilium.accounting.events import (
     EVENTS,
     ConfidentEvent,
     DistributedEvent,
@@ -38,14 +43,9 @@ from accounting.events import (
     StableEvent,
     event_from_json,
 )
-from accounting.gaussian import rdp_data_dependent, rdp_gaussian
-from accounting.gdp import discrete_epsilon, epsilon_of, mu_squared
-from accounting.gnmax import log_q_gnmax
-from accounting.guarantee import Guarantee, Kind
-from accounting.orders import DEFAULT_ORDERS
-from accounting.sanitised import Answered, SanitisedPlan, check_plan, sanitise, secret_smoothness
-from accounting.threshold import log_q_threshold
-from accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.sanitise.release import Answered, SanitisedPlan, check_plan, sanitise, secret_smoothness
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 
 CONFIDENT = {"threshold": 60.0, "sigma1": 30.0, "sigma2": 10.0}
 EXAMPLES = [

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from accounting.conversion import rdp_to_epsilon
-from accounting.gaussian import rdp_data_dependent, rdp_gaussian
-from accounting.gdp import (
+from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
+from consilium.accounting.curves.gdp import (
     GaussianPart,
     delta_of,
     discrete_epsilon,
@@ -17,9 +17,9 @@ from accounting.gdp import (
     mu_squared,
     sigma_needed,
 )
-from accounting.gnmax import log_q_gnmax
-from accounting.orders import REFERENCE_ORDERS
-from accounting.stable import (
+from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.orders import REFERENCE_ORDERS
+from consilium.accounting.curves.stable import (
     distance_to_instability,
     log_pr_pass,
     ptr_failure,
@@ -29,7 +29,7 @@ from accounting.stable import (
     svt_scale,
     svt_threshold,
 )
-from accounting.units import Noise
+from consilium.accounting.units import Noise
 
 close = pytest.approx
 WIDE = np.union1d(REFERENCE_ORDERS, np.arange(1.25, 60, 0.25))

@@ -7,11 +7,11 @@ import hashlib
 import numpy as np
 import pytest
 
-from accounting.conversion import rdp_to_epsilon
-from accounting.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
-from accounting.gnmax import log_q_gnmax
-from accounting.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
-from accounting.threshold import log_pr_answered, log_q_threshold
+from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
+from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
+from consilium.accounting.curves.threshold import log_pr_answered, log_q_threshold
 
 close = pytest.approx
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.conversion import conversion_cost
-from accounting.gaussian import rdp_gaussian
-from accounting.gnss import gnss_cost, gnss_cost_published, published_sigma_ss
-from accounting.sensitivity import conditions, local_sensitivity, sensitivity_curve
-from accounting.smooth import CheckProfile, LabelProfile, label_profile, least_log_q, smooth_sensitivity
-from accounting.threshold import log_pr_answered
-from accounting.units import Noise
-from accounting.walks import envelope_tails, log_q_sorted, sort_rows
+from consilium.accounting.curves.conversion import conversion_cost
+from consilium.accounting.curves.gaussian import rdp_gaussian
+from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, published_sigma_ss
+from consilium.accounting.curves.threshold import log_pr_answered
+from consilium.accounting.sanitise.moved_votes import envelope_tails, log_q_sorted, sort_rows
+from consilium.accounting.sanitise.sensitivity import conditions, local_sensitivity, sensitivity_curve
+from consilium.accounting.sanitise.smooth import (
+    CheckProfile,
+    LabelProfile,
+    label_profile,
+    least_log_q,
+    smooth_sensitivity,
+)
+from consilium.accounting.units import Noise
 
 close = pytest.approx
 REAL = Noise.CONTINUOUS

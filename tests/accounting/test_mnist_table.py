@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.accountant import worst_case_before_run
-from accounting.calibration import profile_votes
-from accounting.conversion import conversion_cost, rdp_to_epsilon
-from accounting.events import ConfidentEvent
-from accounting.gaussian import rdp_gaussian, sum_rdp_data_dependent
-from accounting.gdp import epsilon_of, mu_squared
-from accounting.gnmax import log_q_gnmax
-from accounting.gnss import gnss_cost, gnss_cost_published, published_sigma_ss
-from accounting.orders import DEFAULT_ORDERS
-from accounting.planning import forecast_sanitised
-from accounting.smooth import CheckProfile, label_profile, smooth_sensitivity
-from accounting.threshold import log_pr_answered, log_q_threshold
-from accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.accounting.accountant import worst_case_before_run
+from consilium.accounting.curves.conversion import conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import rdp_gaussian, sum_rdp_data_dependent
+from consilium.accounting.curves.gdp import epsilon_of, mu_squared
+from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, published_sigma_ss
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.threshold import log_pr_answered, log_q_threshold
+from consilium.accounting.events import ConfidentEvent
+from consilium.accounting.planning.calibration import profile_votes
+from consilium.accounting.sanitise.plan import forecast_sanitised
+from consilium.accounting.sanitise.smooth import CheckProfile, label_profile, smooth_sensitivity
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 
 REAL = Noise.CONTINUOUS
 EVENT = ConfidentEvent(

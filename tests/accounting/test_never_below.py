@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from accounting.conversion import conversion_cost, rdp_to_epsilon
-from accounting.errors import NoiseError
-from accounting.events import GNMaxEvent, LNMaxEvent, StableEvent
-from accounting.gaussian import rdp_data_dependent, rdp_gaussian
-from accounting.gdp import delta_of, epsilon_of
-from accounting.gnss import gnss_cost
-from accounting.laplace import rdp_laplace, rdp_lnmax
-from accounting.orders import DEFAULT_ORDERS
-from accounting.stable import rdp_sparse_vector
-from accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.accounting.curves.conversion import conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
+from consilium.accounting.curves.gdp import delta_of, epsilon_of
+from consilium.accounting.curves.gnss import gnss_cost
+from consilium.accounting.curves.laplace import rdp_laplace, rdp_lnmax
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.stable import rdp_sparse_vector
+from consilium.accounting.errors import NoiseError
+from consilium.accounting.events import GNMaxEvent, LNMaxEvent, StableEvent
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 
 pytestmark = pytest.mark.filterwarnings("error")
 ABOUT = {

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting import walks
-from accounting.errors import NoiseError
-from accounting.events import GNMaxEvent
-from accounting.gaussian import rdp_data_dependent
-from accounting.sanitised import SanitisedPlan, check_plan
-from accounting.sensitivity import conditions, local_sensitivity, sensitivity_curve
-from accounting.smooth import LabelProfile
-from accounting.units import Noise
-from accounting.walks import envelope_tails
+from consilium.accounting.curves.gaussian import rdp_data_dependent
+from consilium.accounting.errors import NoiseError
+from consilium.accounting.events import GNMaxEvent
+from consilium.accounting.sanitise import moved_votes as walks
+from consilium.accounting.sanitise.moved_votes import envelope_tails
+from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
+from consilium.accounting.sanitise.sensitivity import conditions, local_sensitivity, sensitivity_curve
+from consilium.accounting.sanitise.smooth import LabelProfile
+from consilium.accounting.units import Noise
 from tests.accounting.test_events import common
 
 

@@ -10,17 +10,17 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr
 
-from accounting.discrete import log_pr_loss_table, log_tail_table
-from accounting.errors import ConditionError
-from accounting.gaussian import rdp_data_dependent, rdp_gaussian
-from accounting.gnmax import log_q_gnmax
-from accounting.gnss import gnss_cost, gnss_cost_published, gnss_room, group_smooth_sensitivity
-from accounting.immutable import actual_epsilon, claimed_epsilon
-from accounting.laplace import log_q_lnmax, rdp_lnmax
-from accounting.smooth import CheckProfile, LabelProfile, label_profile, smooth_sensitivity
-from accounting.stable import distance_to_instability
-from accounting.threshold import log_q_threshold
-from accounting.units import Noise
+from consilium.accounting.curves.discrete import log_pr_loss_table, log_tail_table
+from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
+from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room, group_smooth_sensitivity
+from consilium.accounting.curves.immutable import actual_epsilon, claimed_epsilon
+from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
+from consilium.accounting.curves.stable import distance_to_instability
+from consilium.accounting.curves.threshold import log_q_threshold
+from consilium.accounting.errors import ConditionError
+from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, label_profile, smooth_sensitivity
+from consilium.accounting.units import Noise
 
 
 def binary_divergence(log_p, log_not_p, log_r, log_not_r, order):

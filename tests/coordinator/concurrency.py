@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.config import Caps, FederationConfig
-from coordinator.events import EventLog
-from coordinator.grpc_server import serving
-from coordinator.ledger import Ledger
-from coordinator.service import LabelService
-from protocol.labels import Outcome
-from protocol.noise import SystemNoise
-from protocol.queries import canonical_queries, query_ids
-from student.channel import LabelChannel
+from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.labels.grpc_server import serving
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.labels.service import Outcome
+from consilium.protocol.noise import SystemNoise
+from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.student.channel import LabelChannel
 from tests.coordinator.test_service import T, Votes
 from tests.federation import make_config, make_rows
 

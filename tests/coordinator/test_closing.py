@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, truncnorm
 
-from accounting.sanitised import secret_smoothness
-from accounting.units import Unit
-from coordinator.closing import answered_batches, close, most_teachers
-from coordinator.collection import Histogram
-from coordinator.config import Caps, FederationConfig, Privacy, Sanitised, check_sanitised
-from coordinator.federation import normal_for
-from coordinator.ledger import Ledger
-from coordinator.mechanisms import Confident, GNMax, Interactive, Stable
-from coordinator.privacy import promised, spent
-from coordinator.service import LabelService
-from party.promise import parse_events
-from protocol.errors import BudgetExceeded, ConfigError, LedgerError
-from protocol.noise import SeededNoise
+from consilium.accounting.sanitise.release import secret_smoothness
+from consilium.accounting.units import Unit
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.config import Caps, FederationConfig, Privacy, Sanitised, check_sanitised
+from consilium.coordinator.federation import normal_for
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.closing import answered_batches, close, most_teachers
+from consilium.coordinator.ledger.privacy import promised, spent
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, Stable
+from consilium.party.promise import parse_events
+from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
+from consilium.protocol.noise import SeededNoise
 from tests.federation import make_config, make_rows
 
 PLAN = Sanitised(order=2.5, beta=0.1, sigma_ss=6.0)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, RecordDict
 
-from coordinator.collection import collect
-from coordinator.events import EventLog
-from coordinator.members import enrol, train
-from protocol.errors import NotEnoughParties
-from protocol.queries import canonical_queries
-from protocol.secagg.session import NO_LEDGER
+from consilium.coordinator.collection.clear import collect
+from consilium.coordinator.collection.members import enrol, train
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.errors import NotEnoughParties
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.secagg.session import NO_LEDGER
 from tests.federation import (
     FakeTransport,
     drop,

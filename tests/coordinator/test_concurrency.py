@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger import Ledger
-from coordinator.service import LabelService
-from protocol.errors import LedgerError
-from protocol.noise import SystemNoise
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.errors import LedgerError
+from consilium.protocol.noise import SystemNoise
 from tests.coordinator.concurrency import shared_config, storm
 from tests.coordinator.test_service import T, Votes
 from tests.federation import make_rows
@@ -49,11 +49,11 @@ def test_many_coordinators_may_create_the_ledger_at_once(tmp_path: Path) -> None
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from coordinator.events import EventLog
-from coordinator.ledger import Ledger
-from protocol.noise import SystemNoise
-from coordinator.service import LabelService
-from protocol.errors import LedgerError
+from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.noise import SystemNoise
+from consilium.coordinator.labels.service import LabelService
+from consilium.protocol.errors import LedgerError
 from tests.coordinator.concurrency import shared_config
 from tests.coordinator.test_service import T, Votes
 from tests.federation import make_rows
@@ -120,7 +120,7 @@ def test_the_lock_is_given_back_when_its_holder_is_killed(tmp_path: Path) -> Non
     config = shared_config(10)
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
     script = (
-        "import sys, time\nfrom pathlib import Path\nfrom coordinator.ledger import Ledger\n"
+        "import sys, time\nfrom pathlib import Path\nfrom consilium.coordinator.ledger.store import Ledger\n"
         f"with Ledger(Path({str(tmp_path / 'ledger.db')!r}), {config.digest()!r}, '{{}}').exclusive():\n"
         "    print('held', flush=True)\n    time.sleep(3600)\n"
     )

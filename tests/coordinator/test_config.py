@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from accounting.units import Unit
-from coordinator.config import Caps, FederationConfig, Privacy, Sanitised
-from coordinator.mechanisms.confident import Confident
-from coordinator.mechanisms.distributed import Distributed
-from coordinator.mechanisms.gnmax import GNMax
-from protocol.config_files import load
-from protocol.errors import ConfigError
+from consilium.accounting.units import Unit
+from consilium.coordinator.config import Caps, FederationConfig, Privacy, Sanitised
+from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.mechanisms.distributed import Distributed
+from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
 from tests.federation import make_config
 
 

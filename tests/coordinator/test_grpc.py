@@ -8,14 +8,12 @@ import grpc
 import numpy as np
 import pytest
 
-from coordinator.config import Caps
-from coordinator.federation import run_federation
-from coordinator.grpc_server import serving
-from coordinator.ledger import Ledger
-from coordinator.service import LabelService
-from protocol import labels_pb2 as pb
-from protocol import labels_pb2_grpc as rpc
-from protocol.errors import (
+from consilium.coordinator.config import Caps
+from consilium.coordinator.federation import run_federation
+from consilium.coordinator.labels.grpc_server import serving
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.errors import (
     BudgetExceeded,
     ConfigError,
     DataError,
@@ -24,13 +22,15 @@ from protocol.errors import (
     NotEnoughParties,
     ServiceError,
 )
-from protocol.label_wire import BLOCK_BYTES, GENERIC, blocks, refusal_from_wire, refusal_to_wire
-from protocol.noise import SeededNoise
-from protocol.secagg.errors import BadShare, BadSum, SetTooClose, ThresholdNotMet
-from student.channel import LabelChannel
-from student.config import StudentSpec
-from student.pool import Pool
-from student.run import run_student
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels import labels_pb2_grpc as rpc
+from consilium.protocol.labels.wire import BLOCK_BYTES, GENERIC, blocks, refusal_from_wire, refusal_to_wire
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.secagg.errors import BadShare, BadSum, SetTooClose, ThresholdNotMet
+from consilium.student.asking.pool import Pool
+from consilium.student.channel import LabelChannel
+from consilium.student.config import StudentSpec
+from consilium.student.run import run_student
 from tests.coordinator.test_service import T, Votes
 from tests.federation import FEATURES, FakeTransport, make_config, make_rows
 
@@ -148,7 +148,7 @@ def test_before_the_cause_was_told(service, monkeypatch) -> None:
     def old(error):
         return pb.AskReply(refusal=pb.Refusal(error=type(error).__name__, what=error.what, action=error.action))
 
-    monkeypatch.setattr("coordinator.grpc_server.refusal_to_wire", old)
+    monkeypatch.setattr("consilium.coordinator.labels.grpc_server.refusal_to_wire", old)
     told = {refusal(service, monkeypatch, cause) for cause in CAUSES}
     assert len(told) == len(CAUSES) and sum(b"p07" in text for text in told) == 5
 
@@ -182,7 +182,7 @@ def test_an_address_in_use_or_impossible_is_a_configuration_error(service) -> No
 
 
 def test_answers_that_do_not_fit_the_queries_are_refused() -> None:
-    from protocol.label_wire import answers_from_wire
+    from consilium.protocol.labels.wire import answers_from_wire
 
     good = [pb.Answer(outcome=pb.ANSWERED, label=1), pb.Answer(outcome=pb.ABSTAINED)]
     assert answers_from_wire(pb.Answers(answers=good), 2, 2).labels.tolist() == [1, -1]
@@ -194,7 +194,7 @@ def test_answers_that_do_not_fit_the_queries_are_refused() -> None:
 def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, log) -> None:
     import threading
 
-    from simulations.engines.flower_processes import free_port
+    from consilium.simulations.engines.flower_processes import free_port
 
     address = f"127.0.0.1:{free_port()}"
     config = make_config(service=address)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.ledger import Batch, Ledger
-from protocol.errors import BudgetExceeded, LedgerError
-from protocol.labels import NO_LABEL, Outcome
+from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.protocol.errors import BudgetExceeded, LedgerError
+from consilium.protocol.labels.service import NO_LABEL, Outcome
 
 EVENT = {"type": "confident", "version": 1}
 

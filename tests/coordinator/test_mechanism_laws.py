@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from accounting.discrete import log_pr_loss_table, log_pr_loss_table_laplace, log_tail_table
-from accounting.immutable import log_pr_flip
-from accounting.stable import distance_to_instability, log_pr_pass
-from accounting.threshold import log_pr_answered, public_offsets
-from accounting.units import Noise
-from coordinator.mechanisms import (
+from consilium.accounting.curves.discrete import log_pr_loss_table, log_pr_loss_table_laplace, log_tail_table
+from consilium.accounting.curves.immutable import log_pr_flip
+from consilium.accounting.curves.stable import distance_to_instability, log_pr_pass
+from consilium.accounting.curves.threshold import log_pr_answered, public_offsets
+from consilium.accounting.units import Noise
+from consilium.coordinator.mechanisms import (
     Confident,
     Distributed,
     DistributedTwoPhase,
@@ -26,8 +26,8 @@ from coordinator.mechanisms import (
     LNMax,
     Stable,
 )
-from coordinator.mechanisms.distributed import noise_bias
-from protocol.noise import SeededNoise
+from consilium.coordinator.mechanisms.distributed import noise_bias
+from consilium.protocol.noise import SeededNoise
 
 QUERIES = 40_000
 ROW = np.array([60, 75, 72, 70])

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from coordinator.mechanisms import ALL_MECHANISMS, AnyMechanism, Immutable
+from consilium.coordinator.mechanisms import ALL_MECHANISMS, AnyMechanism, Immutable
 
 GOOD: dict[str, dict[str, Any]] = {
     "lnmax": {"gamma": 0.05},

@@ -10,9 +10,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
-from accounting.events import event_from_json
-from accounting.units import Neighbouring, Noise, Towards, Unit
-from coordinator.mechanisms import (
+from consilium.accounting.events import event_from_json
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.coordinator.mechanisms import (
     ALL_MECHANISMS,
     AnyMechanism,
     Confident,
@@ -26,10 +26,10 @@ from coordinator.mechanisms import (
     Mechanism,
     Stable,
 )
-from coordinator.mechanisms.distributed import noise_bias
-from protocol.errors import ConfigError
-from protocol.labels import NO_LABEL
-from protocol.noise import NoiseSource, SeededNoise
+from consilium.coordinator.mechanisms.distributed import noise_bias
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import NoiseSource, SeededNoise
 
 
 class NoNoise:

@@ -13,19 +13,19 @@ import grpc
 import numpy as np
 import pytest
 
-from coordinator.config import Caps
-from coordinator.grpc_server import Door, serving
-from coordinator.ledger import Ledger
-from coordinator.reception import READER, Busy, Desk, Limits, Measure, receive
-from coordinator.service import LabelService
-from protocol import labels_pb2 as pb
-from protocol import labels_pb2_grpc as rpc
-from protocol.errors import MalformedMessage, ServiceError
-from protocol.label_wire import answers_to_wire, blocks, terms_to_wire
-from protocol.messages import PROTOCOL_VERSION
-from protocol.noise import SeededNoise
-from protocol.tls import TlsFiles, channel_credentials
-from student.channel import LabelChannel
+from consilium.coordinator.config import Caps
+from consilium.coordinator.labels.grpc_server import Door, serving
+from consilium.coordinator.labels.reception import READER, Busy, Desk, Limits, Measure, receive
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.errors import MalformedMessage, ServiceError
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels import labels_pb2_grpc as rpc
+from consilium.protocol.labels.tls import TlsFiles, channel_credentials
+from consilium.protocol.labels.wire import answers_to_wire, blocks, terms_to_wire
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.student.channel import LabelChannel
 from tests.coordinator.test_service import T, Votes
 from tests.deploy.edge import until
 from tests.deploy.test_mutual_tls import Site

@@ -9,26 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.collection import ClearCollector
-from coordinator.config import Caps, FederationConfig
-from coordinator.federation import run_federation
-from coordinator.ledger import Ledger
-from coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase
-from coordinator.members import enrol, train
-from coordinator.secagg.machine import Aggregation
-from coordinator.secure_collection import SecureCollector, SecureKeys
-from coordinator.service import LabelService
-from party.secagg.store import SessionStore, State
-from protocol.errors import ConfigError, NotEnoughParties
-from protocol.labels import Outcome, no_progress
-from protocol.noise import SeededNoise
-from protocol.queries import canonical_queries, query_set_hash
-from protocol.records import refusal_to_record
-from protocol.refusals import Refusal, Refused, Rule
-from protocol.secagg.errors import BadShare, SetTooClose, ThresholdNotMet
-from protocol.secagg.messages import AdvertiseRequest
-from protocol.secagg.session import NO_LEDGER, SessionDescriptor
-from protocol.secagg.stages import Stage
+from consilium.coordinator.collection.clear import ClearCollector
+from consilium.coordinator.collection.members import enrol, train
+from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
+from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.federation import run_federation
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase
+from consilium.coordinator.secagg.machine import Aggregation
+from consilium.party.secagg.store import SessionStore, State
+from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.protocol.labels.service import Outcome, no_progress
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.parties.records import refusal_to_record
+from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.secagg.errors import BadShare, SetTooClose, ThresholdNotMet
+from consilium.protocol.secagg.messages import AdvertiseRequest
+from consilium.protocol.secagg.session import NO_LEDGER, SessionDescriptor
+from consilium.protocol.secagg.stages import Stage
 from tests.federation import (
     FakeTransport,
     drop,
@@ -78,8 +78,8 @@ def queries(count: int = 20, seed: int = 3) -> tuple[np.ndarray, str]:
 
 def seven_in_clear(made: Cluster, x: np.ndarray, keep: list[int]) -> np.ndarray:
     """The sum of the votes of some of the parties, from their teachers."""
-    from party import store
-    from party.teachers import vote
+    from consilium.party.teachers import store
+    from consilium.party.teachers.ensemble import vote
 
     total = np.zeros((len(x), 2), dtype=np.int64)
     for index in keep:

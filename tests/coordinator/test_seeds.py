@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-import coordinator.federation
-import party.secure_votes
-from coordinator.config import Caps, FederationConfig
-from coordinator.federation import noise_for, normal_for, run_federation
-from coordinator.mechanisms import AnyMechanism, Confident, Distributed
-from party.home import open_home
-from party.node import PartyNode
-from party.policy import PartyFile
-from protocol.config_files import read_table
-from protocol.labels import LabelSource
-from protocol.noise import SeededNoise, SystemNoise
-from protocol.refusals import Refused, Rule
+import consilium.coordinator.federation
+import consilium.party.secagg.votes
+from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.federation import noise_for, normal_for, run_federation
+from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.policy import PartyFile
+from consilium.protocol.config_files import read_table
+from consilium.protocol.labels.service import LabelSource
+from consilium.protocol.noise import SeededNoise, SystemNoise
+from consilium.protocol.parties.refusals import Refused, Rule
 from tests.federation import FakeTransport, hello_of, make_config, make_home, make_homes, make_rows, make_secure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ DEPLOYED = {"simulation": False, "seed": -1, "noise_seed": None}
 MAY_SEED = {
     "coordinator/federation.py",  # noise_for: None in a configuration outside simulations
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
-    "party/secure_votes.py",  # only in a federation whose terms say that it is a simulation
+    "party/secagg/votes.py",  # only in a federation whose terms say that it is a simulation
     "simulations/teacher_audit/command.py",  # `consilium audit teachers` plays a game, and releases nothing
 }
 
@@ -83,7 +83,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
             made.append(seed)
             super().__init__(seed)
 
-    for module in (coordinator.federation, party.secure_votes):
+    for module in (consilium.coordinator.federation, consilium.party.secagg.votes):
         monkeypatch.setattr(module, "SeededNoise", Watched)
     homes = with_seed(make_homes(tmp_path / "homes", 5))
     keys = make_secure(homes, tmp_path) if votes != "clear" else None

@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accounting.events import Evidence
-from accounting.orders import DEFAULT_ORDERS
-from coordinator.collection import Histogram
-from coordinator.config import Caps
-from coordinator.ledger import Ledger
-from coordinator.mechanisms.confident import Confident
-from coordinator.mechanisms.gnmax import GNMax
-from coordinator.mechanisms.lnmax import LNMax
-from coordinator.mechanisms.stable import Stable
-from coordinator.privacy import epsilon_by_query, promised, spent
-from coordinator.service import LabelService
-from protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
-from protocol.labels import NO_LABEL, Outcome
-from protocol.noise import SeededNoise, SystemNoise
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.events import Evidence
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.config import Caps
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.privacy import epsilon_by_query, promised, spent
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.lnmax import LNMax
+from consilium.coordinator.mechanisms.stable import Stable
+from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
+from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.noise import SeededNoise, SystemNoise
 from tests.federation import make_config, make_rows
 
 T = 10

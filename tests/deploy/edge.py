@@ -23,10 +23,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from coordinator.deploy.front import TIMING, Places, Timing, tls_server
-from coordinator.deploy.gateway import ALLOWED, DROPPED, PREFIX, QUOTA, Gateway, Quota
-from coordinator.deploy.node_keys import NodeKeys
-from protocol.deploy.kit import Kit, open_kit
+from consilium.coordinator.deploy.front import TIMING, Places, Timing, tls_server
+from consilium.coordinator.deploy.gateway import ALLOWED, DROPPED, PREFIX, QUOTA, Gateway, Quota
+from consilium.coordinator.deploy.node_keys import NodeKeys
+from consilium.protocol.node.kit import Kit, open_kit
 from tests.deploy.kits import free_ports, make_kits
 
 WAIT = 60.0

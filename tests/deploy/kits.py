@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from coordinator.provision import kits
-from party.deploy.keys import join, make
-from protocol.deploy.kit import open_kit
+from consilium.coordinator.provision import kits
+from consilium.party.deploy.keys import join, make
+from consilium.protocol.node.kit import open_kit
 from tests.federation import CLASSES, FEATURES, make_rows
 
 PARTIES = ("ward-a", "ward-b", "ward-c")

@@ -11,18 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.deploy import flower
-from coordinator.deploy import start as node
-from coordinator.deploy.flower import DATABASE, REGISTERED, prepare, sync_nodes
-from coordinator.deploy.start import close, configuration, in_words, run_config, run_folder
-from coordinator.deploy.status import status
-from coordinator.events import EventLog
-from coordinator.ledger import Ledger
-from coordinator.provision import kits
-from coordinator.provision.authority import Authority
-from party.deploy import keys as party_keys
-from protocol.deploy.kit import Kit, open_kit
-from protocol.errors import ConfigError, ConsiliumError, EngineError, LedgerError, NotEnoughParties, ServiceError
+from consilium.coordinator.deploy import flower
+from consilium.coordinator.deploy import start as node
+from consilium.coordinator.deploy.flower import DATABASE, REGISTERED, prepare, sync_nodes
+from consilium.coordinator.deploy.start import close, configuration, in_words, run_config, run_folder
+from consilium.coordinator.deploy.status import status
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.run_log import EventLog
+from consilium.party.deploy import keys as party_keys
+from consilium.protocol.errors import (
+    ConfigError,
+    ConsiliumError,
+    EngineError,
+    LedgerError,
+    NotEnoughParties,
+    ServiceError,
+)
+from consilium.protocol.node.kit import Kit, open_kit
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
 
 

@@ -18,14 +18,14 @@ import pytest
 from flwr.app import Message, RecordDict
 from flwr.supernode.runtime import run_clientapp as flower
 
-import protocol.deploy.flower
-from coordinator.deploy import node_keys
-from party.deploy import installed_app
-from party.deploy.start import start
-from protocol.deploy.flower import BEFORE, FIRST, require_flower
-from protocol.deploy.kit import open_kit
-from protocol.errors import EngineError
-from simulations.engines import flower_internals
+import consilium.protocol.node.flower
+from consilium.coordinator.deploy import node_keys
+from consilium.party.deploy import installed_app
+from consilium.party.deploy.start import start
+from consilium.protocol.errors import EngineError
+from consilium.protocol.node.flower import BEFORE, FIRST, require_flower
+from consilium.protocol.node.kit import open_kit
+from consilium.simulations.engines import flower_internals
 from tests.deploy.kits import make_kits
 
 cli = import_module(installed_app.CLI)
@@ -64,7 +64,7 @@ def test_without_a_module_nothing_starts(monkeypatch: pytest.MonkeyPatch, module
     [("1.40.9", False), ("1.41.0", True), ("1.42.3", True), ("1.43.0", False), ("2.0.0", False), ("nightly", False)],
 )
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, known: bool) -> None:
-    monkeypatch.setattr(protocol.deploy.flower, "version", lambda _: version)
+    monkeypatch.setattr(consilium.protocol.node.flower, "version", lambda _: version)
     if known:
         return require_flower({})
     with pytest.raises(EngineError, match="it is another version"):

@@ -10,8 +10,8 @@ import pytest
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from starlette.testclient import TestClient
 
-from coordinator.deploy.gateway import ALLOWED, MOST_CALL_BYTES, PREFIX, Gateway
-from coordinator.provision.authority import Authority
+from consilium.coordinator.deploy.gateway import ALLOWED, MOST_CALL_BYTES, PREFIX, Gateway
+from consilium.coordinator.provision.authority import Authority
 
 
 class Anybody:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.deploy.front import Connection, Places, Timing, group_of
-from coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BYTES, REFUSED_BYTES, Quota
-from coordinator.deploy.node_keys import NodeKeys
-from protocol.errors import ConfigError
+from consilium.coordinator.deploy.front import Connection, Places, Timing, group_of
+from consilium.coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BYTES, REFUSED_BYTES, Quota
+from consilium.coordinator.deploy.node_keys import NodeKeys
+from consilium.protocol.errors import ConfigError
 from tests.deploy.edge import Site, connected, is_closed, sent_until_stopped, until
 from tests.deploy.kits import edit
 

@@ -18,14 +18,14 @@ from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 from flwr.supercore.superexec.executor import subprocess_executor
 from flwr.supernode.runtime import run_clientapp as flower
 
-import party.client_app
-from coordinator.deploy.flower import CONNECTION, environment, prepare, sync_nodes
-from coordinator.deploy.start import listens, programs
-from party.deploy.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
-from party.deploy.start import start
-from protocol.deploy.flower import flower_environment, program
-from protocol.deploy.kit import open_kit
-from protocol.deploy.supervisor import Supervisor
+import consilium.party.client_app
+from consilium.coordinator.deploy.flower import CONNECTION, environment, prepare, sync_nodes
+from consilium.coordinator.deploy.start import listens, programs
+from consilium.party.deploy.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
+from consilium.party.deploy.start import start
+from consilium.protocol.node.flower import flower_environment, program
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.supervisor import Supervisor
 from tests.deploy.kits import make_kits
 
 
@@ -48,7 +48,7 @@ def test_the_replacement_runs_the_installed_app_and_unpacks_nothing(restored) ->
     assert flower.install_from_fab(b"not even a zip", skip_prompt=True) is None
     assert flower.install_app_dependencies(Path(), launch_id="", run_id=1, index_context={}) is None
     load = flower.get_load_client_app_fn(default_app_ref="", app_path=None, multi_app=True)
-    assert load("someone/app", "1.0", "hash") is party.client_app.app
+    assert load("someone/app", "1.0", "hash") is consilium.party.client_app.app
 
 
 def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path) -> None:

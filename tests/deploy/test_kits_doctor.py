@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import cli
-import coordinator.deploy.doctor
-import party.deploy.doctor
-import student.deploy
-from coordinator.provision.authority import Authority
-from protocol.deploy import checks
-from protocol.deploy.checks import Finding, examine
-from protocol.deploy.kit import Kit, open_kit
-from protocol.secagg.identity import Identity
+import consilium.coordinator.deploy.doctor
+import consilium.party.deploy.doctor
+import consilium.student.deploy
+from consilium import cli
+from consilium.coordinator.provision.authority import Authority
+from consilium.protocol.node import checks
+from consilium.protocol.node.checks import Finding, examine
+from consilium.protocol.node.kit import Kit, open_kit
+from consilium.protocol.secagg.identity import Identity
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
 from tests.federation import CLASSES, FEATURES
 
@@ -81,11 +81,11 @@ def wrong(findings: list[Finding], *but: str) -> list[Finding]:
 
 def test_sound_kits_are_sound(sound: Path) -> None:
     coordinator_kit = open_kit(sound / "coordinator")
-    found = examine(coordinator.deploy.doctor.checks(coordinator_kit, running=False))
+    found = examine(consilium.coordinator.deploy.doctor.checks(coordinator_kit, running=False))
     assert set(levels(found).values()) == {"ok"}
     assert {"roster", "certificate", "label port", "ledger", "nodes"} <= levels(found).keys()
     with Https(coordinator_kit):
-        found = examine(party.deploy.doctor.checks(open_kit(sound / "party-ward-a"), running=False))
+        found = examine(consilium.party.deploy.doctor.checks(open_kit(sound / "party-ward-a"), running=False))
         assert set(levels(found).values()) == {"ok"}
         assert {"policy", "data", "roster", "port", "coordinator"} <= levels(found).keys()
 
@@ -155,7 +155,7 @@ def test_faults_of_a_party(out: Path, case: str) -> None:
     spoil, name, said, action = PARTY_CASES[case]
     kit = out / "party-ward-a"
     spoil(kit)
-    findings = wrong(examine(party.deploy.doctor.checks(open_kit(kit), running=True)), "coordinator")
+    findings = wrong(examine(consilium.party.deploy.doctor.checks(open_kit(kit), running=True)), "coordinator")
     found = next(found for found in findings if found.name == name)
     assert said in found.what
     assert action in found.action
@@ -196,7 +196,9 @@ COORDINATOR_CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
 def test_faults_of_a_coordinator(out: Path, case: str) -> None:
     spoil, name, said = COORDINATOR_CASES[case]
     spoil(out / "coordinator")
-    findings = wrong(examine(coordinator.deploy.doctor.checks(open_kit(out / "coordinator"), running=True)), "gateway")
+    findings = wrong(
+        examine(consilium.coordinator.deploy.doctor.checks(open_kit(out / "coordinator"), running=True)), "gateway"
+    )
     assert said in next(found.what for found in findings if found.name == name)
 
 
@@ -205,7 +207,7 @@ def test_a_taken_port_is_found(out: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", kit.node_port))
         other.listen()
-        found = wrong(examine(party.deploy.doctor.checks(kit, running=False)), "coordinator")
+        found = wrong(examine(consilium.party.deploy.doctor.checks(kit, running=False)), "coordinator")
     assert [(item.name, "node_port" in item.action) for item in found] == [("port", True)]
 
 
@@ -214,7 +216,10 @@ def test_a_full_disk_is_found(out: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**13, 1, free.get(path.name, 10**12))
     )
-    for kit, module in (("party-ward-a", party.deploy.doctor), ("coordinator", coordinator.deploy.doctor)):
+    for kit, module in (
+        ("party-ward-a", consilium.party.deploy.doctor),
+        ("coordinator", consilium.coordinator.deploy.doctor),
+    ):
         found = examine(module.checks(open_kit(out / kit), running=True))
         assert next(item.action for item in found if item.name == "disk") == "Make room"
 
@@ -259,10 +264,10 @@ def test_certificates_have_their_time(out: Path, days: int, level: str, said: st
 def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
     kit = open_kit(out / f"student-{STUDENT}")
     pool = write_pool(tmp_path / "pool.npz")
-    found = examine(student.deploy.checks(kit, pool))
+    found = examine(consilium.student.deploy.checks(kit, pool))
     assert levels(found)["pool"] == "ok"
     np.savez(pool, features=np.array(["a"]), queries=np.zeros((3, 1)))
-    assert levels(examine(student.deploy.checks(kit, pool)))["pool"] == "wrong"
+    assert levels(examine(consilium.student.deploy.checks(kit, pool)))["pool"] == "wrong"
 
 
 def test_the_command_prints_one_line_each_and_exits_with_1(out: Path) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import FederationConfig
-from protocol.config_files import load
-from protocol.deploy.kit import open_kit
+from consilium.coordinator.config import FederationConfig
+from consilium.protocol.config_files import load
+from consilium.protocol.node.kit import open_kit
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]

@@ -32,15 +32,15 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
-from coordinator.config import FederationConfig
-from coordinator.ledger import Ledger
-from coordinator.provision import kits
-from party import store
-from party.teachers import vote
-from protocol.config_files import load
-from protocol.deploy.kit import open_kit
-from protocol.queries import canonical_queries, query_ids
-from protocol.tls import TlsFiles
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.provision import kits
+from consilium.party.teachers import store
+from consilium.party.teachers.ensemble import vote
+from consilium.protocol.config_files import load
+from consilium.protocol.labels.tls import TlsFiles
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.rows.queries import canonical_queries, query_ids
 from tests.deploy.kits import STUDENT, free_ports, write_plan, write_pool
 from tests.federation import CLASSES, FEATURES, make_rows
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import grpc
 import pytest
 
-from coordinator.config import Caps
-from coordinator.grpc_server import Door, serving, wait_for_close
-from coordinator.ledger import Ledger
-from coordinator.provision.authority import Authority, Issued
-from coordinator.service import LabelService
-from protocol import labels_pb2 as pb
-from protocol import labels_pb2_grpc as rpc
-from protocol.errors import ConfigError, ServiceError
-from protocol.noise import SeededNoise
-from protocol.tls import TlsFiles, fingerprint
-from student.channel import LabelChannel
+from consilium.coordinator.config import Caps
+from consilium.coordinator.labels.grpc_server import Door, serving, wait_for_close
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.provision.authority import Authority, Issued
+from consilium.protocol.errors import ConfigError, ServiceError
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels import labels_pb2_grpc as rpc
+from consilium.protocol.labels.tls import TlsFiles, fingerprint
+from consilium.protocol.noise import SeededNoise
+from consilium.student.channel import LabelChannel
 from tests.coordinator.test_service import T, Votes
 from tests.federation import make_config, make_rows
 

@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 import tomli_w
 
-from coordinator.config import FederationConfig
-from coordinator.ledger import Ledger
-from coordinator.provision import kits
-from protocol.config_files import load
-from protocol.deploy.kit import open_kit
-from protocol.labels import NO_LABEL
-from protocol.queries import canonical_queries, query_ids
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.provision import kits
+from consilium.protocol.config_files import load
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.rows.queries import canonical_queries, query_ids
 from tests.deploy import netns
 
 pytestmark = [

@@ -14,19 +14,19 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from typer.testing import CliRunner
 
-import cli
-import party.deploy.doctor
-from coordinator.provision import kits
-from coordinator.provision.registry import load_registry
-from party.deploy.keys import join, make
-from party.deploy.start import start
-from protocol.deploy.checks import examine
-from protocol.deploy.enrolment import Enrolment, read_enrolment
-from protocol.deploy.kit import open_kit
-from protocol.deploy.node_key import NodeKey
-from protocol.errors import ConfigError, ConsiliumError, OutputExists
-from protocol.secagg.curve import SMALL_ORDER
-from protocol.secagg.identity import Identity, verify
+import consilium.party.deploy.doctor
+from consilium import cli
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.registry import load_registry
+from consilium.party.deploy.keys import join, make
+from consilium.party.deploy.start import start
+from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists
+from consilium.protocol.node.checks import examine
+from consilium.protocol.node.enrolment import Enrolment, read_enrolment
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.node_key import NodeKey
+from consilium.protocol.secagg.curve import SMALL_ORDER
+from consilium.protocol.secagg.identity import Identity, verify
 from tests.deploy.kits import edit, make_kits, write_plan
 
 NAME = "ward-a"
@@ -354,7 +354,7 @@ def test_a_kit_without_its_keys_says_what_to_run(folder: Path, there: tuple[str,
     kit = open_kit(folder / "kits" / f"party-{NAME}")
     for name in there:
         shutil.copy(folder / f"keys-{NAME}" / name, kit / name)
-    found = [item for item in examine(party.deploy.doctor.checks(kit, running=True)) if item.level == "wrong"]
+    found = [item for item in examine(consilium.party.deploy.doctor.checks(kit, running=True)) if item.level == "wrong"]
     assert [item.name for item in found] == ["own keys", "coordinator"]
     assert f"consilium party join {kit.folder} --keys FOLDER" in found[0].action
     for name in ("identity.pem", "node.key"):
@@ -370,7 +370,7 @@ def test_the_doctor_knows_whose_keys_are_in_the_kit(folder: Path) -> None:
     join(kit, folder / f"keys-{NAME}")
 
     def own(name: str) -> tuple[str, str]:
-        checks = party.deploy.doctor.checks(open_kit(folder / "kits" / f"party-{name}"), running=True)
+        checks = consilium.party.deploy.doctor.checks(open_kit(folder / "kits" / f"party-{name}"), running=True)
         return next((item.level, item.what) for item in examine(checks) if item.name == "own keys")
 
     fingerprint = read_enrolment(kit / "enrolment.json", NAME).fingerprint

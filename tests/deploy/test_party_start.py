@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.provision.authority import Authority
-from party.deploy.start import CONNECTED, Watch
-from protocol.deploy.kit import open_kit
+from consilium.coordinator.provision.authority import Authority
+from consilium.party.deploy.start import CONNECTED, Watch
+from consilium.protocol.node.kit import open_kit
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
 

@@ -16,19 +16,19 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from coordinator.config import FederationConfig
-from coordinator.provision import kits
-from coordinator.provision.registry import load_registry
-from party.home import open_home
-from party.node import PartyNode
-from protocol.config_files import load
-from protocol.deploy.checks import alternative_names, check_certificate
-from protocol.deploy.kit import open_kit
-from protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists
-from protocol.messages import PROTOCOL_VERSION, HelloRequest, Terms
-from protocol.secagg.identity import Identity
-from protocol.secagg.roster import Roster
-from protocol.tls import load_certificate
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.registry import load_registry
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists
+from consilium.protocol.labels.tls import load_certificate
+from consilium.protocol.node.checks import alternative_names, check_certificate
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, Terms
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.roster import Roster
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, plan_table, write_plan
 
 PRIVATE = {"ca.key", "server.key", "client.key", "node.key", "identity.pem"}

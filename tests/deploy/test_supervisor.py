@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.deploy import supervisor
-from protocol.deploy.supervisor import BackOff, Program, Supervisor, end_leftovers
-from protocol.errors import EngineError
+from consilium.protocol.errors import EngineError
+from consilium.protocol.node import supervisor
+from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, end_leftovers
 
 FAST = BackOff(first=0.1, most=0.4, calm=60)
 
@@ -177,7 +177,7 @@ def test_a_node_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals
     node = tmp_path / "node.py"
     node.write_text(
         "import sys\nfrom pathlib import Path\n"
-        "from protocol.deploy.supervisor import Program, Supervisor, stop_on_signals, tell_time\n"
+        "from consilium.protocol.node.supervisor import Program, Supervisor, stop_on_signals, tell_time\n"
         f"program = Program('child', {list(child.command)!r}, Path({str(tmp_path)!r}), Path({str(child.log)!r}))\n"
         "with stop_on_signals() as stop, Supervisor([program], tell_time):\n    stop.wait()\nprint('clean')\n"
     )

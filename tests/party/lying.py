@@ -19,27 +19,33 @@ import tomli_w
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from accounting.events import event_from_json
-from accounting.units import votes_moved
-from party import store
-from party.home import open_home
-from party.node import PartyNode
-from party.promise import epsilon, parse_events
-from party.secagg.masking import checked_votes, noise_share
-from party.secagg.once import ids_of, phases_of
-from party.secagg.store import SessionStore
-from party.secure_votes import Asked
-from protocol.errors import ConfigError, DataError, MalformedMessage
-from protocol.messages import PROTOCOL_VERSION, HelloRequest, LedgerPosition, TrainRequest, VoteRequest
-from protocol.pool import PoolTree
-from protocol.queries import canonical_queries, query_ids, query_set_hash
-from protocol.refusals import Refused
-from protocol.schema import Schema
-from protocol.secagg.errors import SecAggError
-from protocol.secagg.identity import Identity
-from protocol.secagg.messages import AdvertiseRequest
-from protocol.secagg.roster import Roster
-from protocol.secagg.session import SessionDescriptor
+from consilium.accounting.events import event_from_json
+from consilium.accounting.units import votes_moved
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.promise import epsilon, parse_events
+from consilium.party.secagg.masking import checked_votes, noise_share
+from consilium.party.secagg.once import ids_of, phases_of
+from consilium.party.secagg.store import SessionStore
+from consilium.party.secagg.votes import Asked
+from consilium.party.teachers import store
+from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
+from consilium.protocol.parties.messages import (
+    PROTOCOL_VERSION,
+    HelloRequest,
+    LedgerPosition,
+    TrainRequest,
+    VoteRequest,
+)
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.rows.schema import Schema
+from consilium.protocol.secagg.errors import SecAggError
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.messages import AdvertiseRequest
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import SessionDescriptor
 from tests.federation import CLASSES, FEATURES, make_rows
 
 N = 6

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from party.data import load_rows
-from protocol.refusals import Refusal, Refused, Rule
+from consilium.party.data import load_rows
+from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from tests.federation import CLASSES, FEATURES, make_config, make_rows
 
 SCHEMA = make_config().rows

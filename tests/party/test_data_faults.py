@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from party.data import DataRules, Report, load_rows, read_rows
-from party.data.csv_file import BLOCK
-from protocol.refusals import Refusal, Refused, Rule
-from protocol.schema import Range, Schema
+from consilium.party.data import DataRules, Report, load_rows, read_rows
+from consilium.party.data.csv_file import BLOCK
+from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.rows.schema import Range, Schema
 
 SCHEMA = Schema(
     features=("age", "pressure"),

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from party.data import DataRules, Report, Rows, read_rows
-from protocol.schema import Range, Schema
+from consilium.party.data import DataRules, Report, Rows, read_rows
+from consilium.protocol.rows.schema import Range, Schema
 
 HOSPITALS = {"cleveland": (303, 6), "hungarian": (294, 293), "switzerland": (123, 123), "va": (200, 199)}
 """Rows, and rows with a missing value."""

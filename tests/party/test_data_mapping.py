@@ -11,11 +11,11 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
-from party.data import DataRules, read_rows
-from party.policy import PartyFile
-from protocol.config_files import load
-from protocol.errors import ConfigError
-from protocol.schema import Schema
+from consilium.party.data import DataRules, read_rows
+from consilium.party.policy import PartyFile
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.schema import Schema
 
 SCHEMA = Schema(
     features=("age", "female", "pressure"), classes=("well", "ill"), center=(60, 0.5, 140), scale=(10, 0.5, 20)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import tomli_w
 
-from party.home import open_home
-from party.node import PartyNode
-from protocol.refusals import Rule
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.protocol.parties.refusals import Rule
 from tests.federation import CLASSES, make_home, make_rows
 from tests.party.test_node import join, node, refused, vote
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from party.data import DataRules, load_rows, read_rows
-from party.teachers import train
-from protocol.messages import TeacherSpec
-from protocol.schema import Range, Schema, canonical_digest
+from consilium.party.data import DataRules, load_rows, read_rows
+from consilium.party.teachers.ensemble import train
+from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.rows.schema import Range, Schema, canonical_digest
 
 
 def schema(*ranges: Range, scale: float = 1.0) -> Schema:

@@ -11,15 +11,15 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-import cli
-import party.dry_run
-from party.dry_run import made_up_queries
-from party.policy import PartyFile
-from protocol.config_files import load
-from protocol.errors import ConfigError, ConsiliumError, DataError
-from protocol.messages import TeacherSpec
-from protocol.queries import canonical_queries, query_set_hash
-from protocol.schema import Range, Schema
+import consilium.party.dry_run
+from consilium import cli
+from consilium.party.dry_run import made_up_queries
+from consilium.party.policy import PartyFile
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.rows.schema import Range, Schema
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
 
 
@@ -72,7 +72,7 @@ def test_teachers_are_gone_even_if_voting_fails(tmp_path: Path, federation: Path
 
     home = make_home(tmp_path / "home", "p")
     before = files_of(home)
-    monkeypatch.setattr(party.dry_run, "vote", fail)
+    monkeypatch.setattr(consilium.party.dry_run, "vote", fail)
     output, error = consilium("dry-run", home, federation)
     assert isinstance(error, ConsiliumError)
     assert "training failed: ValueError at test_dry_run.py" in str(error)
@@ -131,15 +131,15 @@ def test_queries_that_do_not_fit_are_refused(tmp_path: Path, federation: Path, c
 
 
 def test_votes_are_those_of_teachers_that_learnt(tmp_path: Path, federation: Path) -> None:
-    from party.data.federation import load_federation
+    from consilium.party.data.federation import load_federation
 
     home = make_home(tmp_path / "home", "p", rows=200)
     settings, terms = load(home / "party.toml", PartyFile), load_federation(federation)
-    rows, found = party.dry_run.check(settings, home, terms)
+    rows, found = consilium.party.dry_run.check(settings, home, terms)
     assert rows is not None
     assert (found.faults, found.refusals) == ((), ())
     x, y = make_rows(500, 6)
-    result = party.dry_run.dry_run(rows, "p", home, terms, x)
+    result = consilium.party.dry_run.dry_run(rows, "p", home, terms, x)
     assert result.reply.votes.sum(axis=1).tolist() == [1] * 500
     assert (result.reply.votes.argmax(axis=1) == y).mean() > 0.8
     assert result.reply.query_set == query_set_hash(canonical_queries(x, 3))

@@ -13,12 +13,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-import party.network_training
-from party.data import Rows
-from party.network import NetworkTeacher
-from party.network_training import train_many
-from party.teachers import Teacher, build, train, train_all, vote
-from protocol.messages import TeacherSpec
+import consilium.party.teachers.network_training
+from consilium.party.data import Rows
+from consilium.party.teachers.ensemble import Teacher, build, train, train_all, vote
+from consilium.party.teachers.network import NetworkTeacher
+from consilium.party.teachers.network_training import train_many
+from consilium.protocol.parties.messages import TeacherSpec
 
 SIDE = 16
 SPECS = {
@@ -123,7 +123,7 @@ def test_stacks_are_cut_where_they_are_too_large(monkeypatch) -> None:
     x, y, parts = uneven()
     spec = SPECS["mlp"]
     whole = train_many(spec, x, y, parts, [1, 2, 3, 4], 3, stacked=True)
-    monkeypatch.setattr(party.network_training, "MOST_STACKED", 3)
+    monkeypatch.setattr(consilium.party.teachers.network_training, "MOST_STACKED", 3)
     for expected, found in zip(whole, train_many(spec, x, y, parts, [1, 2, 3, 4], 3, stacked=True), strict=True):
         alike(expected, found, 1e-3)
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.config import Caps, FederationConfig
-from coordinator.mechanisms import GNMax, Immutable
-from party import store
-from party.data.rules import DataRules, MissingRule
-from party.home import open_home
-from party.node import PartyNode
-from party.promise import epsilon
-from protocol.messages import HelloRequest, TeacherSpec, TrainReply, TrainRequest, VoteRequest
-from protocol.queries import canonical_queries
-from protocol.refusals import Refusal, Refused, Rule
+from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.mechanisms import GNMax, Immutable
+from consilium.party.data.rules import DataRules, MissingRule
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.promise import epsilon
+from consilium.party.teachers import store
+from consilium.protocol.parties.messages import HelloRequest, TeacherSpec, TrainReply, TrainRequest, VoteRequest
+from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.rows.queries import canonical_queries
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 
 CONFIG = make_config(caps=Caps(queries=1000, answers=1000))
@@ -87,7 +87,7 @@ def test_hello_is_refused_by_policy(tmp_path: Path, policy: dict, request_change
 
 
 def test_simulations_are_refused_by_default(tmp_path: Path) -> None:
-    from party.policy import Policy
+    from consilium.party.policy import Policy
 
     assert Policy(allowed_classes=("a", "b")).allow_simulation is False
 

@@ -15,19 +15,19 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.svm import SVC
 from typer.testing import CliRunner
 
-import cli
-from party import store
-from party.home import open_home
-from party.network import NetworkTeacher
-from party.node import PartyNode
-from party.one_hot import OneHotTeacher
-from party.own_teacher import SklearnSpec
-from party.policy import PartyFile
-from protocol.config_files import load
-from protocol.errors import ConfigError
-from protocol.messages import TeacherSpec, TrainRequest
-from protocol.refusals import Refused, Rule
-from protocol.schema import Schema
+from consilium import cli
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.policy import PartyFile
+from consilium.party.teachers import store
+from consilium.party.teachers.network import NetworkTeacher
+from consilium.party.teachers.one_hot import OneHotTeacher
+from consilium.party.teachers.own_teacher import SklearnSpec
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.messages import TeacherSpec, TrainRequest
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.schema import Schema
 from tests.federation import make_config, make_home
 from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
 from tests.party.test_node import train as train_request

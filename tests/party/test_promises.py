@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from party import promise, spend
-from protocol.refusals import Rule
+from consilium.party import promise, spend
+from consilium.protocol.parties.refusals import Rule
 from tests.party.lying import TREE, Game
 
 GAMES = 300

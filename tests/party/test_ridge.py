@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from party.data import Rows
-from party.ridge import RidgeTeacher
-from party.teachers import train, vote
-from protocol.messages import TeacherSpec
+from consilium.party.data import Rows
+from consilium.party.teachers.ensemble import train, vote
+from consilium.party.teachers.ridge import RidgeTeacher
+from consilium.protocol.parties.messages import TeacherSpec
 
 
 def rows(count: int, inputs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -17,22 +17,22 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from typer.testing import CliRunner
 
-import cli
-from accounting.units import Neighbouring, Unit
 from benchmarks.teacher_shards import by_position, divided_by_position
-from coordinator.config import Privacy
-from party import network_training, shards, store
-from party.data import identities
-from party.home import open_home
-from party.network_training import train_many
-from party.node import PartyNode
-from party.policy import PartyFile, Policy
-from party.promise import epsilon
-from protocol.config_files import load
-from protocol.errors import ConfigError
-from protocol.messages import TeacherSpec
-from protocol.refusals import Refused, Rule
-from protocol.schema import Schema
+from consilium import cli
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.config import Privacy
+from consilium.party.data import identities
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.policy import PartyFile, Policy
+from consilium.party.promise import epsilon
+from consilium.party.teachers import network_training, shards, store
+from consilium.party.teachers.network_training import train_many
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.schema import Schema
 from tests.federation import make_config, make_home, make_rows
 from tests.party.test_network import images
 from tests.party.test_node import hello, member, node, refused, train, vote

@@ -12,20 +12,20 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
-from accounting.units import Unit
-from coordinator.config import Caps, Privacy
-from coordinator.mechanisms import GNMax
-from party import node as party_node
-from party.home import open_home
-from party.node import PartyNode
-from party.policy import PartyFile, Policy
-from party.spend import Spend
-from protocol.config_files import load
-from protocol.errors import ConfigError
-from protocol.messages import HelloRequest, LedgerPosition
-from protocol.pool import PoolTree
-from protocol.queries import canonical_queries, query_ids
-from protocol.refusals import Refusal, Refused, Rule
+from consilium.accounting.units import Unit
+from consilium.coordinator.config import Caps, Privacy
+from consilium.coordinator.mechanisms import GNMax
+from consilium.party import node as party_node
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.policy import PartyFile, Policy
+from consilium.party.spend import Spend
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.messages import HelloRequest, LedgerPosition
+from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.rows.queries import canonical_queries, query_ids
 from tests.federation import hello_of, make_config, make_home, make_rows, vote_request
 
 POOL = canonical_queries(make_rows(60, 5)[0], 3)

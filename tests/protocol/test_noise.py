@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from accounting.discrete import convolution_slack
-from coordinator.mechanisms.shares import sum_of_shares
-from protocol.noise import CHUNK, NoiseSource, SeededNoise, SystemNoise, laplace_scale
+from consilium.accounting.curves.discrete import convolution_slack
+from consilium.coordinator.mechanisms.shares import sum_of_shares
+from consilium.protocol.noise import CHUNK, NoiseSource, SeededNoise, SystemNoise, laplace_scale
 
 SOURCES = pytest.mark.parametrize("source", [SeededNoise(3), SystemNoise()], ids=["seeded", "system"])
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ConfigError, DataError
-from protocol.nearness import near_pairs, thin, too_near
-from protocol.pool import PoolTerms, PoolTree, proves
-from protocol.queries import canonical_queries, query_ids
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.rows.nearness import near_pairs, thin, too_near
+from consilium.protocol.rows.pool import PoolTerms, PoolTree, proves
+from consilium.protocol.rows.queries import canonical_queries, query_ids
 
 
 def rows(count: int, features: int = 3, seed: int = 0) -> np.ndarray:

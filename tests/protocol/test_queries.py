@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from protocol.errors import DataError
-from protocol.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.errors import DataError
+from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 
 
 def test_equal_rows_are_one_query_whatever_their_type_or_layout() -> None:

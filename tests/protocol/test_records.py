@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from protocol.errors import MalformedMessage
-from protocol.messages import HelloReply, HelloRequest, VoteReply
-from protocol.records import (
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.parties.messages import HelloReply, HelloRequest, VoteReply
+from consilium.protocol.parties.records import (
     RAW,
     decode_array,
     encode_array,
@@ -20,7 +20,7 @@ from protocol.records import (
     refusal_to_record,
     to_record,
 )
-from protocol.refusals import Refusal, Rule
+from consilium.protocol.parties.refusals import Refusal, Rule
 from tests.federation import hello_of, make_config
 
 HASH = "a" * 64

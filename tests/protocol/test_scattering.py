@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from protocol import scattering
-from protocol.representation import represent
-from protocol.scattering import ANGLES, CHANNELS, FEATURES, PIXELS, SIDE, hellinger, scatter
-from protocol.schema import Schema
+from consilium.protocol.rows import scattering
+from consilium.protocol.rows.representation import represent
+from consilium.protocol.rows.scattering import ANGLES, CHANNELS, FEATURES, PIXELS, SIDE, hellinger, scatter
+from consilium.protocol.rows.schema import Schema
 
 NAMES = tuple(f"p{index}" for index in range(PIXELS))
 

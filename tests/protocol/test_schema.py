@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from protocol.schema import Schema
+from consilium.protocol.rows.schema import Schema
 
 
 def test_standardises_with_public_statistics() -> None:

@@ -11,18 +11,18 @@ from unittest.mock import patch
 
 import numpy as np
 
-from coordinator.secagg.drive import drive
-from coordinator.secagg.sets import Chooser
-from protocol.secagg.errors import SecAggError, SetTooClose
-from protocol.secagg.roster import Roster
-from protocol.secagg.stages import Stage
+from consilium.coordinator.secagg.drive import drive
+from consilium.coordinator.secagg.sets import Chooser
+from consilium.protocol.secagg.errors import SecAggError, SetTooClose
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.stages import Stage
 from tests.secagg.network import Federation, Network
 
 
 @contextmanager
 def sets_unchecked() -> Iterator[None]:
     """The parties of before: who is in a sum is not held against earlier ones."""
-    with patch("party.secagg.once.check_set", lambda tx, roster, terms, survivors: None):
+    with patch("consilium.party.secagg.once.check_set", lambda tx, roster, terms, survivors: None):
         yield
 
 

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from flwr.app import RecordDict
 
-from coordinator.secagg.machine import Aggregation
-from protocol.errors import MalformedMessage
-from protocol.messages import WireModel
-from protocol.records import ARRAYS, BODY, decode_array, encode_array, from_record, to_record
-from protocol.refusals import Refused
-from protocol.secagg.errors import BadShare, SecAggError, ThresholdNotMet
-from protocol.secagg.messages import (
+from consilium.coordinator.secagg.machine import Aggregation
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.parties.records import ARRAYS, BODY, decode_array, encode_array, from_record, to_record
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.secagg.errors import BadShare, SecAggError, ThresholdNotMet
+from consilium.protocol.secagg.messages import (
     REPLIES,
     REQUESTS,
     ConsistencyRequest,
@@ -39,9 +39,9 @@ from protocol.secagg.messages import (
     MaskedRequest,
     SecAggMessage,
 )
-from protocol.secagg.packing import pack_message
-from protocol.secagg.sets import allowed
-from protocol.secagg.stages import STAGES, Stage
+from consilium.protocol.secagg.packing import pack_message
+from consilium.protocol.secagg.sets import allowed
+from consilium.protocol.secagg.stages import STAGES, Stage
 from tests.secagg.network import Federation, make_queries
 
 N, LONGEST = 5, 20

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.secagg.machine import Aggregation
-from party.secagg.session import PartySession
-from protocol.errors import ConsiliumError
-from protocol.messages import WireModel
-from protocol.queries import canonical_queries
-from protocol.records import from_record, to_record
-from protocol.refusals import Refused
-from protocol.secagg.identity import Identity
-from protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
-from protocol.secagg.packing import pack_message
-from protocol.secagg.roster import Roster
-from protocol.secagg.session import SessionDescriptor
-from protocol.secagg.stages import Stage
+from consilium.coordinator.secagg.machine import Aggregation
+from consilium.party.secagg.session import PartySession
+from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.parties.records import from_record, to_record
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
+from consilium.protocol.secagg.packing import pack_message
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.stages import Stage
 
 FEDERATION = "f" * 64
 OTHER_FEDERATION = "e" * 64

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.secagg.drive import drive
-from party.secagg import once
-from party.secagg.store import SessionStore
-from protocol.secagg.errors import AlreadyAnswered, SetTooClose, ThresholdNotMet
-from protocol.secagg.stages import Stage
+from consilium.coordinator.secagg.drive import drive
+from consilium.party.secagg import once
+from consilium.party.secagg.store import SessionStore
+from consilium.protocol.secagg.errors import AlreadyAnswered, SetTooClose, ThresholdNotMet
+from consilium.protocol.secagg.stages import Stage
 from tests.secagg.across import availability, differencing, moved, sets_unchecked
 from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, make_queries, run_until
 

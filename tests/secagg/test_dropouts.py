@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.secagg.drive import drive
-from protocol.secagg.errors import StageOrder, ThresholdNotMet
-from protocol.secagg.stages import STAGES, Stage
+from consilium.coordinator.secagg.drive import drive
+from consilium.protocol.secagg.errors import StageOrder, ThresholdNotMet
+from consilium.protocol.secagg.stages import STAGES, Stage
 from tests.secagg.network import Federation, Network, run_until
 
 UP_TO_MASKED = STAGES[: STAGES.index(Stage.MASKED) + 1]

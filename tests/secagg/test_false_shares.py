@@ -13,20 +13,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.secagg.drive import drive
-from coordinator.secagg.machine import Aggregation, SecureSum
-from coordinator.secagg.repair import interpolate
-from coordinator.secagg.requests import view
-from party.secagg import sharing
-from protocol.messages import WireModel
-from protocol.secagg.agreement import Agreement
-from protocol.secagg.commitments import blend, mask_agreement, mask_secret, new_mask_key, new_scalar
-from protocol.secagg.curve import ORDER, montgomery
-from protocol.secagg.errors import BadShare, ThresholdNotMet
-from protocol.secagg.messages import MaskedReply
-from protocol.secagg.shamir import SHARE_BYTES, combine, evaluate, lagrange, random_scalar, split
-from protocol.secagg.stages import Stage
-from protocol.secagg.statements import MASKED, masked_parts
+from consilium.coordinator.secagg.drive import drive
+from consilium.coordinator.secagg.machine import Aggregation, SecureSum
+from consilium.coordinator.secagg.repair import interpolate
+from consilium.coordinator.secagg.requests import view
+from consilium.party.secagg import sharing
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.secagg.agreement import Agreement
+from consilium.protocol.secagg.commitments import blend, mask_agreement, mask_secret, new_mask_key, new_scalar
+from consilium.protocol.secagg.curve import ORDER, montgomery
+from consilium.protocol.secagg.errors import BadShare, ThresholdNotMet
+from consilium.protocol.secagg.messages import MaskedReply
+from consilium.protocol.secagg.shamir import SHARE_BYTES, combine, evaluate, lagrange, random_scalar, split
+from consilium.protocol.secagg.stages import Stage
+from consilium.protocol.secagg.statements import MASKED, masked_parts
 from tests.secagg.network import Federation, Network, altered, run_until
 
 BAD = "party-002"
@@ -44,9 +44,9 @@ def federation(tmp_path: Path) -> Federation:
 
 def unverified(patch: pytest.MonkeyPatch) -> None:
     """The protocol as it was: nobody looks at shares until the masks come off."""
-    patch.setattr("coordinator.secagg.machine.false_dealers", lambda *_: set())
-    patch.setattr("coordinator.secagg.machine.check_vouched", lambda *_: None)
-    patch.setattr("party.secagg.sharing._is_good", lambda *_: True)
+    patch.setattr("consilium.coordinator.secagg.machine.false_dealers", lambda *_: set())
+    patch.setattr("consilium.coordinator.secagg.machine.check_vouched", lambda *_: None)
+    patch.setattr("consilium.party.secagg.sharing._is_good", lambda *_: True)
 
 
 def dealt(federation: Federation, network: Network, lie: Lie, liars: tuple[str, ...] = (BAD,)) -> Aggregation:
@@ -204,7 +204,7 @@ class TestTheChallenge:
     ) -> None:
         """r = 0 looks at the blinder only, so that any b passes."""
         monkeypatch.setattr(sharing, "challenge", lambda *_: r)
-        monkeypatch.setattr("coordinator.secagg.requests.challenge", lambda *_: r)
+        monkeypatch.setattr("consilium.coordinator.secagg.requests.challenge", lambda *_: r)
         network = Network(federation)
         lie = self.cheat if r else shared_instead(0, another_secret)
         machine = dealt(federation, network, lie)

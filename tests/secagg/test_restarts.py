@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.secagg.drive import drive
-from coordinator.secagg.machine import Aggregation
-from protocol.errors import ConfigError, LedgerError
-from protocol.secagg.errors import RosterMismatch, ThresholdNotMet
-from protocol.secagg.packing import pack_message
-from protocol.secagg.stages import STAGES, Stage
+from consilium.coordinator.secagg.drive import drive
+from consilium.coordinator.secagg.machine import Aggregation
+from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.secagg.errors import RosterMismatch, ThresholdNotMet
+from consilium.protocol.secagg.packing import pack_message
+from consilium.protocol.secagg.stages import STAGES, Stage
 from tests.secagg.network import Federation, Network, make_queries, run_until
 
 
@@ -93,7 +93,7 @@ def test_a_crash_while_saving_leaves_the_old_state(tmp_path: Path, monkeypatch) 
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("coordinator.secagg.state.os.fsync", crash)
+        patch.setattr("consilium.coordinator.secagg.state.os.fsync", crash)
         with pytest.raises(OSError):
             machine.save(path)
     assert path.read_bytes() == old
@@ -137,7 +137,7 @@ def test_a_party_that_dies_before_its_commit_has_done_nothing(tmp_path: Path, st
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("party.secagg.store.Transaction.commit", power_cut)
+        patch.setattr("consilium.party.secagg.store.Transaction.commit", power_cut)
         with pytest.raises(Exception, match="OperationalError"):
             federation.serve(name, stage, request)
     assert federation.party(name).state(sid) is before

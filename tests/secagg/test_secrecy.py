@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from coordinator.secagg.drive import drive
-from party.secagg.memory import matrix, secret
-from party.secagg.store import SessionStore
-from protocol.messages import WireModel
-from protocol.secagg.errors import BadShare, ThresholdNotMet
-from protocol.secagg.identity import Identity
-from protocol.secagg.masks import MaskAdder, pair_key, self_key
-from protocol.secagg.packing import unpack
-from protocol.secagg.stages import STAGES, Stage
+from consilium.coordinator.secagg.drive import drive
+from consilium.party.secagg.memory import matrix, secret
+from consilium.party.secagg.store import SessionStore
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.secagg.errors import BadShare, ThresholdNotMet
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
+from consilium.protocol.secagg.packing import unpack
+from consilium.protocol.secagg.stages import STAGES, Stage
 from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, flipped_cell, make_queries, run_until
 
 FALSE_ALARM = 1e-9

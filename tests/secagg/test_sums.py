@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.secagg.drive import drive
-from protocol.refusals import Refused
-from protocol.secagg.stages import STAGES, Stage
+from consilium.coordinator.secagg.drive import drive
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.secagg.stages import STAGES, Stage
 from tests.secagg.network import Federation, Network, make_queries
 
 EDGES = {16: 2**15, 32: 2**31}

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-import cli
+from consilium import cli
 
 
 def sql(statement: str) -> Callable[[Path], None]:

@@ -15,17 +15,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.verify import Damaged, Verdict, verify_student
-from coordinator.verify.recorded import read_ledger
-from protocol.errors import DataError
-from simulations import sums
-from simulations.audit import audit_path, audit_run
-from simulations.report import build
-from simulations.report.build import drawing
-from simulations.report.data import ReportData
-from simulations.run import run_scenario
-from simulations.scenario import load_scenario
-from simulations.sums import check_sums, write_sums
+from consilium.coordinator.ledger.verify import Damaged, Verdict, verify_student
+from consilium.coordinator.ledger.verify.recorded import read_ledger
+from consilium.protocol.errors import DataError
+from consilium.simulations import sums
+from consilium.simulations.audit import audit_path, audit_run
+from consilium.simulations.report import build
+from consilium.simulations.report.build import drawing
+from consilium.simulations.report.data import ReportData
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from consilium.simulations.sums import check_sums, write_sums
 from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, edit, main, sql
 from tests.simulations.test_engines_agree import quiet
 from tests.simulations.test_resume import SMALL

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from simulations.run import run_scenario
-from simulations.scenario import load_scenario
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
 
 
 def quiet(_: Path):

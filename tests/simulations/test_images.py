@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.errors import ConfigError, DataError, NotEnoughParties
-from simulations.datasets import load_dataset
-from simulations.datasets.base import Dataset, Public
-from simulations.datasets.folder import data_folder
-from simulations.datasets.images import read_idx
-from simulations.partition import iid_partition, natural_partition
-from simulations.scenario import divided_data, load_scenario
+from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
+from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.datasets.images import read_idx
+from consilium.simulations.population.partition import iid_partition, natural_partition
+from consilium.simulations.scenario import divided_data, load_scenario
 
 
 def made_up(rows: int = 130, public: bool = True) -> Dataset:

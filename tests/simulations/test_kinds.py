@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from party import store
-from protocol import device
-from protocol.device import VARIABLE
-from protocol.errors import ConfigError
-from protocol.messages import TeacherSpec
-from protocol.schema import Schema
-from simulations.datasets.base import Dataset
-from simulations.kinds import own_teachers
-from simulations.partition import Partition
-from simulations.pooled import pooled_probabilities
-from simulations.run import resume_run, run_scenario
-from simulations.scenario import Scenario, TeacherShare, load_scenario
-from simulations.workspace import federation_config
+from consilium.party.teachers import store
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node import device
+from consilium.protocol.node.device import VARIABLE
+from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.rows.schema import Schema
+from consilium.simulations.compare.pooled import pooled_probabilities
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.teacher_mix import own_teachers
+from consilium.simulations.run import resume_run, run_scenario
+from consilium.simulations.scenario import Scenario, TeacherShare, load_scenario
+from consilium.simulations.workspace import federation_config
 from tests.party.test_network import images
 from tests.simulations.test_engines_agree import quiet
 
@@ -158,7 +158,7 @@ def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherSpec) -> None:
 
 
 def test_the_pooled_network_is_bounded(monkeypatch) -> None:
-    from simulations import pooled
+    from consilium.simulations.compare import pooled
 
     epochs = [pooled._model(TeacherSpec(model="mlp"), rows).spec.epochs for rows in (100, 50_000, 1_000_000)]
     assert epochs == [20, 4, 1]
@@ -179,7 +179,7 @@ def test_a_run_is_resumed_on_the_device_that_it_was_begun_on(tmp_path: Path, mon
         raise ZeroDivisionError
 
     out = tmp_path / "run"
-    monkeypatch.setattr("simulations.run._run_engine", fail)
+    monkeypatch.setattr("consilium.simulations.run._run_engine", fail)
     with pytest.raises(ZeroDivisionError):
         run_scenario("stroke", load_scenario("stroke", SMALL), "local", 0, out, quiet, device="cpu")
     manifest = json.loads((out / "manifest.json").read_text())

@@ -11,21 +11,21 @@ from types import SimpleNamespace
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from coordinator import flower_transport
-from protocol.errors import NotEnoughParties
-from protocol.queries import canonical_queries
-from protocol.records import refusal_from_record, to_record
-from simulations.engines.flower_internals import assume_identity
-from simulations.engines.local import RUN_ID, run_local
-from simulations.engines.local_grid import LocalGrid, Worker, running_workers
+from consilium.coordinator.collection import flower_transport
+from consilium.protocol.errors import NotEnoughParties
+from consilium.protocol.parties.records import refusal_from_record, to_record
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.simulations.engines.flower_internals import assume_identity
+from consilium.simulations.engines.local import RUN_ID, run_local
+from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from tests.federation import make_config, make_homes, make_rows, vote_request
 
 SABOTAGE = """
 import os, sys, time
 from flwr.app import Message
-import party.client_app, party.node
+import consilium.party.client_app, consilium.party.node
 mode = os.environ["SABOTAGE"]
-real = party.node.PartyNode.vote
+real = consilium.party.node.PartyNode.vote
 def vote(self, request):
     if self.home.name == "p01":
         if mode == "hang":
@@ -36,8 +36,8 @@ def vote(self, request):
         if mode == "raise":
             raise RuntimeError("patient 4711")
     return real(self, request)
-party.client_app._answer.__globals__["PartyNode"].vote = vote
-app = party.client_app.app
+consilium.party.client_app._answer.__globals__["PartyNode"].vote = vote
+app = consilium.party.client_app.app
 @app.query("broken")
 def broken(message, context):
     raise RuntimeError("patient 4711")
@@ -49,7 +49,7 @@ def sabotaged(tmp_path: Path, monkeypatch):
     """Workers in which party p01 misbehaves while voting."""
     folder = tmp_path / "site"
     folder.mkdir()
-    # the worker imports party.client_app through this hook: python runs sitecustomize before anything else
+    # the worker imports consilium.party.client_app through this hook: python runs sitecustomize before anything else
     (folder / "sabotage.py").write_text(SABOTAGE)
     (folder / "sitecustomize.py").write_text("import os\nif os.environ.get('SABOTAGE'):\n    import sabotage\n")
     monkeypatch.setenv("PYTHONPATH", str(folder))
@@ -76,7 +76,7 @@ def run(tmp_path: Path, parties: int = 5, **changes) -> tuple[dict, list[dict]]:
     # the in-process student reads its rows from the run folder, as in any simulation
     import numpy as np
 
-    from simulations.workspace import Workspace
+    from consilium.simulations.workspace import Workspace
     from tests.federation import FEATURES, make_rows
 
     space = Workspace(run_dir)

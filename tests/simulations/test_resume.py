@@ -14,14 +14,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from coordinator.config import FederationConfig
-from coordinator.ledger import Ledger
-from protocol.errors import ConfigError
-from simulations.datasets import load_dataset
-from simulations.partition import natural_partition
-from simulations.run import resume_run
-from simulations.scenario import load_scenario
-from simulations.workspace import federation_config
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.datasets import load_dataset
+from consilium.simulations.population.partition import natural_partition
+from consilium.simulations.run import resume_run
+from consilium.simulations.scenario import load_scenario
+from consilium.simulations.workspace import federation_config
 from tests.simulations.test_engines_agree import quiet
 
 ROOT = Path(__file__).resolve().parents[2]

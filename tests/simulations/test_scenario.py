@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.errors import ConfigError, DataError, NotEnoughParties
-from simulations.datasets import load_dataset
-from simulations.datasets.prepare_stroke import main as prepare_stroke
-from simulations.partition import natural_partition
-from simulations.scenario import load_scenario, shipped
-from simulations.workspace import federation_config
+from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
+from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.prepare_stroke import main as prepare_stroke
+from consilium.simulations.population.partition import natural_partition
+from consilium.simulations.scenario import load_scenario, shipped
+from consilium.simulations.workspace import federation_config
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -75,7 +75,7 @@ def test_the_stroke_data_are_what_they_should_be() -> None:
 
 
 def test_the_embedded_file_is_what_the_public_table_gives(shared_data: Path, tmp_path: Path, monkeypatch) -> None:
-    from simulations.datasets import prepare_stroke as module
+    from consilium.simulations.datasets import prepare_stroke as module
 
     monkeypatch.setattr(module, "__file__", str(tmp_path / "x.py"))
     prepare_stroke(str(shared_data / "ist.npz"))

@@ -19,18 +19,18 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ConfigError
-from simulations.attempt import FORMAT, Attempt, unfinished
-from simulations.interruption import Interrupted, Signals, interruptible
-from simulations.scenario import load_scenario, scenario_json
-from simulations.workspace import Workspace
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.attempt import FORMAT, Attempt, unfinished
+from consilium.simulations.interruption import Interrupted, Signals, interruptible
+from consilium.simulations.scenario import load_scenario, scenario_json
+from consilium.simulations.workspace import Workspace
 from tests.simulations.test_resume import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
 CHANGES = [part for item in SMALL for part in ("--set", item)]
 COMMAND = [sys.executable, "-m", "cli", "run", "--seed", "4", "--out", "run", *CHANGES]
-DEAF = "import contextlib, simulations.interruption as i, simulations.run as r\n" + (
-    "r.interruptible = lambda: contextlib.nullcontext(i.Signals())\nimport cli\ncli.main()"
+DEAF = "import contextlib, consilium.simulations.interruption as i, consilium.simulations.run as r\n" + (
+    "r.interruptible = lambda: contextlib.nullcontext(i.Signals())\nfrom consilium import cli\ncli.main()"
 )
 """The command line as it stood: nobody listens to a signal."""
 

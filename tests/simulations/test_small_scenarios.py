@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from simulations.audit import audit_run
-from simulations.run import run_scenario
-from simulations.scenario import load_scenario
+from consilium.simulations.audit import audit_run
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
 from tests.simulations.test_cli import consilium
 from tests.simulations.test_engines_agree import quiet
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.errors import DataError, NotEnoughParties
-from simulations.datasets import load_dataset
-from simulations.datasets.arrays import grouped, one_hot, read_arrays, read_words, same_length
-from simulations.partition import iid_partition
-from simulations.scenario import divided_data, load_scenario
+from consilium.protocol.errors import DataError, NotEnoughParties
+from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.arrays import grouped, one_hot, read_arrays, read_words, same_length
+from consilium.simulations.population.partition import iid_partition
+from consilium.simulations.scenario import divided_data, load_scenario
 from tests.simulations.test_images import made_up
 
 

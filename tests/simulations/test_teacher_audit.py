@@ -14,22 +14,22 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-import cli
-from accounting.units import Neighbouring, Unit
 from benchmarks.teacher_shards import divided_by_position
-from coordinator.audit import Setting, audit_mechanism, pair
-from coordinator.config import FederationConfig
-from coordinator.mechanisms import Confident, GNMax
-from party.data import identities
-from party.home import open_home
-from party.policy import PartyFile
-from protocol.config_files import load
-from protocol.errors import ConfigError, DataError
-from protocol.messages import TeacherSpec
-from protocol.noise import SeededNoise
-from simulations.teacher_audit.audit import Change, Plan, TeacherAudit, audit_teachers, observed_pair
-from simulations.teacher_audit.neighbours import neighbours
-from simulations.teacher_audit.row_files import open_rows
+from consilium import cli
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.distinguish import Setting, audit_mechanism, pair
+from consilium.coordinator.mechanisms import Confident, GNMax
+from consilium.party.data import identities
+from consilium.party.home import open_home
+from consilium.party.policy import PartyFile
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.parties.messages import TeacherSpec
+from consilium.simulations.teacher_audit.audit import Change, Plan, TeacherAudit, audit_teachers, observed_pair
+from consilium.simulations.teacher_audit.neighbours import neighbours
+from consilium.simulations.teacher_audit.row_files import open_rows
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
 
 TEACHERS = 6

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from protocol.schema import Range, Schema
-from student.config import StudentSpec
-from student.run import inputs, train
-from student.trainers.base import Model
+from consilium.protocol.rows.schema import Range, Schema
+from consilium.student.config import StudentSpec
+from consilium.student.run import inputs, train
+from consilium.student.trainers.base import Model
 from tests.federation import make_rows
 
 TABLE: dict[str, dict[str, Any]] = {

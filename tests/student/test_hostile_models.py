@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.errors import DataError
-from student.config import StudentSpec
-from student.published import file as published_file
-from student.published import structures
-from student.published.file import MOST_HEADER_BYTES, BadModel, read, write
-from student.published.model import find_model, load_model, publish
-from student.published.predict import predict_file
-from student.run import train
-from student.trainers.loop import CHECK_EVERY, Job
+from consilium.protocol.errors import DataError
+from consilium.student.config import StudentSpec
+from consilium.student.published import file as published_file
+from consilium.student.published import structures
+from consilium.student.published.file import MOST_HEADER_BYTES, BadModel, read, write
+from consilium.student.published.model import find_model, load_model, publish
+from consilium.student.published.predict import predict_file
+from consilium.student.run import train
+from consilium.student.trainers.images.loop import CHECK_EVERY, Job
 from tests.student.published import CASES, bars, case
 
 
@@ -364,7 +364,7 @@ def test_a_card_of_another_model_or_none_that_can_be_read(card: bytes, tmp_path:
     path = save(tmp_path)
     rows = tmp_path / "rows.csv"
     rows.write_text("age,pressure,drowsy\n60,140,0\n")
-    from protocol.csv_files import CsvRule
+    from consilium.protocol.rows.csv_files import CsvRule
 
     predict_file(path, rows, CsvRule(), "csv", None, print)  # control: without a card
     (tmp_path / "student.json").write_bytes(card)

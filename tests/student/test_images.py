@@ -11,24 +11,24 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from protocol.device import using_device
-from protocol.errors import ConfigError, DataError
-from protocol.labels import Answers, Outcome, Terms
-from protocol.schema import Schema
-from student.config import StudentSpec
-from student.pool import Pool
-from student.published.model import load_model
-from student.run import run_student, train
-from student.trainers.both import Both
-from student.trainers.images import STRONG, WEAK, Distortion, Pixels
-from student.trainers.loop import CHECK_EVERY, Job
-from student.trainers.network import HIDDEN, ImageModel
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.labels.service import Answers, Outcome, Terms
+from consilium.protocol.node.device import using_device
+from consilium.protocol.rows.schema import Schema
+from consilium.student.asking.pool import Pool
+from consilium.student.config import StudentSpec
+from consilium.student.published.model import load_model
+from consilium.student.run import run_student, train
+from consilium.student.trainers.images.graph_cnn import Both
+from consilium.student.trainers.images.loop import CHECK_EVERY, Job
+from consilium.student.trainers.images.network import HIDDEN, ImageModel
+from consilium.student.trainers.images.rows import STRONG, WEAK, Distortion, Pixels
 
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such small networks only wait for a second one."""
-    monkeypatch.setattr("student.trainers.network.THREADS", 1)
+    monkeypatch.setattr("consilium.student.trainers.images.network.THREADS", 1)
 
 
 TRAINERS = ["cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn"]
@@ -295,7 +295,7 @@ def test_queries_are_chosen_by_what_the_schema_makes_of_rows(
         seen.append((strategy, rows))
         return candidates[:count]
 
-    monkeypatch.setattr("student.run.choose", first_ones)
+    monkeypatch.setattr("consilium.student.run.choose", first_ones)
     run_student(source, pool(source), spec("cnn", queries=20, steps=2, selection=selection), tmp_path, seed=0)
     [(strategy, rows)] = seen  # in the first round already
     assert strategy == selection

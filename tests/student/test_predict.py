@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import cli
-from protocol.csv_files import CsvRule
-from protocol.schema import Range, Schema
-from student.published.model import publish
-from student.published.table import read_rows
+from consilium import cli
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.rows.schema import Range, Schema
+from consilium.student.published.model import publish
+from consilium.student.published.table import read_rows
 from tests.student.published import case
 
 GOOD = "age,pressure,drowsy\n60,140,0\n72,165.5,1\n"

@@ -13,12 +13,12 @@ import torch
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from protocol.errors import DataError
-from student.published.file import BadModel, read
-from student.published.model import check_names, load_model, publish
-from student.run import METHODS
-from student.trainers.mlp import MlpModel
-from student.trainers.tabular import boosted_arrays, forest_arrays, linear_arrays
+from consilium.protocol.errors import DataError
+from consilium.student.published.file import BadModel, read
+from consilium.student.published.model import check_names, load_model, publish
+from consilium.student.run import METHODS
+from consilium.student.trainers.mlp import MlpModel
+from consilium.student.trainers.tabular import boosted_arrays, forest_arrays, linear_arrays
 from tests.student.published import CASES, case
 
 KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", "both"}
@@ -26,7 +26,7 @@ KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", 
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("student.trainers.network.THREADS", 1)
+    monkeypatch.setattr("consilium.student.trainers.images.network.THREADS", 1)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -155,7 +155,7 @@ for path in map(Path, sys.argv[1:]):
     if path.suffix == ".joblib":
         import joblib
         joblib.load(path)
-    from student.published.model import load_model
+    from consilium.student.published.model import load_model
     model = load_model(path)
     model.predict_proba(np.zeros((1, len(model.schema.features))))
 """

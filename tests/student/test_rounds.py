@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from protocol.errors import BudgetExceeded, DataError
-from protocol.labels import NO_LABEL, Answers, Outcome
-from student.config import StudentSpec
-from student.plan import Plan
-from student.run import run_student
-from student.selection import choose
+from consilium.protocol.errors import BudgetExceeded, DataError
+from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome
+from consilium.student.asking.plan import Plan
+from consilium.student.asking.selection import choose
+from consilium.student.config import StudentSpec
+from consilium.student.run import run_student
 from tests.student.test_run import Source, pool
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from protocol.errors import BudgetExceeded, DataError
-from protocol.labels import NO_LABEL, Answers, Outcome, Terms
-from student.config import StudentSpec
-from student.pool import Pool, load_pool
-from student.published.file import BadModel
-from student.published.model import load_model
-from student.run import run_student
+from consilium.protocol.errors import BudgetExceeded, DataError
+from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome, Terms
+from consilium.student.asking.pool import Pool, load_pool
+from consilium.student.config import StudentSpec
+from consilium.student.published.file import BadModel
+from consilium.student.published.model import load_model
+from consilium.student.run import run_student
 from tests.federation import FEATURES, make_config, make_rows
 
 SCHEMA = make_config().rows

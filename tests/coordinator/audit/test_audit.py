@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from accounting.units import Unit
 from benchmarks.audit import (
     SOUND,
     ChargesARecord,
@@ -24,11 +23,12 @@ from benchmarks.audit import (
     SameNoiseOnEveryCount,
     TooLittleNoise,
 )
-from coordinator.audit import Setting, UserClaims, audit_mechanism, pair
-from coordinator.cli import audit_app
-from coordinator.mechanisms import Confident, Drawn, GNMax, Immutable, Interactive, LNMax, Mechanism, Stable
-from protocol.errors import ConfigError
-from protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.accounting.units import Unit
+from consilium.coordinator.cli import audit_app
+from consilium.coordinator.distinguish import Setting, UserClaims, audit_mechanism, pair
+from consilium.coordinator.mechanisms import Confident, Drawn, GNMax, Immutable, Interactive, LNMax, Mechanism, Stable
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 
 SMALL = Setting(queries=20, runs=2_000, one_call=True)
 MIDDLE = Setting(runs=8_000, one_call=True)

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from accounting.accountant import Accountant
-from accounting.immutable import claimed_epsilon
-from accounting.stable import distance_to_instability
-from accounting.threshold import public_offsets
-from accounting.units import Neighbouring, Unit
-from coordinator.audit.bounds import epsilon_at_least, probability_at_least, probability_at_most
-from coordinator.audit.build import build_mechanism
-from coordinator.audit.candidates import candidates
-from coordinator.audit.claims import EventClaims, ImmutableClaims, UserClaims, claims_of
-from coordinator.audit.game import PooledNoise, codes_of, play
-from coordinator.audit.pairs import lay_out, pair
-from coordinator.audit.regions import choose, measure
-from coordinator.audit.statistics import statistics_of
-from coordinator.mechanisms import (
+from consilium.accounting.accountant import Accountant
+from consilium.accounting.curves.immutable import claimed_epsilon
+from consilium.accounting.curves.stable import distance_to_instability
+from consilium.accounting.curves.threshold import public_offsets
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.distinguish.bounds import epsilon_at_least, probability_at_least, probability_at_most
+from consilium.coordinator.distinguish.build import build_mechanism
+from consilium.coordinator.distinguish.candidates import candidates
+from consilium.coordinator.distinguish.claims import EventClaims, ImmutableClaims, UserClaims, claims_of
+from consilium.coordinator.distinguish.game import PooledNoise, codes_of, play
+from consilium.coordinator.distinguish.pairs import lay_out, pair
+from consilium.coordinator.distinguish.regions import choose, measure
+from consilium.coordinator.distinguish.statistics import statistics_of
+from consilium.coordinator.mechanisms import (
     Confident,
     Distributed,
     DistributedTwoPhase,
@@ -34,9 +34,9 @@ from coordinator.mechanisms import (
     Mechanism,
     Stable,
 )
-from protocol.errors import ConfigError
-from protocol.labels import NO_LABEL
-from protocol.noise import NoiseSource, SeededNoise
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import NoiseSource, SeededNoise
 
 ALL: tuple[Mechanism, ...] = (
     LNMax(gamma=0.05),

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.secagg import requests
-from coordinator.secagg.drive import drive
-from coordinator.secagg.intake import advert_keys
-from coordinator.secagg.repair import correct
-from coordinator.secagg.unmasking import clip
-from protocol.errors import ConfigError, ConsiliumError
-from protocol.messages import HelloReply, WireModel
-from protocol.secagg.curve import ORDER
-from protocol.secagg.errors import BadShare, BadSum, RosterMismatch, StageOrder, ThresholdNotMet
-from protocol.secagg.identity import Identity
-from protocol.secagg.messages import AdvertiseReply, MaskedReply
-from protocol.secagg.stages import STAGES, Stage
-from protocol.secagg.statements import ADVERT, MASKED, advert_parts, masked_parts
+from consilium.coordinator.secagg import requests
+from consilium.coordinator.secagg.drive import drive
+from consilium.coordinator.secagg.intake import advert_keys
+from consilium.coordinator.secagg.repair import correct
+from consilium.coordinator.secagg.unmasking import clip
+from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.parties.messages import HelloReply, WireModel
+from consilium.protocol.secagg.curve import ORDER
+from consilium.protocol.secagg.errors import BadShare, BadSum, RosterMismatch, StageOrder, ThresholdNotMet
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.messages import AdvertiseReply, MaskedReply
+from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.protocol.secagg.statements import ADVERT, MASKED, advert_parts, masked_parts
 from tests.secagg.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
 
 BAD = "party-002"
@@ -261,7 +261,7 @@ class TestShares:
             calls.append(1)
             return correct(*arguments)
 
-        monkeypatch.setattr("coordinator.secagg.unmasking.correct", counted)
+        monkeypatch.setattr("consilium.coordinator.secagg.unmasking.correct", counted)
         change = from_bad(Stage.UNMASK, lambda r: altered(r, shares=np.zeros_like(r.shares)))  # type: ignore[attr-defined]
         result = drive(federation.machine(), Network(federation, on_reply=change).send)
         assert len(calls) == 1
@@ -313,7 +313,7 @@ class TestSums:
         self, federation: Federation, monkeypatch, row: list[int]
     ) -> None:
         """One party's software does not check its ballot; the others vote [1, 1, 0]."""
-        monkeypatch.setattr("party.secagg.session.checked_votes", ballots([[1, 1, 0]] * 5 + [row]))
+        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots([[1, 1, 0]] * 5 + [row]))
         machine = federation.machine()
         with pytest.raises(BadSum, match="number of votes"):
             drive(machine, Network(federation).send)
@@ -326,7 +326,7 @@ class TestSums:
         itself one of thirty: whether the sum came to an end told whether honest >= 20."""
         federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
         rows = [[1, 0, 0]] * honest + [[0, 1, 0]] * (29 - honest) + [[-20, 0, 21]]
-        monkeypatch.setattr("party.secagg.session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots(rows, 1))
         machine = federation.machine()
         result = drive(machine, Network(federation).send)
         assert result.sums.tolist() == [[max(honest - 20, 0), 29 - honest, 21]]
@@ -343,7 +343,7 @@ class TestSums:
         federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
         lie = [2**15 - 6, 0, 7 - 2**15]
         rows = [[1, 0, 0]] * honest + [[0, 1, 0]] * (29 - honest) + [lie]
-        monkeypatch.setattr("party.secagg.session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots(rows, 1))
         machine = federation.machine()
         result = drive(machine, Network(federation).send)
         assert result.sums.tolist() == [[30, 29 - honest, 23]]
@@ -356,7 +356,7 @@ class TestSums:
         (docs/secure-aggregation.md, false votes)."""
         federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
         rows = [[1, 0, 0]] * 20 + [[0, 1, 0]] * 9 + [[-20, 0, 21]]
-        monkeypatch.setattr("party.secagg.session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots(rows, 1))
         result = drive(federation.machine(), Network(federation).send)
         assert result.sums.tolist() == [[0, 9, 21]] and not result.clipped.any()
 

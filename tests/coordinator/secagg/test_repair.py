@@ -7,9 +7,9 @@ import secrets
 
 import pytest
 
-from coordinator.secagg.repair import correct, interpolate
-from protocol.secagg.curve import ORDER
-from protocol.secagg.shamir import evaluate, split
+from consilium.coordinator.secagg.repair import correct, interpolate
+from consilium.protocol.secagg.curve import ORDER
+from consilium.protocol.secagg.shamir import evaluate, split
 
 
 def shared(m: int, t: int, wrong: list[int]) -> tuple[int, list[int], list[int]]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.secagg.sets import Chooser
-from protocol.secagg.errors import SetTooClose
-from protocol.secagg.sets import allowed, difference
+from consilium.coordinator.secagg.sets import Chooser
+from consilium.protocol.secagg.errors import SetTooClose
+from consilium.protocol.secagg.sets import allowed, difference
 
 
 @st.composite

@@ -11,16 +11,16 @@ from typing import Any
 
 import polars as pl
 
-from coordinator.config import FederationConfig
-from coordinator.events import EventLog
-from coordinator.federation import run_federation
-from coordinator.ledger import GENESIS, chain_hash
-from coordinator.verify import Finding, find_run, verify_run, verify_student
-from protocol.config_files import load
-from protocol.pool import PoolTree
-from student.config import StudentSpec
-from student.pool import load_pool
-from student.run import run_student
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.federation import run_federation
+from consilium.coordinator.ledger.store import GENESIS, chain_hash
+from consilium.coordinator.ledger.verify import Finding, find_run, verify_run, verify_student
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.config_files import load
+from consilium.protocol.rows.pool import PoolTree
+from consilium.student.asking.pool import load_pool
+from consilium.student.config import StudentSpec
+from consilium.student.run import run_student
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
 from tests.federation import FakeTransport
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger import Ledger
-from coordinator.verify import Verdict, find_run, holds, verify_run
-from coordinator.verify.files import read_events
-from protocol.deploy.files import held
-from protocol.errors import ConfigError, DataError
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger.verify import Verdict, find_run, holds, verify_run
+from consilium.coordinator.ledger.verify.files import read_events
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.files import held
 from tests.coordinator.verify.runs import (
     SANITISED,
     Tamper,

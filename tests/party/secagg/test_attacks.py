@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.secagg.requests import view
-from party.secagg.memory import matrix
-from party.secagg.session import PartySession
-from party.secagg.store import SessionStore, State
-from protocol.errors import MalformedMessage
-from protocol.messages import WireModel
-from protocol.queries import query_set_hash
-from protocol.refusals import Refused, Rule
-from protocol.secagg.curve import SMALL_ORDER
-from protocol.secagg.errors import (
+from consilium.coordinator.secagg.requests import view
+from consilium.party.secagg.memory import matrix
+from consilium.party.secagg.session import PartySession
+from consilium.party.secagg.store import SessionStore, State
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.secagg.curve import SMALL_ORDER
+from consilium.protocol.secagg.errors import (
     AlreadyAnswered,
     BadKey,
     BadSignature,
@@ -32,11 +32,11 @@ from protocol.secagg.errors import (
     ThresholdNotMet,
     UnsafeSession,
 )
-from protocol.secagg.identity import Identity
-from protocol.secagg.messages import AdvertiseRequest, ShareRequest
-from protocol.secagg.session import SessionDescriptor
-from protocol.secagg.stages import STAGES, Stage
-from protocol.secagg.statements import ADVERT, CONSISTENCY, advert_parts, consistency_parts
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.messages import AdvertiseRequest, ShareRequest
+from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.protocol.secagg.statements import ADVERT, CONSISTENCY, advert_parts, consistency_parts
 from tests.secagg.network import (
     OTHER_FEDERATION,
     Federation,

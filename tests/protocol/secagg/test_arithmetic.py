@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.secagg.curve import ORDER
-from protocol.secagg.errors import OverflowRisk
-from protocol.secagg.masks import MaskAdder, pair_key, self_key
-from protocol.secagg.ring import choose_ring, decode, encode, sigma_total
-from protocol.secagg.shamir import (
+from consilium.protocol.secagg.curve import ORDER
+from consilium.protocol.secagg.errors import OverflowRisk
+from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
+from consilium.protocol.secagg.ring import choose_ring, decode, encode, sigma_total
+from consilium.protocol.secagg.shamir import (
     combine,
     dual_weights,
     evaluate,

@@ -8,16 +8,9 @@ import secrets
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from protocol.secagg.agreement import Agreement, public_of
-from protocol.secagg.commitments import (
-    blend,
-    mask_agreement,
-    mask_secret,
-    new_mask_key,
-    new_scalar,
-    opens,
-)
-from protocol.secagg.curve import (
+from consilium.protocol.secagg.agreement import Agreement, public_of
+from consilium.protocol.secagg.commitments import blend, mask_agreement, mask_secret, new_mask_key, new_scalar, opens
+from consilium.protocol.secagg.curve import (
     BASE_POINT,
     FIELD_PRIME,
     NEUTRAL,
@@ -36,7 +29,7 @@ from protocol.secagg.curve import (
     montgomery,
     negative,
 )
-from protocol.secagg.errors import BadKey
+from consilium.protocol.secagg.errors import BadKey
 
 # RFC 8032, section 7.1: hash of the seed, clamped (as in section 5.1.5), and public key of tests 1 to 3.
 RFC_8032 = [

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ConfigError, OutputExists
-from protocol.secagg.curve import SMALL_ORDER
-from protocol.secagg.errors import RosterMismatch
-from protocol.secagg.identity import Identity, verify
-from protocol.secagg.roster import Roster
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.secagg.curve import SMALL_ORDER
+from consilium.protocol.secagg.errors import RosterMismatch
+from consilium.protocol.secagg.identity import Identity, verify
+from consilium.protocol.secagg.roster import Roster
 
 
 def publics(n: int) -> dict[str, str]:

@@ -17,21 +17,21 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from protocol.errors import MalformedMessage
-from protocol.records import ARRAYS, BODY, encode_array, from_record, to_record
-from protocol.secagg import messages
-from protocol.secagg.agreement import Agreement, public_of, seal, unseal
-from protocol.secagg.commitments import blend, mask_secret, opens
-from protocol.secagg.curve import ORDER, montgomery
-from protocol.secagg.framing import derive, frame
-from protocol.secagg.identity import Identity
-from protocol.secagg.masks import MaskAdder
-from protocol.secagg.packing import message_digest, pack_message, unpack_message
-from protocol.secagg.ring import RING_DTYPES
-from protocol.secagg.roster import Roster
-from protocol.secagg.session import open_descriptor, parse_descriptor
-from protocol.secagg.shamir import combine, evaluate, lagrange, share_bytes, share_value
-from protocol.secagg.statements import (
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.parties.records import ARRAYS, BODY, encode_array, from_record, to_record
+from consilium.protocol.secagg import messages
+from consilium.protocol.secagg.agreement import Agreement, public_of, seal, unseal
+from consilium.protocol.secagg.commitments import blend, mask_secret, opens
+from consilium.protocol.secagg.curve import ORDER, montgomery
+from consilium.protocol.secagg.framing import derive, frame
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.masks import MaskAdder
+from consilium.protocol.secagg.packing import message_digest, pack_message, unpack_message
+from consilium.protocol.secagg.ring import RING_DTYPES
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import open_descriptor, parse_descriptor
+from consilium.protocol.secagg.shamir import combine, evaluate, lagrange, share_bytes, share_value
+from consilium.protocol.secagg.statements import (
     advert_parts,
     adverts_digest,
     challenge,

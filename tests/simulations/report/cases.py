@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from accounting.guarantee import Guarantee, Kind
-from accounting.units import Neighbouring, Towards, Unit
-from simulations.report.data import LeftOut, PartyQuality, ReportData
+from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.simulations.report.data import LeftOut, PartyQuality, ReportData
 
 # Numbers that occur nowhere else: finding one in the public version means that something secret is in it.
 SECRET_EPSILON, SECRET_AUC, SECRET_ACCURACY, SECRET_ROWS = 0.31337, 0.66613, 0.59973, 41807

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import vl_convert
 
-from simulations.report import charts, guarantees, wording
+from consilium.simulations.report import charts, guarantees, wording
 from tests.simulations.report.cases import metrics
 
 

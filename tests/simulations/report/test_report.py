@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accounting.guarantee import Kind
-from accounting.units import Unit
-from protocol.errors import DataError
-from simulations.report.build import render, write_report
-from simulations.report.data import LeftOut, PartyQuality
+from consilium.accounting.guarantee import Kind
+from consilium.accounting.units import Unit
+from consilium.protocol.errors import DataError
+from consilium.simulations.report.build import render, write_report
+from consilium.simulations.report.data import LeftOut, PartyQuality
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import Page, cases, guarantee, metrics, run
 

@@ -1,0 +1,214 @@
+"""Exact composition of Gaussian releases, for the data-independent part.
+
+A histogram with noise sigma of which k votes move is mu-Gaussian-DP with mu = k sqrt(2) / sigma, a scalar k / sigma;
+mu^2 adds up under (also adaptive) composition, and the privacy profile of the sum is known exactly (Dong, Roth, Su,
+arXiv 1905.02383, Corollary 1 and Theorem 4; Balle, Wang, arXiv 1805.06530, Theorem 8). So nothing is lost, as it is on
+the way through Renyi curves: 640 queries at sigma 40 and delta 1e-5 cost 3.849 exactly, 4.162 by CKS, 4.693 by the
+classic rule.
+
+This holds for *continuous* noise. Integer noise is no Gaussian; ``discrete_epsilon`` does the same sum on the lattice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from consilium.accounting.checks import check_count, check_delta, check_scale, check_votes_moved
+from consilium.accounting.curves.discrete import convolution_slack, log_tail_table
+from consilium.accounting.curves.near_zero import ROUNDING
+from consilium.accounting.errors import CalibrationError, NoiseError
+from consilium.accounting.units import Noise
+
+_LARGEST_SLACK = 1e-3
+_FAR = 40
+"""Standard deviations beyond which a Gaussian tail is 0 in double precision (e^-800)."""
+MOST_LATTICE = 2_000_000
+"""Entries of the largest table that `exact_epsilon` makes (half a second, 200 MB); beyond it, take the Renyi curve."""
+
+
+class GaussianPart(NamedTuple):
+    """``releases`` Gaussian releases of the same sigma: a histogram each, or one number each.
+
+    slack : largest |log ratio| between the noise of a count and exact (discrete) Gaussian noise; 0 unless it is a sum
+        of shares.
+    """
+
+    releases: int
+    sigma: float
+    scalar: bool
+    slack: float = 0.0
+
+
+def mu_squared(releases: int, sigma: float, sensitivity_votes: int = 1, *, scalar: bool = False) -> float:
+    """What ``releases`` Gaussian releases add to mu^2: k^2 (1 if scalar, else 2) / sigma^2 each.
+
+    >>> mu_squared(640, 40.0)
+    0.8
+    """
+    n, k = check_count(releases, "releases"), check_votes_moved(sensitivity_votes)
+    return n * k * k * (1 if scalar else 2) / check_scale(sigma, "sigma") ** 2
+
+
+def delta_of(mu: float, epsilon: float) -> float:
+    """delta(epsilon) = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2), rounded up."""
+    low = log_ndtr(-epsilon / mu + mu / 2)
+    high = epsilon + log_ndtr(-epsilon / mu - mu / 2)
+    return _difference(float(low), float(high), epsilon)
+
+
+def _difference(low: float, high: float, epsilon: float, terms: float = 0.0) -> float:
+    """e^low - e^high, plus what rounding may have taken: for tiny mu the two are equal in every digit.
+
+    epsilon : a part of ``high``. terms : roundings behind each logarithm.
+    """
+    slack = ROUNDING / 100 * (1 + terms + epsilon - 2 * low + abs(high - epsilon))
+    return math.exp(low) * -math.expm1(min(high - low, 0.0) - slack) * (1 + ROUNDING / 100)
+
+
+def _least_epsilon(profile: Callable[[float], float], delta: float) -> float:
+    """Least epsilon >= 0 with profile(epsilon) <= delta, for a decreasing profile."""
+    if profile(0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while profile(high) > delta:
+        high *= 2
+        if high > 1e7:
+            return math.inf
+    root = float(brentq(lambda e: profile(e) - delta, 0.0, high, xtol=1e-14, rtol=1e-14))  # pyright: ignore[reportArgumentType]
+    # brentq may stop on the wrong side; step up to the side on which the guarantee holds.
+    while profile(root) > delta:
+        root = math.nextafter(root + 1e-14, math.inf)
+    return root
+
+
+def epsilon_of(squared: float, delta: float) -> float:
+    """Least epsilon at ``delta`` for a total mu^2 (0 costs nothing).
+
+    Raises
+    ------
+    DeltaError, NoiseError : delta outside (0, 1); mu^2 negative or NaN.
+
+    >>> round(epsilon_of(mu_squared(640, 40.0), 1e-5), 4)
+    3.8486
+    """
+    check_delta(delta)
+    if not squared >= 0 or math.isinf(squared):
+        raise NoiseError(f"mu^2 must be finite and at least 0, got {squared!r}.")
+    if squared == 0:
+        return 0.0
+    mu = math.sqrt(squared)
+    return _least_epsilon(lambda epsilon: delta_of(mu, epsilon), delta)
+
+
+def sigma_needed(
+    releases: int, epsilon: float, delta: float, sensitivity_votes: int = 1, *, scalar: bool = False
+) -> float:
+    """Least sigma at which ``releases`` Gaussian releases cost ``epsilon`` at ``delta``.
+
+    Raises
+    ------
+    CalibrationError : epsilon not above 0.
+
+    >>> round(sigma_needed(640, 2.0, 1e-5), 3)
+    71.333
+    """
+    if not epsilon > 0 or math.isinf(epsilon):
+        raise CalibrationError(f"epsilon must be finite and above 0, got {epsilon!r}.")
+    if check_count(releases, "releases", 1) and mu_squared(releases, 1.0, sensitivity_votes):
+        check_delta(delta)
+
+    def excess(log_sigma: float) -> float:
+        squared = mu_squared(releases, math.exp(log_sigma), sensitivity_votes, scalar=scalar)
+        return math.log(max(delta_of(math.sqrt(squared), epsilon), 5e-324)) - math.log(delta)
+
+    low, high = -20.0, 40.0
+    return math.exp(float(brentq(excess, low, high, xtol=1e-14)))  # pyright: ignore[reportArgumentType]
+
+
+def discrete_delta(coordinates: int, sigma: float, shift: int, epsilon: float) -> float:
+    """delta(epsilon) of ``coordinates`` discrete Gaussians of parameter sigma, each shifted by ``shift``, nearly exact.
+
+    The log likelihood ratio of all coordinates is a function of their sum alone, so the composition is as private as
+    the sum. A sum of M discrete Gaussians is within a factor e^(+-s) of one with parameter sigma sqrt(M), s from
+    ``convolution_slack``; the tails of that one are summed exactly, and the factor is charged.
+    """
+    total = sigma * math.sqrt(coordinates)
+    slack = convolution_slack(coordinates, sigma)
+    if slack > _LARGEST_SLACK:
+        raise NoiseError(f"sigma {sigma:g} is too small for exact lattice composition. Use the Renyi curve instead.")
+    distance = coordinates * shift
+    # P = sum around 0, Q = around distance; log P/Q at s is shift (distance - 2 s) / (2 sigma^2), so P's bad side is s
+    # <= cut.
+    cut = math.floor(distance / 2 - epsilon * sigma**2 / shift)
+    # Beyond `far` both tails are 0 in double precision. The tail at `far` stands for those beyond it where an upper
+    # bound is wanted, 0 where a lower one is, so that neither table nor time grows with epsilon.
+    far = _far(total, distance)
+    tails = log_tail_table(total, min(max(abs(cut), abs(cut - distance)), far) + 1)
+
+    def below(value: int) -> float:
+        """log Pr[Z <= value] = log Pr[Z >= -value], rounded up beyond `far`."""
+        if value <= 0:
+            return float(tails[min(-value, far)])
+        return float(np.log1p(-np.exp(tails[value + 1]))) if value < far else 0.0
+
+    low, high = below(cut), epsilon + (below(cut - distance) if abs(cut - distance) < far else -math.inf)
+    return _difference(low + slack, high - slack, epsilon, total)
+
+
+def _far(total: float, distance: int) -> int:
+    return math.ceil(_FAR * total) + distance
+
+
+def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
+    """Least epsilon at ``delta`` for the same composition: what integer noise really costs.
+
+    For n histograms of which one vote moves, 2 n coordinates shifted by 1; for n scalars of which k votes move, n
+    coordinates shifted by k. (For histograms of which k > 1 votes move, several patterns are possible and no proof is
+    offered here that one of them dominates on the lattice: use the Renyi curve.)
+
+    Raises
+    ------
+    NoiseError : sigma so small (below about 0.9) that a sum is not close to a discrete Gaussian.
+
+    >>> round(discrete_epsilon(2 * 640, 40.0, 1, 1e-5), 4)
+    3.8486
+    """
+    check_delta(delta)
+    n, sigma, k = check_count(coordinates, "coordinates"), check_scale(sigma, "sigma"), check_votes_moved(shift)
+    if n == 0:
+        return 0.0
+    return _least_epsilon(lambda epsilon: discrete_delta(n, sigma, k, epsilon), delta)
+
+
+def exact_epsilon(parts: Sequence[GaussianPart], noise: Noise, votes_moved: int, delta: float) -> float | None:
+    """Least epsilon of a composition of Gaussian releases, or None where no exact form is known.
+
+    Continuous noise: always. Integer noise: one sigma, one moved vote (or numbers only), shares that are fine enough,
+    and a lattice of at most `MOST_LATTICE` points. Otherwise take the Renyi curve.
+
+    >>> round(exact_epsilon([GaussianPart(640, 40.0, False)], Noise.DISCRETE, 1, 1e-5) or 0, 4)
+    3.8486
+    """
+    used = [part for part in parts if part.releases]
+    if noise is Noise.CONTINUOUS:
+        squared = sum(mu_squared(part.releases, part.sigma, votes_moved, scalar=part.scalar) for part in used)
+        return epsilon_of(squared, delta)
+    if not used:
+        return 0.0
+    if len({part.sigma for part in used}) > 1 or (votes_moved > 1 and not all(part.scalar for part in used)):
+        return None
+    sigma = used[0].sigma
+    coordinates = sum(part.releases * (1 if part.scalar else 2) for part in used)
+    if _far(sigma * math.sqrt(coordinates), coordinates * votes_moved) > MOST_LATTICE:
+        return None
+    slack = sum(part.slack * part.releases * (1 if part.scalar else 2) for part in used)
+    if sigma < 1 or slack > _LARGEST_SLACK:
+        return None
+    # Each probability is off by a factor within e^(+-slack): delta grows by one such factor, the loss by two.
+    return discrete_epsilon(coordinates, sigma, votes_moved, delta * math.exp(-slack)) + 2 * slack

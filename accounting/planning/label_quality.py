@@ -1,0 +1,39 @@
+"""What the noise does to the labels: how often a query is answered, and how often the label is the one meant.
+
+Functions of votes, so secret on private ones; for planning on public votes and for simulations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from consilium.accounting.checks import check_scale
+from consilium.accounting.histogram import blocks
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(48)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+def pr_label(votes: np.ndarray, sigma: float, label: np.ndarray | None = None) -> np.ndarray:
+    """Pr[GNMax returns ``label``] for each query: float64 (queries,), by Gauss-Hermite quadrature (48 nodes).
+
+    votes : signed integers (queries, classes). label : int (queries,), the plurality if None. Continuous noise; the
+    lattice changes this in the fourth digit at most at the scales in use.
+
+    >>> pr_label(np.array([[126, 124], [250, 0]]), 40.0).round(4).tolist()
+    [0.5141, 1.0]
+    """
+    array = np.asarray(votes)
+    wanted = array.argmax(axis=1) if label is None else np.asarray(label)
+    check_scale(sigma, "sigma")
+    out = np.empty(array.shape[0])
+    for part, block in blocks(array, None):
+        rows = np.arange(block.shape[0])
+        lead = (block[rows, wanted[part]][:, None] - block).astype(np.float64) / sigma
+        lead[rows, wanted[part]] = np.inf
+        wins = np.zeros((block.shape[0], _NODES.size))
+        for column in range(block.shape[1]):
+            wins += log_ndtr(lead[:, column : column + 1] + _NODES)
+        out[part] = np.exp(wins) @ _WEIGHTS
+    return out

@@ -1,0 +1,285 @@
+"""A data-dependent epsilon that may be published: released with noise, and the noise paid for.
+
+At one public order alpha the curve rho(alpha) of the realised answers is released as rho + SS_beta sigma_ss N(0, 1),
+clipped to what is publicly possible. The releases and this number together cost rho + gnss_cost at that order; epsilon
+is the released number plus that cost plus the conversion. Order, beta, sigma_ss, the threshold and all sigmas must be
+fixed without a look at private votes: plan them on public or simulated ones (``accounting.sanitise.plan``).
+
+The result is an unbiased estimate before clipping, not a ceiling. Its standard deviation is SS sigma_ss, which is
+private too. With ``log_scale_sigma`` ln SS is released as well (it moves by at most beta between neighbours, so that
+is an ordinary Gaussian release), and an upper confidence limit can be stated.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from consilium.accounting.checks import check_delta, check_orders, check_scale
+from consilium.accounting.curves.conversion import Method, conversion_cost
+from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
+from consilium.accounting.curves.threshold import public_offsets
+from consilium.accounting.errors import DeltaError, EventError, NoiseError, UnitError
+from consilium.accounting.events import ConfidentEvent, GNMaxEvent, InteractiveEvent, SanitisedEvent
+from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.sanitise.smooth import (
+    CheckProfile,
+    LabelProfile,
+    SensitivityProfile,
+    label_profile,
+    smooth_sensitivity,
+)
+from consilium.accounting.units import Noise
+
+_GRAIN = 1e-4
+"""The released curve is rounded up to this; the low-order bits of a float can tell about the noise (Mironov 2012)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SanitisedPlan:
+    """Public parameters of a sanitised release, fixed before the run.
+
+    order : the one Renyi order. beta : smoothness. sigma_ss : noise in units of the smooth sensitivity.
+    log_scale_sigma : noise on ln SS, or None not to release a confidence limit. confidence : of that limit.
+
+    Raises
+    ------
+    OrdersError, NoiseError, DeltaError : a field out of range.
+    """
+
+    order: float
+    beta: float
+    sigma_ss: float
+    log_scale_sigma: float | None = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        check_orders([self.order])
+        check_scale(self.beta, "beta")
+        check_scale(self.sigma_ss, "sigma_ss")
+        check_delta(self.confidence, "confidence")
+        if self.log_scale_sigma is not None:
+            check_scale(self.log_scale_sigma, "log_scale_sigma")
+
+    def cost(self, k: int = 1) -> float:
+        """What the release costs at ``order`` when one unit moves k votes per query.
+
+        Raises
+        ------
+        NoiseError : alpha (1 - e^(-2 k beta)) >= 1, where it costs everything.
+
+        >>> round(SanitisedPlan(order=8.0, beta=0.03375, sigma_ss=5.54146797871427).cost(), 6)
+        0.268997
+        """
+        _, beta = group_smooth_sensitivity(1.0, self.beta, k)
+        cost = float(gnss_cost([self.order], beta, self.sigma_ss)[0])
+        if math.isinf(cost):
+            raise NoiseError(
+                f"order {self.order:g} with beta {self.beta:g} and {k} vote(s) moved has alpha (1 - e^(-2 k beta)) "
+                ">= 1: the release has no finite cost. Take a smaller beta or order."
+            )
+        if self.log_scale_sigma is not None:
+            cost += self.order * beta**2 / (2 * self.log_scale_sigma**2)
+        return cost
+
+    def event(self, like: ReleaseEvent) -> SanitisedEvent:
+        """The charge of this release, with unit, relation and audience of the events that it speaks about."""
+        return SanitisedEvent(
+            asked=0,
+            answered=0,
+            unit=like.unit,
+            neighbouring=like.neighbouring,
+            teachers_per_party=like.teachers_per_party,
+            towards=like.towards,
+            noise=Noise.CONTINUOUS,
+            beta=self.beta,
+            sigma_ss=self.sigma_ss,
+            log_scale_sigma=self.log_scale_sigma or 0.0,
+        )
+
+
+def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:
+    """Refuse a plan that ``sanitise`` would refuse after a run of ``event``. Looks at no votes.
+
+    Raises
+    ------
+    NoiseError : the release costs everything at the plan's order, or integer noise has sigma below 2.
+    EventError : the event has no sensitivity bound.
+    ConditionError : C5 or C6 fails at the plan's order.
+    """
+    plan.cost(event.votes_moved)
+    if not isinstance(event, GNMaxEvent | ConfidentEvent):
+        raise EventError(f"a {event.TYPE} release has no data-dependent bound with a known sensitivity. Drop the plan.")
+    votes = np.zeros((1, classes), dtype=np.int64)
+    votes[0, 0] = teachers
+    sigma = event.sigma2 if isinstance(event, ConfidentEvent) else event.sigma
+    label_profile(votes, teachers, sigma, event.noise, np.array([plan.order]), event.votes_moved, np.ones(1))
+
+
+class Answered(NamedTuple):
+    """One batch as it happened: event, votes int64 (asked, classes), answered mask bool (asked,). Secret.
+
+    probabilities : the student's public predictions, for an interactive event.
+    """
+
+    event: ReleaseEvent
+    votes: np.ndarray
+    answered: np.ndarray
+    probabilities: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return f"Answered({self.event.TYPE}, <secret>)"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretSmoothness:
+    """rho and SS at the plan's order. Functions of the votes: neither may be printed or published as they are."""
+
+    rdp: float
+    smooth: float
+
+    def __repr__(self) -> str:
+        return "SecretSmoothness(<secret>)"
+
+
+@dataclass(frozen=True, slots=True)
+class SanitisedRelease:
+    """What may be published: the guarantee, the released curve, its cost, and a confidence limit if one was planned.
+
+    epsilon_limit : with probability ``plan.confidence`` over the noise, at least what the guarantee would be without
+        noise (None if the plan has no ``log_scale_sigma``).
+    """
+
+    guarantee: Guarantee
+    plan: SanitisedPlan
+    released_rdp: float
+    release_cost: float
+    epsilon_limit: float | None
+
+
+def _profiles(
+    batch: Answered, order: np.ndarray, teachers: int, weights: np.ndarray
+) -> list[LabelProfile | CheckProfile] | None:
+    """The steps of a batch that have a bound on their sensitivity; None if the event has none."""
+    event = batch.event
+    if isinstance(event, GNMaxEvent):
+        return [label_profile(batch.votes, teachers, event.sigma, event.noise, order, event.votes_moved, weights)]
+    if not isinstance(event, ConfidentEvent):
+        return None
+    votes = np.asarray(batch.votes).astype(np.int64, copy=False)
+    least, most = 0, teachers
+    if isinstance(event, InteractiveEvent):
+        if batch.probabilities is None:
+            raise EventError("an interactive batch needs the student's predictions. Pass probabilities.")
+        offsets = public_offsets(batch.probabilities, teachers)
+        votes = votes - offsets
+        least, most = -int(offsets.max(initial=0)), teachers - int(offsets.min(initial=0))
+    top = votes.max(axis=1)
+    k = event.votes_moved
+    label = label_profile(batch.votes, teachers, event.sigma2, event.noise, order, k, weights)
+    return [label, CheckProfile(top, event.threshold, event.sigma1, event.noise, order, k, least, most)]
+
+
+def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers: int) -> SecretSmoothness:
+    """rho(order) and SS_beta of everything that was released, at the realised answers. Secret.
+
+    Events without a data-dependent bound on sensitivity enter at their worst case, which is public and has none.
+
+    Raises
+    ------
+    ConditionError : C5 or C6 fails at the plan's order. VotesError, EventError, UnitError : the batches are not usable.
+    """
+    order = np.array([plan.order])
+    profiles: list[SensitivityProfile] = []
+    total = 0.0
+    for batch in batches:
+        if np.asarray(batch.votes).shape[0] != batch.event.asked or batch.answered.shape != (batch.event.asked,):
+            raise EventError(f"votes and mask must cover the {batch.event.asked} queries asked.")
+        if int(batch.answered.sum()) != batch.event.answered:
+            raise EventError("the mask and the event disagree on how many queries were answered.")
+        if not batch.event.asked:
+            continue
+        present = int(np.asarray(batch.votes)[0].sum())  # fewer than `teachers` where a party was missing
+        if present > teachers:
+            raise EventError(f"a query has {present} votes, more than the {teachers} teachers.")
+        parts = _profiles(batch, order, present, batch.answered.astype(np.float64))
+        if parts is None:
+            total += float(batch.event.worst_case_rdp(order)[0])
+            continue
+        for part in parts:
+            total += float(part.cost()[0])
+        profiles.extend(parts)
+    smooth = float(smooth_sensitivity(profiles, order, [plan.beta], teachers)[0]) if profiles else 0.0
+    return SecretSmoothness(total, smooth)
+
+
+def sanitise(
+    batches: Sequence[Answered],
+    plan: SanitisedPlan,
+    delta: float,
+    teachers: int,
+    normal: Callable[[], float] | None = None,
+    method: Method = "cks",
+) -> SanitisedRelease:
+    """Release the data-dependent epsilon of ``batches`` once. Calling it again is another release and costs again.
+
+    Parameters
+    ----------
+    batches : every release on the same data, all with the same unit and audience.
+    teachers : the most votes that a query got; a batch may have fewer, the same number for each of its queries.
+    normal : draws N(0, 1); the operating system's entropy if None. Give a seeded one in simulations only.
+    method : how the curve is converted, as in ``accounting.curves.conversion``.
+
+    Raises
+    ------
+    ConditionError, NoiseError, UnitError, EventError, DeltaError.
+    """
+    if not batches:
+        raise EventError("nothing was released, so there is nothing to sanitise.")
+    first = batches[0].event
+    claims = {(b.event.unit, b.event.neighbouring, b.event.votes_moved, b.event.towards) for b in batches}
+    if len(claims) > 1:
+        raise UnitError("the batches differ in unit, relation or audience. Sanitise each kind on its own.")
+    k = first.votes_moved
+    cost = plan.cost(k)
+    added = sum(batch.event.added_delta() for batch in batches)
+    if added >= check_delta(delta):
+        raise DeltaError(f"the releases fail with probability {added:g} already, but delta is {delta:g}. Raise delta.")
+    secret = secret_smoothness(batches, plan, teachers)
+    smooth, _ = group_smooth_sensitivity(secret.smooth, plan.beta, k)
+    draw = normal or (lambda: random.SystemRandom().gauss(0.0, 1.0))
+    worst = sum(float(batch.event.worst_case_rdp([plan.order])[0]) for batch in batches)
+    noisy = secret.rdp + smooth * plan.sigma_ss * draw()
+    released = min(max(0.0, math.ceil(noisy / _GRAIN) * _GRAIN), worst)
+    converted = float(conversion_cost([plan.order], delta - added, method)[0])
+    limit = None
+    if plan.log_scale_sigma is not None:
+        # Two one-sided misses share the failure probability.
+        z = float(ndtri(1 - (1 - plan.confidence) / 2))
+        log_scale = math.log(max(smooth, 1e-300)) + plan.log_scale_sigma * draw()
+        std = plan.sigma_ss * math.exp(log_scale + z * plan.log_scale_sigma)
+        limit = max(0.0, min(released + z * std, worst) + cost + converted)
+    return SanitisedRelease(
+        guarantee=Guarantee(
+            epsilon=max(0.0, released + cost + converted),
+            delta=delta,
+            order=plan.order,
+            unit=first.unit,
+            neighbouring=first.neighbouring,
+            teachers_per_party=first.teachers_per_party,
+            towards=first.towards,
+            kind=Kind.SANITISED,
+            method=f"smooth sensitivity (beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}), {method} conversion",
+        ),
+        plan=plan,
+        released_rdp=released,
+        release_cost=cost,
+        epsilon_limit=limit,
+    )

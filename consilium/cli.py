@@ -1,0 +1,167 @@
+"""The `consilium` command: brings the packages' sub-commands together and turns typed errors into exit codes.
+
+Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up,
+6 output folder exists, 7 ledger, 8 engine, 9 label service, 10 malformed message,
+129 hung up, 130 interrupted, 143 terminated.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+import consilium.accounting.cli
+import consilium.coordinator.cli
+import consilium.coordinator.deploy.cli
+import consilium.coordinator.provision.cli
+import consilium.party.cli
+import consilium.party.deploy.cli
+import consilium.simulations.cli
+import consilium.simulations.teacher_audit.command
+import consilium.student.cli
+from consilium.protocol.errors import ConsiliumError
+from consilium.simulations.interruption import Interrupted
+
+
+class DefaultGroup(TyperGroup):
+    """A group with a command whose name may be left out: whatever is no command's name is its argument.
+
+    What follows `--`, and an option other than `--help`, is the default command's too.
+    """
+
+    default: ClassVar[str]
+
+    def parse_args(self, ctx, args: list[str]) -> list[str]:
+        """Put the command's name in where it was left out."""
+        if args and args[0] != "--help" and (args[0] not in self.commands or self.means_path(args)):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def means_path(self, args: list[str]) -> bool:
+        """Whether the first word is a command's name, but meant as an argument."""
+        return False
+
+
+class AuditGroup(DefaultGroup):
+    """`consilium audit PATH` is `consilium audit run PATH`, also where the folder is called like a command."""
+
+    default = "run"
+
+    def means_path(self, args: list[str]) -> bool:
+        """A folder of that name wins where no other word follows: without one the command could do nothing."""
+        alone = (
+            len(args) == 1 or args[1] in ("--student", "--format") or args[1].startswith(("--student=", "--format="))
+        )
+        if not alone or not Path(args[0]).is_dir():
+            return False
+        hint = f"consilium: auditing the folder {args[0]!r}; ./{args[0]} says so without doubt"
+        print(hint, file=sys.stderr)
+        return True
+
+
+class ProvisionGroup(DefaultGroup):
+    """`consilium provision FEDERATION.toml` is `consilium provision make FEDERATION.toml`."""
+
+    default = "make"
+
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they would print local variables, and those are votes
+    pretty_exceptions_show_locals=False,
+    help="Private knowledge transfer: parties vote, only noisy accounted winners are released, a student learns.",
+    epilog="Exit codes: 0 done, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up, 6 output exists,"
+    " 7 ledger, 8 engine, 9 label service, 10 malformed message, 129 hung up, 130 interrupted,"
+    " 143 terminated, 1 anything else.",
+)
+consilium.simulations.cli.register(app)
+app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
+app.add_typer(consilium.coordinator.deploy.cli.app, name="coordinator")
+for _command in (
+    consilium.party.deploy.cli.keys,
+    consilium.party.deploy.cli.join,
+    consilium.party.deploy.cli.fingerprint,
+    consilium.party.deploy.cli.start,
+):
+    consilium.party.cli.app.command()(_command)
+app.add_typer(consilium.party.cli.app, name="party")
+app.add_typer(consilium.student.cli.app, name="student")
+app.command()(consilium.student.cli.predict)
+app.command()(consilium.coordinator.deploy.cli.status)
+consilium.coordinator.cli.audit_app.command("run")(consilium.simulations.cli.audit)
+consilium.coordinator.cli.audit_app.command("teachers")(
+    consilium.simulations.teacher_audit.command.audit_teachers_command
+)
+app.add_typer(
+    consilium.coordinator.cli.audit_app,
+    name="audit",
+    cls=AuditGroup,
+    help="Check a run against its ledger (`audit PATH`), a mechanism against its epsilon (`audit mechanism`), or a"
+    " party's teachers against the votes that a record may move (`audit teachers`).",
+)
+app.add_typer(consilium.accounting.cli.app, name="accounting")
+
+
+@app.command()
+def doctor(
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="Any node's kit.")],
+    pool: Annotated[Path | None, typer.Option(help="A student's public rows, to be checked too.")] = None,
+) -> None:
+    """Check a kit: keys, certificates, clock, ports, roster, policy and data. Exit code 1 if something is wrong."""
+    import consilium.coordinator.deploy.doctor
+    import consilium.party.deploy.doctor
+    import consilium.student.deploy
+    from consilium.protocol.files import is_held
+    from consilium.protocol.node.checks import examine
+    from consilium.protocol.node.kit import open_kit
+
+    node = open_kit(kit)
+    running = is_held(node.folder / "state" / "lock")
+    match node.kind:
+        case "coordinator":
+            checks = consilium.coordinator.deploy.doctor.checks(node, running)
+        case "party":
+            checks = consilium.party.deploy.doctor.checks(node, running)
+        case "student":
+            checks = consilium.student.deploy.checks(node, pool)
+    findings = examine(checks)
+    for found in findings:
+        print(f"{found.level:6} {found.name:15} {found.what}{f'. {found.action}' if found.action else ''}")
+    if any(found.level == "wrong" for found in findings):
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Entry point."""
+    # one thread each: many small models in parallel are faster so, and results do not depend on the machine
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    try:
+        app()
+    except ConsiliumError as error:
+        print(f"consilium: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except Interrupted as error:
+        _tell(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _tell("interrupted")
+        sys.exit(130)
+
+
+def _tell(what: str) -> None:
+    """One line to standard error, which may have gone with its terminal."""
+    try:
+        print(f"consilium: {what}", file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+
+
+if __name__ == "__main__":
+    main()

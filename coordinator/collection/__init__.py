@@ -1,0 +1,1 @@
+"""Collecting votes: who takes part, one exchange after another, in clear or as masked sums."""

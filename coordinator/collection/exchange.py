@@ -1,0 +1,73 @@
+"""One exchange with the parties: a request to each, a checked answer or a named failure from each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from flwr.app import RecordDict
+
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.parties.records import from_record, refusal_from_record
+
+Reply = TypeVar("Reply", bound=WireModel)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a party is left out of a stage. `reason` is the coordinator's own words, never text of the party.
+
+    accused: the party that it names as the cause, or nobody.
+    """
+
+    reason: str
+    accused: str | None = None
+
+
+class Transport(Protocol):
+    """How requests reach nodes. A reply that is missing when the time is up is a `Failure`."""
+
+    def nodes(self) -> list[int]:
+        """Ids of the nodes that are connected now."""
+        ...
+
+    def exchange(
+        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
+    ) -> dict[int, RecordDict | Failure]:
+        """Send, wait at most `timeout` seconds; `on_reply(done, total)` is called as replies come in."""
+        ...
+
+
+@dataclass(frozen=True)
+class Replies(Generic[Reply]):
+    """Checked answers and failures, by node id."""
+
+    answers: dict[int, Reply]
+    failures: dict[int, Failure]
+
+
+def exchange(
+    transport: Transport,
+    requests: Mapping[int, WireModel],
+    model: type[Reply],
+    timeout: float,
+    on_reply: Callable[[int, int], None],
+) -> Replies[Reply]:
+    """Send the requests and parse what comes back; nothing that a party sends can raise here."""
+    answers: dict[int, Reply] = {}
+    failures: dict[int, Failure] = {}
+    for node, record in transport.exchange(requests, timeout, on_reply).items():
+        if isinstance(record, Failure):
+            failures[node] = record
+            continue
+        try:
+            refusal = refusal_from_record(record)
+            if refusal is not None:
+                failures[node] = Failure(f"refused: {refusal}", refusal.party)
+            else:
+                answers[node] = from_record(record, model)
+        except MalformedMessage as error:
+            failures[node] = Failure(f"malformed answer: {error.what}")
+    return Replies(answers, failures)

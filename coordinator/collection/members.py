@@ -1,0 +1,105 @@
+"""Which parties take part: enrolment, training, and the rule that enough of them must be left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.errors import NotEnoughParties
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, TrainReply
+
+
+@dataclass(frozen=True)
+class Member:
+    """A party that serves: its node, its name and its number of teachers (votes for each query)."""
+
+    node: int
+    party: str
+    teachers: int
+
+
+def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
+    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first."""
+    if members >= minimum:
+        return
+    reasons: dict[str, int] = {}
+    for failure in failures.values():
+        reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
+    told = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3])
+    raise NotEnoughParties(
+        f"{members} parties after stage {stage!r}, at least {minimum} are required" + (f" ({told})" if told else ""),
+        "See events.jsonl for each party's reason, or lower minimum_parties",
+    )
+
+
+def enrol(transport: Transport, config: FederationConfig, ledger: str, log: EventLog) -> list[Member]:
+    """Ask `query.hello` of every connected node; returns the members sorted by name. `ledger`: its id.
+
+    Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
+    can tell which is the party.
+
+    Raises
+    ------
+    NotEnoughParties
+    """
+    deadline = time.monotonic() + config.timeouts.enrol
+    while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
+        log.write("waiting", connected=len(nodes), required=config.minimum_parties)
+        time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
+    request = HelloRequest(**config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, ledger=ledger)
+    log.write("stage", stage="enrol", total=len(nodes))
+    replies = exchange(
+        transport,
+        dict.fromkeys(nodes, request),
+        HelloReply,
+        config.timeouts.enrol,
+        lambda done, total: log.write("progress", stage="enrol", done=done, total=total),
+    )
+    failures = {f"node {node}": failure for node, failure in replies.failures.items()}
+    by_name: dict[str, list[Member]] = {}
+    for node, reply in replies.answers.items():
+        if reply.teachers != config.teachers_per_party:
+            failures[reply.party] = Failure(
+                f"offers {reply.teachers} teachers, the federation asks {config.teachers_per_party}"
+            )
+        else:
+            by_name.setdefault(reply.party, []).append(Member(node, reply.party, reply.teachers))
+    for name, claimants in by_name.items():
+        if len(claimants) > 1:
+            failures[name] = Failure(f"{len(claimants)} nodes claim this name")
+    members = sorted((who[0] for who in by_name.values() if len(who) == 1), key=lambda member: member.party)
+    tell_left_out(log, "enrol", failures)
+    require(len(members), config.minimum_parties, "enrol", failures)
+    return members
+
+
+def train(transport: Transport, config: FederationConfig, members: list[Member], log: EventLog) -> list[Member]:
+    """Ask `train.teacher` of every member; returns those that have trained. Raises NotEnoughParties."""
+    request = config.train_request()
+    log.write("stage", stage="train", total=len(members))
+    by_node = {member.node: member for member in members}
+    replies = exchange(
+        transport,
+        dict.fromkeys(by_node, request),
+        TrainReply,
+        config.timeouts.train,
+        lambda done, total: log.write("progress", stage="train", done=done, total=total),
+    )
+    failures = {by_node[node].party: failure for node, failure in replies.failures.items()}
+    for node, reply in replies.answers.items():
+        if reply.party != by_node[node].party or reply.teachers != by_node[node].teachers:
+            failures[by_node[node].party] = Failure("answers for another party, or with another number of teachers")
+    trained = [member for member in members if member.party not in failures]
+    tell_left_out(log, "train", failures)
+    require(len(trained), config.minimum_parties, "train", failures)
+    return trained
+
+
+def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
+    """Write one event for each party that is left out, with its name and the reason."""
+    for party, failure in sorted(failures.items()):
+        log.write("left-out", stage=stage, party=party, reason=failure.reason)

@@ -1,0 +1,265 @@
+"""Collection of secure and distributed votes: the sessions of `coordinator.secagg` over the exchanges with the parties.
+
+The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
+crashed in between goes on with the same session: parties help to unmask a query once, so that a second sum over other
+survivors cannot show what one of them voted. Who was in earlier sums is on disk as well (`history.json`), so that no
+set is tried that the parties refuse, and who was found to lie, so that it is not asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+
+from consilium.coordinator.collection.clear import Histogram, Standing
+from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.collection.members import Member, tell_left_out
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.mechanisms import Distributed, DistributedTwoPhase
+from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.secagg.drive import drive
+from consilium.coordinator.secagg.history import History
+from consilium.coordinator.secagg.machine import Aggregation, Choose, SecureSum, StageReport, everybody
+from consilium.coordinator.secagg.sets import Chooser
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.secagg.errors import BadShare, SecAggError, SetTooClose, ThresholdNotMet, named
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.messages import REPLIES, SecAggMessage
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.stages import Stage
+
+ATTEMPTS = 2
+"""How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
+MOST_SESSIONS = 10
+"""On one query set in one call; each after the first is without parties that the one before it found at fault."""
+
+
+@dataclass(frozen=True)
+class SecureKeys:
+    """What the coordinator needs for sums that it cannot open: the roster, and its own signing key."""
+
+    roster: Roster
+    signer: Identity
+
+    def check(self, config: FederationConfig) -> None:
+        """Raise ConfigError or SecAggError unless they are those of the federation, and its noise fits the roster."""
+        if self.roster.digest != config.roster:
+            raise ConfigError(
+                f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",
+                "Use the roster that the federation was made with",
+            )
+        mechanism = config.mechanism
+        sure = self.roster.u_min - self.roster.c
+        if isinstance(mechanism, Distributed | DistributedTwoPhase) and mechanism.noise_shares > sure:
+            raise ConfigError(
+                f"mechanism.noise_shares {mechanism.noise_shares} is above the {sure} honest parties that are sure to"
+                f" be in a sum (u_min {self.roster.u_min} less {self.roster.c} colluders)",
+                f"Set it to {sure}",
+            )
+
+
+class SecureCollector:
+    """The `Ballot` of secure and distributed votes.
+
+    folder: where the states of open sessions are kept, made on first use.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        config: FederationConfig,
+        members: list[Member],
+        keys: SecureKeys,
+        folder: Path,
+        standing: Standing,
+        log: EventLog,
+    ) -> None:
+        keys.check(config)
+        self._standing = standing
+        self._transport, self._config, self._keys, self._log = transport, config, keys, log
+        self._nodes = {member.party: member.node for member in members}
+        self._folder = folder
+        self._summed: list[Path] = []
+        self._accused: dict[str, set[str]] = {}
+
+    def __call__(
+        self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
+    ) -> Histogram:
+        """The sum over those who were there to the end, with the parties' noise in distributed mode.
+
+        Raises
+        ------
+        ThresholdNotMet, SetTooClose, BadShare, BadSum : there is no sum. Unless it was unmasked, the same queries can
+            be asked again.
+        """
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._history = History(self._folder / "history.json", self._keys.roster)
+        path = self._folder / f"{query_set[:32]}-{phase}.session"
+        self._summed.append(path)
+        if path.exists():
+            done = self._resume(path, queries, query_set, phase, progress)
+            if done is not None:
+                return self._histogram(done)
+        proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
+        failure: SecAggError | None = None
+        for _ in range(MOST_SESSIONS):
+            terms = self._terms(queries, phase)
+            machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof, choose)
+            try:
+                return self._histogram(self._run(machine, path, progress))
+            except SecAggError as error:
+                if not self._leave_out(error):
+                    raise
+                path.unlink(missing_ok=True)
+                failure = error
+        assert failure is not None
+        raise failure
+
+    def settle(self) -> None:
+        """Forget the sessions that gave the last sums: these are in the ledger. Those that failed are kept."""
+        for path in self._summed:
+            path.unlink(missing_ok=True)
+        self._summed.clear()
+
+    def _invited(self) -> list[str]:
+        return [name for name in self._nodes if name not in self._history.left_out]
+
+    def _leave_out(self, error: SecAggError) -> bool:
+        """Write down whom the error finds at fault; whether it names anybody and enough are left without them."""
+        at_fault = [name for name in getattr(error, "parties", ()) if name in self._invited()]
+        if at_fault:
+            self._history.leave_out(at_fault, type(error).__name__)
+            for name in at_fault:
+                self._log.write("excluded", party=name, reason=type(error).__name__)
+        return bool(at_fault) and len(self._invited()) >= self._keys.roster.u_min
+
+    def _chooser(self, query_set: str, phase: int) -> Choose:
+        roster = self._keys.roster
+        if self._sigma(phase) > 0:  # what sums with noise tell together is charged, whoever is in them
+            return everybody
+        return Chooser(
+            roster.n,
+            roster.u_min,
+            roster.least_difference,
+            tuple(self._history.sets),
+            self._config.spare,
+            int(query_set[:16], 16),
+        )
+
+    def _sigma(self, phase: int) -> float:
+        mechanism = self._config.mechanism
+        noisy = isinstance(mechanism, Distributed | DistributedTwoPhase)
+        return mechanism.sigma_of(phase) if noisy else 0.0
+
+    def _terms(self, queries: np.ndarray, phase: int) -> SessionDescriptor:
+        mechanism = self._config.mechanism
+        shares = mechanism.noise_shares if isinstance(mechanism, Distributed | DistributedTwoPhase) else 0
+        return SessionDescriptor.create(
+            self._keys.roster,
+            self._config.digest(),
+            queries,
+            len(self._config.rows.classes),
+            self._config.teachers_per_party,
+            position=self._standing.position(),
+            sigma=self._sigma(phase),
+            noise_shares=shares,
+            phase=cast(Literal[1, 2], phase),
+        )
+
+    def _resume(
+        self, path: Path, queries: np.ndarray, query_set: str, phase: int, progress: Progress
+    ) -> SecureSum | None:
+        """Go on where a coordinator stopped; None if the session cannot be brought to its end.
+
+        A new one is then begun. Not so where shares were asked for: the parties that gave theirs refuse these queries
+        in any other session, so that this one is kept as long as enough of its parties remember it.
+        """
+        roster, machine = self._keys.roster, None
+        try:
+            proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
+            machine = Aggregation.load(path, roster, self._keys.signer, queries, proof, choose)
+            self._log.write("resumed-session", stage=str(machine.stage or "done"))
+            return self._run(machine, path, progress)
+        except (ThresholdNotMet, SetTooClose, BadShare, ConfigError) as error:
+            if machine is not None and machine.stage is Stage.UNMASK and isinstance(error, ThresholdNotMet):
+                over = sum(Rule.STAGE_ORDER in why for why in machine.dropped.get(Stage.UNMASK, {}).values())
+                if len(machine.summed) - over >= roster.t:
+                    raise
+            if isinstance(error, SecAggError):
+                self._leave_out(error)
+            self._log.write("session-lost", reason=type(error).__name__)
+            path.unlink(missing_ok=True)
+            return None
+
+    def _run(self, machine: Aggregation, path: Path, progress: Progress) -> SecureSum:
+        def report(stage: StageReport) -> None:
+            tell_left_out(self._log, str(stage.stage), {name: Failure(why) for name, why in stage.dropped.items()})
+
+        def send(stage: Stage, asked: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
+            if stage is Stage.UNMASK and machine.terms.sigma == 0:
+                self._history.remember(machine.summed)  # before anybody can give a share
+            return self._send(stage, asked, progress)
+
+        self._accused = {}
+        for attempt in range(ATTEMPTS):
+            try:
+                return drive(machine, send, path=path, progress=report)
+            except (ThresholdNotMet, SetTooClose):
+                stage = machine.stage or Stage.UNMASK
+                reasons = {name: Failure(why) for name, why in machine.dropped.get(stage, {}).items()}
+                tell_left_out(self._log, stage, reasons)
+                self._check_accused()
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _check_accused(self) -> None:
+        """Raise BadShare for the parties that c + 2 others say they cannot go on with, once a session has failed.
+
+        One that accuses may lie itself; so many at once, and a session that fails without them, are believed.
+        """
+        believed = [name for name, by in self._accused.items() if len(by) >= self._keys.roster.c + 2]
+        if believed:
+            accusers = set().union(*(self._accused[name] for name in believed))
+            raise BadShare(believed[0], f"{len(accusers)} parties cannot use what {named(believed)} sent", believed)
+
+    def _send(self, stage: Stage, asked: Mapping[str, SecAggMessage], progress: Progress) -> dict[str, WireModel | str]:
+        timeouts = self._config.timeouts
+        name = f"secure sum: {stage}"
+        self._log.write("stage", stage=name, total=len(asked))
+
+        def told(done: int, total: int) -> None:
+            self._log.write("progress", stage=name, done=done, total=total)
+            progress(name, done, total)
+
+        by_node = {self._nodes[party]: party for party in asked}
+        replies = exchange(
+            self._transport,
+            {self._nodes[party]: request for party, request in asked.items()},
+            REPLIES[stage],
+            timeouts.vote if stage is Stage.MASKED else timeouts.secure,
+            told,
+        )
+        for node, failure in replies.failures.items():
+            if failure.accused is not None:
+                self._accused.setdefault(failure.accused, set()).add(by_node[node])
+        return {
+            **{by_node[node]: failure.reason for node, failure in replies.failures.items()},
+            **{by_node[node]: reply for node, reply in replies.answers.items()},
+        }
+
+    def _histogram(self, result: SecureSum) -> Histogram:
+        return Histogram(
+            result.sums,
+            tuple(sorted(result.survivors)),
+            len(result.survivors) * self._config.teachers_per_party,
+            result.clipped,
+        )

@@ -1,0 +1,225 @@
+"""One audit: try all pairs on few runs, measure the worst on many, compare with the claim."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from consilium.accounting.units import Neighbouring, Unit, votes_moved
+from consilium.coordinator.distinguish.candidates import candidates
+from consilium.coordinator.distinguish.claims import Claims, claims_of
+from consilium.coordinator.distinguish.game import PooledNoise, codes_of, play
+from consilium.coordinator.distinguish.pairs import Layout, Pair, lay_out
+from consilium.coordinator.distinguish.regions import Claim, Measured, Region, choose, measure
+from consilium.coordinator.distinguish.statistics import statistics_of
+from consilium.coordinator.mechanisms.base import Mechanism
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.noise import NoiseSource
+
+MORE_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
+"""Where a claim that holds at every delta is tested besides the delta that is asked for."""
+
+FINALISTS = 3
+"""Pairs that are measured on the full number of runs."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How an audit is played.
+
+    queries : queries in one run. runs : runs under each of D and D', for each pair that is measured.
+    confidence : of all bounds of the audit together, so 1 - confidence is how often a true claim is refuted.
+    answered_cap : most answers in one run; None lets the audit choose. one_call : see `play`.
+    """
+
+    queries: int = 100
+    runs: int = 20_000
+    delta: float = 1e-5
+    confidence: float = 0.999
+    unit: Unit = Unit.RECORD
+    neighbouring: Neighbouring = Neighbouring.REPLACE
+    teachers_per_party: int = 1
+    classes: int = 3
+    answered_cap: int | None = None
+    one_call: bool = False
+
+    def __post_init__(self) -> None:
+        limits = (
+            ("queries", self.queries, self.queries >= 1, "at least 1"),
+            ("runs", self.runs, self.runs >= 200, "at least 200"),
+            ("delta", self.delta, 0 < self.delta < 1, "between 0 and 1"),
+            ("confidence", self.confidence, 0.5 <= self.confidence < 1, "at least 0.5 and below 1"),
+            ("teachers-per-party", self.teachers_per_party, self.teachers_per_party >= 1, "at least 1"),
+            ("classes", self.classes, self.classes >= 2, "at least 2"),
+            ("answered-cap", self.answered_cap, self.answered_cap is None or self.answered_cap >= 1, "at least 1"),
+        )
+        for name, value, fine, limit in limits:
+            if not fine:
+                raise ConfigError(f"{name} is {value}, it must be {limit}", f"Set --{name}.")
+
+    @property
+    def moved(self) -> int:
+        """Votes that one unit moves in a query."""
+        return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
+
+    @property
+    def scouting_runs(self) -> int:
+        """Runs on which every pair is tried, to find the worst."""
+        return max(400, self.runs // 10)
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """What one pair proves. at_delta : at the delta that was asked for. sharpest : where the claim looked weakest."""
+
+    pair: str
+    answered_cap: int
+    at_delta: Measured
+    sharpest: Measured | None
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """All bounds of this pair."""
+        return (self.at_delta,) if self.sharpest is None else (self.at_delta, self.sharpest)
+
+
+@dataclass(frozen=True)
+class MechanismAudit:
+    """The outcome of an audit. `tried`: pairs that were tried on few runs; `simulated`: noise came from a seed."""
+
+    mechanism: str
+    claim_source: str
+    setting: Setting
+    tried: int
+    results: tuple[PairResult, ...]
+    simulated: bool
+    seconds: float
+
+    @property
+    def violated(self) -> bool:
+        """Whether any lower bound exceeds what is claimed for it."""
+        return any(measured.violated for result in self.results for measured in result.measured)
+
+    @property
+    def headline(self) -> tuple[PairResult, Measured]:
+        """The bound that says most: the worst violation, else the highest lower bound at the delta asked for."""
+        both = [(result, measured) for result in self.results for measured in result.measured]
+        broken = [each for each in both if each[1].violated]
+        if broken:
+            return max(broken, key=lambda each: each[1].lower - each[1].claimed)
+        return max(((result, result.at_delta) for result in self.results), key=lambda each: each[1].lower)
+
+
+@dataclass(frozen=True)
+class _Scout:
+    """A pair, laid out, with its claim and what few runs promised (see `choose`)."""
+
+    pair: Pair
+    layout: Layout
+    claim: Claim
+    promise: tuple[float, float] = (0.0, 0.0)
+
+
+def audit_mechanism(
+    mechanism: Mechanism,
+    noise: NoiseSource,
+    setting: Setting | None = None,
+    claims: Claims | None = None,
+    pairs: Sequence[Pair] | None = None,
+) -> MechanismAudit:
+    """Play the distinguishing game against `mechanism` and bound its epsilon from below.
+
+    claims : what is claimed; the worst case of the mechanism's own event if None (see `claims_of`).
+    pairs : pairs to try instead of those made for the mechanism.
+
+    Raises
+    ------
+    ConfigError : a pair moves more votes than the unit may, or there are no pairs for the mechanism.
+    """
+    start, setting = time.perf_counter(), setting or Setting()
+    claims = claims or claims_of(mechanism, setting.unit, setting.neighbouring, setting.teachers_per_party)
+    source = PooledNoise(noise)
+    if pairs is None:
+        pairs = candidates(mechanism, classes=setting.classes, moved=setting.moved, queries=setting.queries)
+    scouts = [_scout(each, setting, claims) for each in _allowed(pairs, setting, claims)]
+    few = setting.scouting_runs
+    # As if it were the last pair on its own: this only ranks.
+    scouts = [
+        replace(each, promise=_draw_and_choose(mechanism, each, few, source, setting, claims, 1e-3)[1])
+        for each in scouts
+    ]
+    finalists = _finalists(scouts)
+    bounds = 2 * (2 if claims.every_delta else 1) * len(finalists)
+    results = [
+        _result(mechanism, each, source, setting, claims, (1 - setting.confidence) / bounds) for each in finalists
+    ]
+    return MechanismAudit(
+        mechanism=mechanism.describe(),
+        claim_source=claims.source,
+        setting=setting,
+        tried=len(scouts),
+        results=tuple(results),
+        simulated=noise.simulated,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _allowed(pairs: Sequence[Pair], setting: Setting, claims: Claims) -> list[Pair]:
+    for each in pairs:
+        if each.observed and each.moved() >= 0 and len(each.kinds) == setting.queries:
+            continue
+        if not 0 <= each.moved() <= setting.moved:
+            what = f"pair {each.name!r} moves {each.moved()} votes, but a unit moves at most {setting.moved}"
+            raise ConfigError(what, "Use neighbours with the same number of teachers.")
+    if setting.answered_cap is not None:
+        return [replace(each, answered_cap=setting.answered_cap) for each in pairs if each.answered_cap is None]
+    # A single number is about the whole run; a run that stops early shows less and is claimed to cost as much.
+    return [each for each in pairs if claims.every_delta or each.answered_cap is None]
+
+
+def _scout(chosen: Pair, setting: Setting, claims: Claims) -> _Scout:
+    layout = lay_out(chosen, setting.queries)
+    return _Scout(chosen, layout, partial(claims.epsilon, setting.queries, layout.answered_cap))
+
+
+def _draw_and_choose(
+    mechanism: Mechanism,
+    scout: _Scout,
+    runs: int,
+    noise: NoiseSource,
+    setting: Setting,
+    claims: Claims,
+    alpha: float,
+) -> tuple[list[Region], tuple[float, float]]:
+    """Regions chosen on `runs` runs of each database: tables from one half, everything else from the other."""
+    layout, half = scout.layout, runs // 2
+    a, b = (
+        play(mechanism, votes, layout, runs, noise, one_call=setting.one_call) for votes in (layout.d, layout.d_prime)
+    )
+    codes = codes_of(setting.classes)
+    fitted = [each.fitted(a[:half], b[:half]) for each in statistics_of(layout, codes)]
+    more = MORE_DELTAS if claims.every_delta else ()
+    return choose(fitted, a[half:], b[half:], scout.claim, setting.delta, more, alpha)
+
+
+def _finalists(scouts: list[_Scout]) -> list[_Scout]:
+    """The best at the delta asked for, then those that come closest to refuting the claim anywhere."""
+    order = sorted(range(len(scouts)), key=lambda index: scouts[index].promise[1], reverse=True)
+    best = max(range(len(scouts)), key=lambda index: scouts[index].promise[0])
+    return [scouts[index] for index in list(dict.fromkeys([best, *order]))[:FINALISTS]]
+
+
+def _result(
+    mechanism: Mechanism, scout: _Scout, noise: NoiseSource, setting: Setting, claims: Claims, alpha: float
+) -> PairResult:
+    half = setting.runs // 2
+    regions, _ = _draw_and_choose(mechanism, scout, half, noise, setting, claims, alpha)
+    layout = scout.layout
+    a, b = (
+        play(mechanism, votes, layout, setting.runs - half, noise, one_call=setting.one_call)
+        for votes in (layout.d, layout.d_prime)
+    )
+    measured = [measure(region, a, b, scout.claim, alpha) for region in regions]
+    return PairResult(scout.pair.name, layout.answered_cap, measured[0], measured[1] if len(measured) > 1 else None)

@@ -1,0 +1,1 @@
+"""The label service: what a student may ask, and what it gets."""

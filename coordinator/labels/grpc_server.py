@@ -1,0 +1,240 @@
+"""The label service on a socket (labels.proto)."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+
+from consilium.coordinator.labels.reception import LIMITS, Busy, Desk, Limits, Measure, Place, in_time, receive
+from consilium.coordinator.labels.service import LabelService
+from consilium.protocol.errors import ConfigError, ConsiliumError, MalformedMessage
+from consilium.protocol.files import more_descriptors
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels.service import Answers
+from consilium.protocol.labels.tls import AllowList, TlsFiles, server_credentials
+from consilium.protocol.labels.wire import GENERIC, answers_to_wire, refusal_to_wire, terms_to_wire
+from consilium.protocol.parties.messages import PROTOCOL_VERSION
+
+log = logging.getLogger("consilium.coordinator")
+LOOK_SECONDS = 0.5
+OPTIONS = {
+    "grpc.so_reuseport": 0,
+    "grpc.server_handshake_timeout_ms": 10_000,
+    "grpc.max_concurrent_streams": 16,  # of one connection
+    "grpc.absolute_max_metadata_size": 16 * 1024,
+    # a student that is gone without a word is noticed within 40 s, so that its next request finds its place free
+    "grpc.keepalive_time_ms": 30_000,
+    "grpc.keepalive_timeout_ms": 10_000,
+    "grpc.keepalive_permit_without_calls": 1,
+    "grpc.max_connection_idle_ms": 300_000,
+    "grpc.max_connection_age_ms": 3_600_000,  # calls under way are brought to their end
+}
+
+
+@dataclass(frozen=True)
+class Door:
+    """Who may come in, and until when.
+
+    tls, allowed: mutual TLS, and the file with the students whose certificates are accepted (`labels.tls.AllowList`).
+        Without them everyone who can connect may ask: on loopback only.
+    close_file: with it the service stays open for the next student when one has finished, until this file is there.
+    """
+
+    tls: TlsFiles | None = None
+    allowed: Path | None = None
+    close_file: Path | None = None
+
+
+OPEN_DOOR = Door()
+
+
+class _Servicer:
+    """The calls of labels.proto. All are served as streams: gRPC gives a call with one message to its handler, and a
+    thread to the call, only when that message is there, however long that takes; a stream is given at once.
+    """
+
+    def __init__(self, service: LabelService, measure: Measure, door: Door, limits: Limits) -> None:
+        self._service = service
+        self._measure = measure
+        self._limits = limits
+        self._desk = Desk(limits)
+        self._allowed = AllowList(door.allowed) if door.allowed else None
+        self._stays_open = door.close_file is not None
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For a server."""
+        made = {
+            "Describe": grpc.stream_unary_rpc_method_handler(
+                self.describe, pb.DescribeRequest.FromString, pb.Terms.SerializeToString
+            ),
+            "Ask": grpc.stream_stream_rpc_method_handler(
+                self.ask, pb.QueryBlock.FromString, pb.AskReply.SerializeToString
+            ),
+            "Finish": grpc.stream_unary_rpc_method_handler(
+                self.finish, pb.FinishRequest.FromString, pb.FinishReply.SerializeToString
+            ),
+        }
+        return grpc.method_handlers_generic_handler(pb.DESCRIPTOR.services_by_name["LabelService"].full_name, made)
+
+    def _admit(self, context: grpc.ServicerContext) -> str | None:
+        """The student's name, before anything is read, or None at a service without certificates."""
+        if self._allowed is None:
+            return None
+        name = self._allowed.name(context.auth_context())
+        if name is None:
+            log.warning("refused a student at %s: its certificate is not in the list", context.peer())
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "this certificate may not ask (any more)")
+        return name
+
+    def _one(self, requests: Iterator[Any], context: grpc.ServicerContext, answer: Callable[[Any], Any]) -> Any:
+        """A call with one message, answered; whatever goes wrong, its text stays here."""
+        student = self._admit(context)
+        code, said = grpc.StatusCode.INTERNAL, str(GENERIC)
+        try:
+            with self._desk.call(student):
+                for request in in_time(requests, self._limits.call, self._limits.call):
+                    return answer(request)
+            code, said = grpc.StatusCode.INVALID_ARGUMENT, "the request is missing"
+        except Busy as error:
+            code, said = grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)
+        except _Refused as error:
+            code, said = grpc.StatusCode.FAILED_PRECONDITION, str(error)
+        except MalformedMessage as error:
+            code, said = grpc.StatusCode.INVALID_ARGUMENT, str(error)
+        except Exception as error:
+            log.error("a call failed: %s", type(error).__name__)
+        context.abort(code, said)
+
+    def describe(self, requests: Iterator[pb.DescribeRequest], context: grpc.ServicerContext) -> pb.Terms:
+        def answer(request: pb.DescribeRequest) -> pb.Terms:
+            if request.protocol_version != PROTOCOL_VERSION:
+                raise _Refused(
+                    f"protocol version {request.protocol_version}, the coordinator speaks {PROTOCOL_VERSION}"
+                )
+            return terms_to_wire(self._service.describe())
+
+        return self._one(requests, context, answer)
+
+    def finish(self, requests: Iterator[pb.FinishRequest], context: grpc.ServicerContext) -> pb.FinishReply:
+        def answer(_: pb.FinishRequest) -> pb.FinishReply:
+            if not self._stays_open:
+                self._service.finish()
+            return pb.FinishReply()
+
+        return self._one(requests, context, answer)
+
+    def ask(self, blocks: Iterator[pb.QueryBlock], context: grpc.ServicerContext) -> Iterator[pb.AskReply]:
+        student = self._admit(context)
+        try:
+            place = self._desk.enter(student)
+        except Busy as error:
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+        # votes are collected in a thread of their own, so that progress can be sent meanwhile; if the student goes
+        # away the request is still brought to its end: what was charged is recorded and can be asked again for free
+        replies: queue.SimpleQueue[pb.AskReply | None] = queue.SimpleQueue()
+
+        def gone() -> None:
+            place.gone()
+            replies.put(None)
+
+        if not context.add_callback(gone):
+            return place.gone()
+        try:
+            queries, probabilities = receive(blocks, self._measure, self._limits)
+        except ConsiliumError as error:
+            place.gone()
+            yield refusal_to_wire(error)
+            return
+        if not context.is_active():  # a student that went away before its request was whole asked nothing
+            return
+        place.begin()
+        threading.Thread(target=self._answer, args=(queries, probabilities, replies, place), daemon=True).start()
+        while (reply := replies.get()) is not None:
+            if reply.WhichOneof("reply") != "progress":
+                place.gone()  # before the last reply is sent: the student may ask again as soon as it has it
+            yield reply
+
+    def _answer(
+        self,
+        queries: np.ndarray,
+        probabilities: np.ndarray | None,
+        replies: queue.SimpleQueue[pb.AskReply | None],
+        place: Place,
+    ) -> None:
+        def progress(stage: str, done: int, total: int) -> None:
+            replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=done, total=total)))
+
+        try:
+            answers: Answers = self._service.ask(queries, progress, probabilities)
+            reply = answers_to_wire(answers)
+        except ConsiliumError as error:
+            reply = refusal_to_wire(error)
+        except Exception as error:  # the text could quote votes: the student gets none of it
+            log.error("answering failed: %s", type(error).__name__)
+            reply = refusal_to_wire(GENERIC)
+        finally:
+            place.answered()
+        replies.put(reply)
+        replies.put(None)
+
+
+class _Refused(Exception):
+    """A request that the service does not answer, with what the student is told."""
+
+
+@contextmanager
+def serving(
+    service: LabelService, address: str, most_rows: int, door: Door = OPEN_DOOR, limits: Limits = LIMITS
+) -> Iterator[str]:
+    """Serve on `address` (host:port, port 0 for a free one) while the context is open; yields the real host:port.
+
+    Raises
+    ------
+    ConfigError : the address cannot be bound, or the door's files cannot be used.
+    """
+    more_descriptors()  # gRPC keeps strangers until their time for the handshake is over
+    measure = Measure.of(service.describe().schema, most_rows)
+    server = grpc.server(
+        futures.ThreadPoolExecutor(limits.threads),
+        handlers=[_Servicer(service, measure, door, limits).handler()],
+        options=[*OPTIONS.items(), ("grpc.max_receive_message_length", measure.message)],
+        maximum_concurrent_rpcs=limits.threads,  # one that finds no thread is refused at once, and does not wait for it
+    )
+    credentials = server_credentials(door.tls) if door.tls else None
+    try:
+        port = server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        raise ConfigError(f"label service: cannot listen on {address}", "Choose a free host:port in `service`")
+    server.start()
+    try:
+        yield f"{address.rsplit(':', 1)[0]}:{port}"
+    finally:
+        server.stop(grace=2).wait()
+
+
+def wait_for_close(service: LabelService, door: Door, seconds: float, queries: int) -> bool:
+    """Wait until the students are done; whether they are. Without a close file that is when one has finished.
+
+    With one the time limit ends the service too, if anything of the cap on `queries` was ever asked.
+    """
+    if door.close_file is None:
+        return service.finished.wait(seconds)
+    deadline = time.monotonic() + seconds
+    while not door.close_file.exists():
+        if time.monotonic() > deadline:
+            return service.describe().queries_left < queries
+        time.sleep(LOOK_SECONDS)
+    return True

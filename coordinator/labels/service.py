@@ -1,0 +1,231 @@
+"""The label service: dedupe, caps, votes, mechanism, charge, and only then the labels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from consilium.accounting.events.release import Evidence, ReleaseEvent
+from consilium.accounting.guarantee import Guarantee
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger
+from consilium.coordinator.mechanisms import Distributed, DistributedTwoPhase, Drawn
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
+from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome, Progress, Terms, no_progress
+from consilium.protocol.noise import NoiseSource
+from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
+
+
+class Ballot(Protocol):
+    """Takes canonical queries (n, features), their hash and a progress callback; returns the sum of the parties' votes.
+
+    In distributed mode it has the noise of `phase` in it. `settle` says that what was taken is in the ledger.
+    """
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram: ...
+
+    def settle(self) -> None: ...
+
+
+NoiseFor = Callable[[int], NoiseSource]
+"""The noise of the batch with this number in the ledger. In a simulation it depends on seed and number alone, so that a
+run that was interrupted and resumed draws what it would have drawn; real noise depends on nothing."""
+
+
+class LabelService:
+    """Answers a student. It is the `LabelSource` that the student sees in-process; `grpc_server` puts it on a socket.
+
+    One request is answered at a time, so that two requests can never pay for the same query.
+    """
+
+    def __init__(
+        self,
+        config: FederationConfig,
+        ledger: Ledger,
+        noise: NoiseFor,
+        ballot: Ballot,
+        parties: int,
+        log: EventLog,
+        pool: PoolTree | None = None,
+    ) -> None:
+        if noise(0).simulated and not config.simulation:
+            raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
+        self._config = config
+        self._ledger = ledger
+        self._noise = noise
+        self._ballot = ballot
+        self._parties = parties
+        self._log = log
+        self._pool = pool
+        self._keeps_votes = config.privacy.sanitised is not None  # a sanitised epsilon is computed from them at close
+        self._lock = threading.Lock()
+        self.promised: Guarantee = promised(config)
+        self.finished = threading.Event()
+
+    def describe(self) -> Terms:
+        """See `LabelSource.describe`."""
+        asked, answered = self._ledger.spent()
+        open_ = self._ledger.closing() is None
+        return Terms(
+            federation=self._config.digest(),
+            schema=self._config.rows,
+            mechanism=self._config.mechanism.describe(),
+            unit=self._config.privacy.unit.value,
+            neighbouring=self._config.privacy.neighbouring.value,
+            delta=self._config.privacy.delta,
+            epsilon_worst_case=self.promised.epsilon,
+            queries_left=(self._config.caps.queries - asked) * open_,
+            answers_left=(self._config.caps.answers - answered) * open_,
+            parties=self._parties,
+            simulation=self._config.simulation,
+        )
+
+    def ask(
+        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
+    ) -> Answers:
+        """See `LabelSource.ask`. Rows with equal values are one query; recorded ones are answered from the ledger."""
+        canonical = canonical_queries(queries, len(self._config.rows.features))
+        if probabilities is None:
+            probabilities = np.zeros((len(canonical), len(self._config.rows.classes)))  # no opinion yet
+        check_probabilities(probabilities, len(canonical), len(self._config.rows.classes))
+        ids = query_ids(canonical)
+        if self._pool is not None and (outside := self._pool.missing(ids)):
+            raise DataError(
+                f"{len(outside)} of {len(ids)} queries are no rows of the pool that was fixed before the federation"
+                f" started (first: row {outside[0]})",
+                "Ask rows of that pool only (pool.npz of the kit); nothing was charged",
+            )
+        with self._lock, self._ledger.exclusive():
+            recorded = self._ledger.find(ids)
+            first_at: dict[str, int] = {}
+            for index, query_id in enumerate(ids):
+                first_at.setdefault(query_id, index)
+            new = [index for query_id, index in first_at.items() if query_id not in recorded]
+            if new and not self._answered_out(len(new), len(first_at)):
+                self._check_caps(len(new))
+                try:
+                    self._release(canonical[new], [ids[index] for index in new], probabilities[new], progress)
+                except ConsiliumError as error:
+                    self._log.write("not-answered", error=type(error).__name__, reason=str(error))
+                    raise
+                recorded = self._ledger.find(ids)
+        outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
+        labels = [recorded[i].label if i in recorded else NO_LABEL for i in ids]
+        return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64))
+
+    def finish(self) -> None:
+        """See `LabelSource.finish`."""
+        self.finished.set()
+
+    def _answered_out(self, new: int, total: int) -> bool:
+        """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""
+        asked, answered = self._ledger.spent()
+        return new < total and answered == self._config.caps.answers and new <= self._config.caps.queries - asked
+
+    def _check_caps(self, new: int) -> None:
+        if self._ledger.closing() is not None:
+            raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
+        asked, answered = self._ledger.spent()
+        queries_left = self._config.caps.queries - asked
+        answers_left = self._config.caps.answers - answered
+        if new > queries_left or answers_left == 0:
+            raise BudgetExceeded(
+                f"{new} new queries asked, {queries_left} queries and {answers_left} answers are left of"
+                f" {self._config.caps.queries} and {self._config.caps.answers}",
+                "Ask for fewer; nothing was charged",
+            )
+
+    def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
+        """Votes -> labels -> ledger, and only then does anything leave."""
+        query_set = query_set_hash(queries)
+        _, answered_before = self._ledger.spent()
+        room = self._config.caps.answers - answered_before
+        failure = None
+        if self._config.votes == "distributed":
+            histogram, drawn, failure = self._decide(queries, room, progress)
+        else:
+            histogram = self._ballot(queries, query_set, progress)
+            drawn = self._draw(histogram, probabilities, room)
+        asked, answered = len(drawn.labels), int(drawn.answered.sum())
+        event = self._config.event(asked, answered)
+        evidence = self._evidence(event, histogram, probabilities[:asked])
+        self._ledger.commit(
+            Batch(
+                event=event.to_json(),
+                parties=len(histogram.parties),
+                query_ids=tuple(ids[:asked]),
+                labels=drawn.labels,
+                reinforced=drawn.reinforced,
+                log_q_check=evidence.log_q_check,
+                log_q_label=evidence.log_q_label,
+                histogram=histogram.votes[:asked] if self._keeps_votes else None,
+                probabilities=probabilities[:asked] if self._keeps_votes else None,
+            ),
+            self._config.caps.queries,
+            self._config.caps.answers,
+        )
+        self._ballot.settle()
+        self._log.write("released", asked=asked, answered=answered, parties=len(histogram.parties))
+        if failure is not None:
+            raise failure
+
+    def _evidence(self, event: ReleaseEvent, histogram: Histogram, probabilities: np.ndarray) -> Evidence:
+        """See `Mechanism.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case."""
+        votes, asked = histogram.votes[: event.asked], event.asked
+        if histogram.clipped is None or not histogram.clipped[:asked].any():
+            return self._config.mechanism.evidence(event, votes, probabilities)
+        clipped = histogram.clipped[:asked]
+        unanimous = np.zeros_like(votes)
+        unanimous[:, 0] = histogram.teachers  # stands in for them where rows are checked
+        evidence = self._config.mechanism.evidence(event, np.where(clipped[:, None], unanimous, votes), probabilities)
+        return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))
+
+    def _draw(self, histogram: Histogram, probabilities: np.ndarray, room: int) -> Drawn:
+        """What goes beyond the cap on answers is neither charged nor recorded.
+
+        Where to cut depends on labels already drawn, which are released anyway, and on nothing else of the votes.
+        """
+        noise = self._noise(self._ledger.next_batch())
+        drawn = self._config.mechanism.draw(histogram.votes, noise, probabilities)
+        given = np.cumsum(drawn.answered)
+        # the query that takes the last answer is still asked; those after it are not
+        return drawn.first(int(np.searchsorted(given, room)) + 1) if given[-1] >= room else drawn
+
+    def _decide(
+        self, queries: np.ndarray, room: int, progress: Progress
+    ) -> tuple[Histogram, Drawn, ConsiliumError | None]:
+        """Labels from sums that have the parties' noise in them already.
+
+        What a first phase has shown is paid for, so a second that fails leaves abstentions, and its error.
+        """
+        mechanism = self._config.mechanism
+        assert isinstance(mechanism, Distributed | DistributedTwoPhase)
+        seen: list[Histogram] = []
+
+        def sums(positions: np.ndarray, phase: int) -> np.ndarray:
+            chosen = queries[positions]
+            seen.append(self._ballot(chosen, query_set_hash(chosen), progress, phase=phase))
+            return seen[-1].votes
+
+        try:
+            drawn = mechanism.release(sums, len(queries), room)
+        except ConsiliumError as error:
+            if not seen:
+                raise
+            return seen[0], Drawn.from_teachers(np.full(len(queries), NO_LABEL)), error
+        return seen[0], drawn, None
+
+
+def check_probabilities(probabilities: np.ndarray, queries: int, classes: int) -> None:
+    """Raise DataError unless `probabilities` is float64 (queries, classes) within [0, 1]."""
+    if probabilities.shape != (queries, classes):
+        raise DataError(f"probabilities have shape {probabilities.shape}, must be {(queries, classes)}")
+    if probabilities.dtype.kind != "f" or not ((probabilities >= 0) & (probabilities <= 1)).all():
+        raise DataError("probabilities must be numbers from 0 to 1", "Send what the model predicts, normalised")

@@ -1,0 +1,387 @@
+"""The ledger: what was charged and what was released, durable before a label leaves.
+
+One SQLite file, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
+parameters, counts) and the outcome of each query; it is chained by SHA-256 to the batch before. Beside it, table
+`evidence` keeps per query the two log q of the data-dependent analysis, and the histogram itself where a sanitised
+epsilon is planned. Those are functions of the votes: the file is secret, as the votes are, and readable by its owner
+only. The chain ends with the closing, if there is one: after it nothing is charged any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilium.protocol.errors import BudgetExceeded, LedgerError
+from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.parties.messages import LedgerPosition
+
+FORMAT = 2
+GENESIS = "0" * 64
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE batches (
+    seq INTEGER PRIMARY KEY, at TEXT NOT NULL, event TEXT NOT NULL, asked INTEGER NOT NULL, answered INTEGER NOT NULL,
+    parties INTEGER NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
+CREATE TABLE releases (
+    query_id TEXT PRIMARY KEY, seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,
+    outcome INTEGER NOT NULL, label INTEGER NOT NULL);
+CREATE TABLE evidence (
+    query_id TEXT PRIMARY KEY REFERENCES releases, log_q_check REAL, log_q_label REAL, histogram BLOB,
+    probabilities BLOB);
+CREATE TABLE closing (
+    only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
+    hash TEXT NOT NULL);
+"""
+CLOSED = "the ledger is closed: its sanitised epsilon was released"
+HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
+
+
+@dataclass(frozen=True)
+class Release:
+    """The recorded outcome of one query."""
+
+    outcome: Outcome
+    label: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One charge with what it paid for; arrays in the order of the queries, `log_q_*` float64 or None.
+
+    histogram int64 and probabilities float64 (queries, classes), or None where no sanitised epsilon is planned.
+    """
+
+    event: dict[str, Any]
+    parties: int
+    query_ids: tuple[str, ...]
+    labels: np.ndarray = field(repr=False)
+    reinforced: np.ndarray = field(repr=False)
+    log_q_check: np.ndarray | None = field(default=None, repr=False)
+    log_q_label: np.ndarray | None = field(default=None, repr=False)
+    histogram: np.ndarray | None = field(default=None, repr=False)
+    probabilities: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def answered(self) -> np.ndarray:
+        """bool (queries,): which queries the parties' votes gave a label, which is what was paid for."""
+        return (self.labels != NO_LABEL) & ~self.reinforced
+
+    @property
+    def outcomes(self) -> np.ndarray:
+        """int64 (queries,): what became of each query."""
+        without = np.where(self.reinforced, Outcome.REINFORCED, Outcome.ABSTAINED)
+        return np.where(self.answered, Outcome.ANSWERED, without)
+
+
+def chain_hash(previous: str, seq: int, at: str, event: str, parties: int, rows: Sequence[tuple[Any, ...]]) -> str:
+    """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before."""
+    plain = [[cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows]
+    return _sha256([previous, seq, at, event, parties, plain])
+
+
+def _sha256(value: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
+
+
+class Ledger:
+    """The ledger of one federation. `federation` is the hash of its configuration: another one cannot write to it."""
+
+    def __init__(self, path: Path, federation: str, config_json: str, *, read_only: bool = False) -> None:
+        """Open or create; `read_only` opens what is there and changes nothing.
+
+        Raises
+        ------
+        LedgerError : not readable or writable, another format, or another federation's ledger.
+        """
+        self.path = path
+        try:
+            if read_only:
+                self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
+                found = dict(self._connection.execute("SELECT key, value FROM meta"))
+                self._check(found, federation)
+                return
+            # made with its mode before SQLite opens it; without O_EXCL, as another coordinator may be making it too
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+            self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+            self._connection.execute("PRAGMA synchronous=FULL")
+            self._connection.execute("PRAGMA foreign_keys=ON")
+            with self._transaction():
+                if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+                    for statement in TABLES.split(";"):
+                        self._connection.execute(statement)
+                    meta = {
+                        "format": str(FORMAT),
+                        "federation": federation,
+                        "config": config_json,
+                        "id": secrets.token_hex(
+                            32
+                        ),  # of this very file: a new one is another ledger, and parties see it
+                    }
+                    self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            found = dict(self._connection.execute("SELECT key, value FROM meta"))
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerError(f"cannot open ledger {path}: {error}", "Nothing was released") from None
+        self._check(found, federation)
+
+    def _check(self, found: dict[str, str], federation: str) -> None:
+        if found.get("format") != str(FORMAT) or found.get("federation") != federation or "id" not in found:
+            raise LedgerError(
+                f"ledger {self.path} belongs to another federation or format",
+                "Use the configuration it was made with, or another run folder",
+            )
+        self.id = found["id"]
+
+    @contextmanager
+    def _transaction(self):
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the ledger against every other coordinator, from looking a query up until its charge is committed.
+
+        A lock on a file beside the ledger; the operating system gives it back when its holder dies, however it dies.
+
+        Raises
+        ------
+        LedgerError : the lock file cannot be opened.
+        """
+        path = self.path.with_name(self.path.name + ".lock")
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise LedgerError(f"cannot lock ledger {self.path}: {error.strerror}", "Nothing was released") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def next_batch(self) -> int:
+        """Number that the next batch will have; call it within `exclusive`."""
+        return self._connection.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM batches").fetchone()[0]
+
+    def spent(self) -> tuple[int, int]:
+        """Queries asked and answers given so far."""
+        return self._connection.execute(
+            "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(answered), 0) FROM batches"
+        ).fetchone()
+
+    def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
+        """Recorded outcomes of those ids that are in the ledger."""
+        found: dict[str, Release] = {}
+        for start in range(0, len(query_ids), 500):
+            part = query_ids[start : start + 500]
+            marks = ",".join("?" * len(part))
+            for row in self._connection.execute(
+                f"SELECT query_id, outcome, label FROM releases WHERE query_id IN ({marks})", part
+            ):
+                found[row[0]] = Release(Outcome(row[1]), row[2])
+        return found
+
+    def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
+        """Charge and record one batch; durable when this returns. Only then may its labels leave.
+
+        Raises
+        ------
+        BudgetExceeded : the batch would pass a cap.
+        LedgerError : the file cannot be written, a query id is already recorded, or the ledger is closed. Nothing was
+            written.
+        """
+        answered = batch.answered
+        event = json.dumps(batch.event, sort_keys=True, separators=(",", ":"))
+        # + 0.0: SQLite does not keep the sign of -0.0, and the chain hashes what will be read back
+        checks = [None] * len(answered) if batch.log_q_check is None else (batch.log_q_check + 0.0).tolist()
+        labels_q = [None] * len(answered) if batch.log_q_label is None else (batch.log_q_label + 0.0).tolist()
+        rows = [
+            (query_id, int(outcome), int(label), *evidence)
+            for query_id, outcome, label, *evidence in zip(
+                batch.query_ids,
+                batch.outcomes,
+                batch.labels,
+                checks,
+                labels_q,
+                _blobs(batch.histogram, HISTOGRAM, len(answered)),
+                _blobs(batch.probabilities, PROBABILITIES, len(answered)),
+                strict=True,
+            )
+        ]
+        try:
+            with self._transaction():
+                if self._connection.execute("SELECT 1 FROM closing").fetchone():
+                    raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")
+                asked_before, answered_before = self.spent()
+                if asked_before + len(rows) > most_queries or answered_before + int(answered.sum()) > most_answers:
+                    raise BudgetExceeded(
+                        f"the batch needs {len(rows)} queries and {int(answered.sum())} answers,"
+                        f" {most_queries - asked_before} and {most_answers - answered_before} are left"
+                    )
+                last, previous = self._head()
+                seq, at = last + 1, _now()
+                link = chain_hash(previous, seq, at, event, batch.parties, rows)
+                self._connection.execute(
+                    "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (seq, at, event, len(rows), int(answered.sum()), batch.parties, previous, link),
+                )
+                self._connection.executemany(
+                    "INSERT INTO releases VALUES (?, ?, ?, ?, ?)",
+                    [(row[0], seq, position, row[1], row[2]) for position, row in enumerate(rows)],
+                )
+                self._connection.executemany(
+                    "INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", [(row[0], *row[3:]) for row in rows]
+                )
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
+
+    def close_with(self, result: str) -> None:
+        """Record the one closing, JSON text, and end the chain with it; durable when this returns.
+
+        Raises
+        ------
+        LedgerError : the ledger is closed already, or cannot be written. Nothing was written.
+        """
+        try:
+            with self._transaction():
+                _, previous = self._head()
+                at = _now()
+                self._connection.execute(
+                    "INSERT INTO closing VALUES (1, ?, ?, ?, ?)",
+                    (at, result, previous, _sha256([previous, "closing", at, result])),
+                )
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot close ledger {self.path}: {error}", "Nothing was released") from None
+
+    def closing(self) -> str | None:
+        """What the ledger was closed with, or None.
+
+        Raises
+        ------
+        LedgerError : the closing is not the end of the chain.
+        """
+        found = self._connection.execute("SELECT at, result, previous, hash FROM closing").fetchone()
+        if found is None:
+            return None
+        at, result, previous, link = found
+        if previous != self._head()[1] or link != _sha256([previous, "closing", at, result]):
+            raise LedgerError(f"ledger {self.path}: the hash chain is broken at the closing", "Do not trust it")
+        return result
+
+    def position(self) -> LedgerPosition:
+        """Where the ledger stands, for the parties, who do not follow one that has gone back."""
+        batch, head = self._head()
+        return LedgerPosition(ledger=self.id, batch=batch, head=head)
+
+    def _head(self) -> tuple[int, str]:
+        """Number and hash of the last batch."""
+        head = self._connection.execute("SELECT seq, hash FROM batches ORDER BY seq DESC LIMIT 1").fetchone()
+        return head or (0, GENESIS)
+
+    def batches(self) -> list[Batch]:
+        """All batches in order.
+
+        Raises
+        ------
+        LedgerError : the hash chain is broken.
+        """
+        result = []
+        previous = GENESIS
+        for seq, at, event, _, _, parties, stored_previous, link in self._connection.execute(
+            "SELECT * FROM batches ORDER BY seq"
+        ).fetchall():
+            rows = self._connection.execute(
+                "SELECT query_id, outcome, label, log_q_check, log_q_label, histogram, probabilities"
+                " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
+                (seq,),
+            ).fetchall()
+            if stored_previous != previous or chain_hash(previous, seq, at, event, parties, rows) != link:
+                raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
+            previous = link
+            result.append(
+                Batch(
+                    event=json.loads(event),
+                    parties=parties,
+                    query_ids=tuple(row[0] for row in rows),
+                    labels=np.array([row[2] for row in rows], dtype=np.int64),
+                    reinforced=np.array([row[1] == Outcome.REINFORCED for row in rows], dtype=bool),
+                    log_q_check=_column([row[3] for row in rows]),
+                    log_q_label=_column([row[4] for row in rows]),
+                    histogram=_matrix([row[5] for row in rows], HISTOGRAM),
+                    probabilities=_matrix([row[6] for row in rows], PROBABILITIES),
+                )
+            )
+        return result
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read within is one state of the file, whatever a coordinator commits meanwhile."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.rollback()
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Queries asked and answers given as each batch states them; the chain does not cover these two columns."""
+        return self._connection.execute("SELECT asked, answered FROM batches ORDER BY seq").fetchall()
+
+    def uncharged(self) -> int:
+        """Rows of releases without a batch and of evidence without a release; the chain does not cover them."""
+        return self._connection.execute(
+            "SELECT (SELECT COUNT(*) FROM releases WHERE seq NOT IN (SELECT seq FROM batches))"
+            " + (SELECT COUNT(*) FROM evidence WHERE query_id NOT IN (SELECT query_id FROM releases))"
+        ).fetchone()[0]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+
+def _column(values: list[float | None]) -> np.ndarray | None:
+    return None if any(value is None for value in values) else np.array(values, dtype=np.float64)
+
+
+def _blobs(matrix: np.ndarray | None, dtype: np.dtype, rows: int) -> list[bytes | None]:
+    return [None] * rows if matrix is None else [row.astype(dtype).tobytes() for row in matrix]
+
+
+def _matrix(blobs: list[bytes | None], dtype: np.dtype) -> np.ndarray | None:
+    given = [blob for blob in blobs if blob is not None]
+    return np.stack([np.frombuffer(blob, dtype) for blob in given]) if given and len(given) == len(blobs) else None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def stored_config(path: Path) -> tuple[str, str]:
+    """Hash and JSON of the configuration that a ledger was made with.
+
+    Raises
+    ------
+    LedgerError
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            found = dict(connection.execute("SELECT key, value FROM meta"))
+        return found["federation"], found["config"]
+    except (sqlite3.Error, KeyError) as error:
+        raise LedgerError(f"cannot read ledger {path}: {error}") from None

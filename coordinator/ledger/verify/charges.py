@@ -1,0 +1,83 @@
+"""What a ledger was charged for, against its configuration: caps, events, evidence, and the closing."""
+
+from __future__ import annotations
+
+import math
+
+from consilium.accounting.curves.gnss import group_smooth_sensitivity
+from consilium.accounting.events import event_from_json
+from consilium.accounting.sanitise.release import sanitise, secret_smoothness
+from consilium.coordinator.ledger.closing import answered_batches, most_teachers
+from consilium.coordinator.ledger.verify.claims import TOLERANCE, number, same
+from consilium.coordinator.ledger.verify.files import entry
+from consilium.coordinator.ledger.verify.findings import Absent, Contradiction, agree
+from consilium.coordinator.ledger.verify.recorded import Recorded
+
+MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
+"""A sanitised curve is within so many standard deviations of what the ledger's votes give, but once in 4e11 runs."""
+
+
+def check_caps(recorded: Recorded) -> str:
+    caps = recorded.config.caps
+    if recorded.asked > caps.queries:
+        raise Contradiction(f"{recorded.asked} queries were asked, the cap is {caps.queries}")
+    if recorded.answered > caps.answers:
+        raise Contradiction(f"{recorded.answered} labels were given, the cap is {caps.answers}")
+    return f"{recorded.asked} of {caps.queries} queries, {recorded.answered} of {caps.answers} labels"
+
+
+def check_charges(recorded: Recorded) -> str:
+    config = recorded.config
+    for at, batch in enumerate(recorded.batches, 1):
+        expected = config.event(len(batch.query_ids), int(batch.answered.sum())).to_json()
+        if batch.event != expected:
+            differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
+            raise Contradiction(f"batch {at}: the event differs in {', '.join(differing) or 'its keys'}")
+    return config.mechanism.describe()
+
+
+def check_evidence(recorded: Recorded) -> str:
+    """log q from the histograms, where the ledger keeps them; else there is nothing in it to compare with."""
+    if recorded.config.privacy.sanitised is None:
+        raise Absent("no votes are kept where no sanitised epsilon is planned")
+    for at, batch in enumerate(recorded.batches, 1):
+        if batch.histogram is None:
+            raise Contradiction(f"batch {at} has no histograms, though a sanitised epsilon is planned")
+        evidence = recorded.config.mechanism.evidence(
+            event_from_json(batch.event), batch.histogram, batch.probabilities
+        )
+        if not (same(evidence.log_q_check, batch.log_q_check) and same(evidence.log_q_label, batch.log_q_label)):
+            raise Contradiction(f"batch {at}: the evidence is not that of its histograms")
+    return f"{len(recorded.batches)} batches"
+
+
+def check_sanitised(recorded: Recorded) -> str:
+    """The released number, up to its noise, from the histograms in the ledger; the charge from the plan."""
+    planned, event, found = recorded.config.privacy.sanitised, recorded.config.closing_event(), recorded.closing
+    if planned is None or event is None:
+        if found is not None:
+            raise Contradiction("the ledger is closed with a sanitised epsilon that nobody planned")
+        raise Absent("none is planned")
+    if found is None:
+        raise Absent("planned, not released")
+    if entry(found, "the closing", "event") != event.to_json():
+        raise Contradiction("the charge is not that of the plan")
+    if any(batch.histogram is None for batch in recorded.batches) or not recorded.batches:
+        raise Contradiction("the ledger lacks the histograms of which it is")
+    votes, teachers, plan = answered_batches(recorded.batches), most_teachers(recorded.batches), planned.plan()
+    again = sanitise(votes, plan, recorded.config.privacy.delta, teachers, lambda: 0.0)
+    cost, rdp = number(found, "the closing", "release_cost"), number(found, "the closing", "released_rdp")
+    if not math.isclose(cost, plan.cost(event.votes_moved), rel_tol=TOLERANCE):
+        raise Contradiction("the release's cost is another")
+    claimed = number(found, "the closing", "guarantee", "epsilon")
+    gap = (rdp - again.released_rdp) - (claimed - again.guarantee.epsilon)
+    if not abs(gap) < TOLERANCE:
+        raise Contradiction("the released curve and the epsilon do not belong together")
+    for key, truth in again.guarantee.to_json().items():
+        if key not in ("epsilon", "method"):
+            agree(f"its {key}", entry(found, "the closing", "guarantee", key), truth)
+    secret = secret_smoothness(votes, plan, teachers)
+    scale = group_smooth_sensitivity(secret.smooth, plan.beta, event.votes_moved)[0] * plan.sigma_ss
+    if not abs(rdp - again.released_rdp) <= MOST_DEVIATIONS * scale + ROUNDING:
+        raise Contradiction("it is further from the ledger's votes than its noise explains")
+    return f"{claimed:.4f}, of which the release itself costs {cost:.4f}"

@@ -1,0 +1,263 @@
+"""A coordinator's run folder against its own ledger: caps, events, closing, claimed guarantees, counts, event log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.privacy import promised, spent
+from consilium.coordinator.ledger.verify.charges import check_caps, check_charges, check_evidence, check_sanitised
+from consilium.coordinator.ledger.verify.claims import check_claims, check_guarantee, number
+from consilium.coordinator.ledger.verify.files import Events, Files, entry, read_events
+from consilium.coordinator.ledger.verify.findings import (
+    Absent,
+    Checks,
+    Contradiction,
+    Damaged,
+    Finding,
+    Unfinished,
+    agree,
+)
+from consilium.coordinator.ledger.verify.place import Place
+from consilium.coordinator.ledger.verify.recorded import Recorded, read_ledger
+from consilium.protocol.config_files import validate
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.pool import PoolTree
+
+LEDGER, COORDINATOR, EVENTS = "ledger.db", "coordinator.json", "events.jsonl"
+POOL_FILE = "pool.npy"
+"""Of a coordinator's kit: the rows that may be asked, where the federation fixes them."""
+
+
+@dataclass(frozen=True)
+class VerifiedRun:
+    """Findings, and what was read for them. recorded: None where the ledger cannot be trusted. Secret but `findings`.
+
+    guarantees: as the ledger gives them, by name, as JSON. coordinator: coordinator.json where it could be read.
+    """
+
+    findings: list[Finding]
+    finished: bool
+    recorded: Recorded | None = field(repr=False)
+    guarantees: dict[str, dict[str, Any]] = field(repr=False)
+    coordinator: dict[str, Any] | None = field(repr=False)
+    events: Events = field(repr=False)
+
+
+def verify_run(place: Place, finished: bool | None = None) -> VerifiedRun:
+    """All that a coordinator's folder says, against its ledger. It is read only, while its coordinator may serve.
+
+    finished: whether the run says that it is; None for a deployed one, which says so by coordinator.json.
+    """
+    folder = place.run_dir
+    closed = (folder / COORDINATOR).exists()
+    files = Files(folder, closed if finished is None else finished)
+    checks, found = Checks(), _Found()
+    # the log before the ledger: a coordinator that serves writes them the other way round
+    checks.check(f"{EVENTS}: every line", lambda: _lines(files, found))
+    checks.check(f"{LEDGER}: structure, hash chain and counts", lambda: _ledger(files, found))
+    recorded = found.recorded
+    if recorded is not None:
+        _content(checks, files, recorded, found)
+    if place.kit is not None:
+        _kit(checks, place, recorded)
+    if not files.finished:
+        checks.check("run: finished", lambda: _not_finished(files, place))
+    return VerifiedRun(checks.findings, files.finished, recorded, found.guarantees, found.coordinator, found.events)
+
+
+@dataclass
+class _Found:
+    """What the checks have read so far."""
+
+    events: Events = field(default_factory=Events)
+    recorded: Recorded | None = None
+    guarantees: dict[str, dict[str, Any]] = field(default_factory=dict)
+    coordinator: dict[str, Any] | None = None
+
+
+def _content(checks: Checks, files: Files, recorded: Recorded, found: _Found) -> None:
+    """Checks that need a ledger whose chain holds."""
+    if recorded.rolled_back:
+        checks.check(f"{LEDGER}: last write", _broken_off)
+    checks.check(f"{LEDGER}: caps never passed", lambda: check_caps(recorded))
+    checks.check(f"{LEDGER}: events of the configured mechanism", lambda: check_charges(recorded))
+    checks.check(f"{LEDGER}: evidence of the recorded votes", lambda: check_evidence(recorded))
+    checks.check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_sanitised(recorded))
+    checks.check(f"{LEDGER}: epsilon", lambda: _guarantees(recorded, found))
+    checks.check(f"{EVENTS}: what was released", lambda: _log(files, recorded, found))
+    checks.check(f"{COORDINATOR}: counts and parties", lambda: _counts(files, recorded, found))
+    checks.check(f"{COORDINATOR}: epsilon", lambda: _claims(files, recorded, found))
+
+
+def _lines(files: Files, found: _Found) -> str:
+    found.events = events = read_events(files.content(EVENTS))
+    if events.altered:
+        raise Damaged(f"{EVENTS}: no crash explains {_lines_text(events.altered)}")
+    if events.torn:
+        raise Unfinished(f"{EVENTS}: a crash broke off {_many(events.torn, 'line')}")
+    return _many(len(events.events), "event")
+
+
+def _ledger(files: Files, found: _Found) -> str:
+    path = files.folder / LEDGER
+    released = len(found.events.named("released"))
+    if not path.is_file():
+        if files.finished or released:
+            raise Damaged(f"{LEDGER} is missing, though labels were given" if released else f"{LEDGER} is missing")
+        raise Unfinished(f"there is no {LEDGER} yet: nothing was charged, and no label was given")
+    try:
+        found.recorded = recorded = read_ledger(path)
+    except Unfinished as error:
+        if files.finished or released:
+            raise Damaged(f"{LEDGER}: {error.what}, though labels were given") from None
+        raise
+    return (
+        f"{_many(len(recorded.batches), 'batch')}, {_many(recorded.asked, 'query')},"
+        f" {_many(recorded.answered, 'label')}"
+    )
+
+
+def _broken_off() -> str:
+    raise Unfinished("a crash broke it off; SQLite takes it back at the next start, and its labels never left")
+
+
+def _guarantees(recorded: Recorded, found: _Found) -> str:
+    config, closing = recorded.config, recorded.closing
+    all_ = {"promised": promised(config), **spent(config, recorded.batches, closing is not None)}
+    found.guarantees |= {name: guarantee.to_json() for name, guarantee in all_.items()}
+    if closing is not None:  # drawn once: what the ledger holds is the truth, and `_sanitised` looks whether it can be
+        found.guarantees["sanitised"] = entry(closing, "the closing", "guarantee")
+    text = {name: f"{guarantee.epsilon:.4f}" for name, guarantee in all_.items() if guarantee.publishable}
+    return ", ".join(f"{name} {value}" for name, value in text.items())
+
+
+def _log(files: Files, recorded: Recorded, found: _Found) -> str:
+    """Every release that the log tells of is in the ledger, in order; a crash may have lost some of the log."""
+    log = found.events
+    batches = iter([[len(b.query_ids), int(b.answered.sum()), b.parties] for b in recorded.batches])
+    told = [[event.get("asked"), event.get("answered"), event.get("parties")] for event in log.named("released")]
+    for at, one in enumerate(told, 1):
+        if not any(one == batch for batch in batches):  # uses the batches up: the order counts
+            raise Contradiction(f"{EVENTS}: its release {at} is not in the ledger")
+    truth = found.guarantees.get("promised")
+    for event in log.named("promised") if truth is not None else []:
+        stated = {key: value for key, value in event.items() if key not in ("event", "at", "seconds")}
+        check_guarantee(f"{EVENTS}: promised", stated, truth or {})
+    closed = log.named("closed")
+    for event in closed:
+        agree(f"{EVENTS}: asked", event.get("asked"), recorded.asked)
+        agree(f"{EVENTS}: answered", event.get("answered"), recorded.answered)
+    if closed and not (files.folder / COORDINATOR).exists():
+        raise Damaged(f"{EVENTS} says that the run was closed, but {COORDINATOR} is missing")
+    if files.finished and not closed:
+        raise Unfinished(f"{EVENTS} ends before the run was closed, as a crash leaves it")
+    return f"{len(told)} of {_many(len(recorded.batches), 'batch')}"
+
+
+def _counts(files: Files, recorded: Recorded, found: _Found) -> str:
+    summary = files.object(COORDINATOR)
+    found.coordinator = summary
+    config = recorded.config
+    truth = {
+        "federation": config.digest(),
+        "votes": config.votes,
+        "asked": recorded.asked,
+        "answered": recorded.answered,
+        "reinforced": recorded.reinforced,
+        "sanitised": recorded.closing,
+    }
+    for key, value in truth.items():
+        agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
+    parties, teachers = entry(summary, COORDINATOR, "parties"), entry(summary, COORDINATOR, "teachers")
+    if not isinstance(parties, list) or not all(isinstance(party, str) for party in parties):
+        raise Damaged(f"{COORDINATOR}: parties is no list of names")
+    if len(set(parties)) != len(parties) or len(parties) < config.minimum_parties:
+        raise Contradiction(f"{COORDINATOR}: {len(set(parties))} parties, at least {config.minimum_parties} take part")
+    agree(f"{COORDINATOR}: teachers", teachers, len(parties) * config.teachers_per_party)
+    counted = entry(summary, COORDINATOR, "parties_counted")
+    if not isinstance(counted, list) or not all(type(n) is int and 0 < n <= len(parties) for n in counted):
+        raise Contradiction(f"{COORDINATOR}: parties_counted says more parties than took part")
+    noise = entry(summary, COORDINATOR, "noise")
+    if noise not in ("system", "seeded") or (noise == "seeded" and not config.simulation):
+        raise Contradiction(f"{COORDINATOR}: noise is {str(noise)[:20]!r}")
+    seconds = entry(summary, COORDINATOR, "seconds")
+    if not isinstance(seconds, dict) or not all(
+        number(seconds, f"{COORDINATOR}: seconds", key) > -1 for key in seconds
+    ):
+        raise Damaged(f"{COORDINATOR}: seconds is no table of numbers")
+    return f"{_many(len(parties), 'party')}, {_many(teachers, 'teacher')}, {noise} noise"
+
+
+def _claims(files: Files, recorded: Recorded, found: _Found) -> str:
+    claims = entry(files.object(COORDINATOR), COORDINATOR, "privacy")
+    return check_claims(COORDINATOR, claims, found.guarantees)
+
+
+def _kit(checks: Checks, place: Place, recorded: Recorded | None) -> None:
+    def federation() -> str:
+        kit = Files(place.kit or place.run_dir, finished=True)
+        try:
+            current = validate(kit.object("federation.json"), FederationConfig, "federation.json")
+        except ConfigError as error:
+            raise Damaged(error.what) from None
+        if recorded is not None and current.digest() != recorded.config.digest():
+            raise Absent("federation.json is of a newer federation of this kit; this is an earlier run")
+        return f"federation {current.digest()[:12]}"
+
+    def folder() -> str:
+        if recorded is None:
+            raise Absent("the ledger cannot be read")
+        agree("its name", place.run_dir.resolve().name, f"run-{recorded.config.digest()[:12]}")
+        return "named after the ledger's federation"
+
+    def pool() -> str:
+        if recorded is None:
+            raise Absent("the ledger cannot be read")
+        fixed = recorded.config.pool
+        if fixed is None:
+            raise Absent("the federation has none that is fixed")
+        try:
+            tree = PoolTree.load((place.kit or place.run_dir) / POOL_FILE)
+        except ConfigError as error:
+            raise Damaged(error.what) from None
+        if tree.terms(fixed.least_distance) != fixed:
+            raise Contradiction(f"{POOL_FILE} is not the pool of the federation's terms")
+        if outside := tree.missing(list(recorded.releases)):
+            raise Contradiction(f"{len(outside)} queries of the ledger are no rows of the pool")
+        return f"{recorded.asked} of {len(tree.leaves)} rows were asked"
+
+    checks.check("kit: federation.json", federation)
+    checks.check(f"kit: {POOL_FILE}", pool)
+    checks.check("kit: folder of the run", folder)
+    if place.others:
+        checks.check("kit: earlier runs", _raise(Absent(f"{', '.join(place.others)}: give one to check it")))
+
+
+def _raise(error: Exception) -> Callable[[], str]:
+    def look() -> str:
+        raise error
+
+    return look
+
+
+def _not_finished(files: Files, place: Place) -> str:
+    if place.serving:
+        raise Unfinished("its coordinator is serving")
+    try:
+        failure = files.object("failure.json")
+    except Unfinished:
+        raise Unfinished("no outcome was written: it was stopped, a process or the machine died") from None
+    raise Unfinished(f"it failed: {str(failure.get('error'))[:60]}: {str(failure.get('what'))[:200]}")
+
+
+def _many(count: int, word: str) -> str:
+    plural = {"batch": "batches", "query": "queries", "party": "parties"}.get(word, f"{word}s")
+    return f"{count} {word if count == 1 else plural}"
+
+
+def _lines_text(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    return f"line {shown}" if len(numbers) == 1 else f"lines {shown}{'...' if len(numbers) > 5 else ''}"

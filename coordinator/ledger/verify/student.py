@@ -1,0 +1,140 @@
+"""A student's folder against the ledger: labels, what the card claims, and what its plan says it would ask."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from consilium.coordinator.ledger.verify.claims import close_to, number
+from consilium.coordinator.ledger.verify.files import Files, entry
+from consilium.coordinator.ledger.verify.findings import Checks, Contradiction, Damaged, agree
+from consilium.coordinator.ledger.verify.recorded import Recorded
+from consilium.protocol.errors import DataError
+from consilium.protocol.labels.service import NO_LABEL, Outcome
+
+LABELS, CARD, PLAN = "labels.parquet", "student/student.json", "student/plan.json"
+
+
+def verify_student(
+    folder: Path,
+    recorded: Recorded,
+    promised: dict[str, Any] | None,
+    finished: bool | None = None,
+    prefix: str = "",
+) -> Checks:
+    """Checks of one student's folder. promised: the ledger's guarantee as JSON. prefix: tells folders apart.
+
+    finished: whether the student says that it is; None for one of its own, which says so by its card.
+
+    Raises
+    ------
+    DataError : no student has written here.
+    """
+    if not any((folder / name).exists() for name in (LABELS, CARD, PLAN)):
+        raise DataError(f"{folder} has none of {LABELS}, {CARD}, {PLAN}", "Give a student's own folder")
+    files = Files(folder, (folder / CARD).exists() if finished is None else finished)
+    checks, table = Checks(), Labels()
+    checks.check(f"{prefix}{LABELS}: those of the ledger", lambda: _labels(files, recorded, table))
+    checks.check(f"{prefix}{CARD}: federation and epsilon", lambda: _card(files, recorded, promised))
+    checks.check(f"{prefix}{CARD}: counts", lambda: _counts(files, table))
+    checks.check(f"{prefix}{PLAN}: what was asked", lambda: _plan(files, recorded, table))
+    return checks
+
+
+class Labels:
+    """The columns of labels.parquet, once they were read."""
+
+    def __init__(self) -> None:
+        self.read = False
+        self.rows: list[int] = []
+        self.outcomes: list[str] = []
+
+
+def read_labels(files: Files) -> dict[str, list[Any]]:
+    """The columns row, query_id, outcome and label, of one length.
+
+    Raises
+    ------
+    Damaged, Unfinished : no such table.
+    """
+    import polars as pl  # a fifth of a second, which no coordinator needs
+
+    types = {"row": pl.Int64, "query_id": pl.String, "outcome": pl.String, "label": pl.String}
+    content = files.content(LABELS)
+    if content[:4] != b"PAR1" or content[-4:] != b"PAR1":  # before the parser, which says more than one line of it
+        raise files.broken(LABELS, "it is empty" if not content else "it is no whole Parquet file")
+    try:
+        frame = pl.read_parquet(io.BytesIO(content))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the parser's panic is no Exception
+        raise files.broken(LABELS, f"{type(error).__name__}") from None
+    for name, wanted in types.items():
+        if name not in frame.columns or frame.schema[name] != wanted:
+            raise Damaged(f"{LABELS} has no column {name} of type {wanted}")
+    return {name: frame[name].to_list() for name in types}
+
+
+def _labels(files: Files, recorded: Recorded, table: Labels) -> str:
+    columns = read_labels(files)
+    table.rows, table.outcomes, table.read = columns["row"], columns["outcome"], True
+    names = recorded.config.rows.classes
+    for at, (query_id, outcome, label) in enumerate(
+        zip(columns["query_id"], columns["outcome"], columns["label"], strict=True)
+    ):
+        if outcome == Outcome.NOT_ASKED.name.lower():
+            agree(f"{LABELS}: line {at}, a query that was not asked: label", label, None)
+            continue
+        found = recorded.releases.get(query_id)
+        if found is None:
+            raise Contradiction(f"{LABELS}: line {at} is not in the ledger")
+        agree(f"{LABELS}: line {at}: outcome", outcome, found.outcome.name.lower())
+        agree(f"{LABELS}: line {at}: label", label, None if found.label == NO_LABEL else names[found.label])
+    return f"{len(table.rows)} outcomes"
+
+
+def _card(files: Files, recorded: Recorded, promised: dict[str, Any] | None) -> str:
+    card, config = files.object(CARD), recorded.config
+    truth = {"federation": config.digest(), "mechanism": config.mechanism.describe()}
+    truth |= {key: list(getattr(config.rows, key)) for key in ("classes", "features", "center", "scale")}
+    truth["representation"] = config.rows.representation
+    for key, value in truth.items():
+        agree(f"{CARD}: {key}", entry(card, CARD, key), value)
+    privacy = {"unit": config.privacy.unit.value, "delta": config.privacy.delta, "simulation": config.simulation}
+    for key, value in privacy.items():
+        agree(f"{CARD}: {key}", entry(card, CARD, "privacy", key), value)
+    if promised is None:
+        raise Contradiction("the ledger gives no epsilon to compare with")
+    epsilon = number(card, CARD, "privacy", "epsilon_worst_case")
+    close_to(f"{CARD}: epsilon", epsilon, number(promised, "promised", "epsilon"))
+    return f"epsilon {epsilon:.4f} at delta {config.privacy.delta:g}"
+
+
+def _counts(files: Files, table: Labels) -> str:
+    card = files.object(CARD)
+    files.path(LABELS)
+    if not table.read:
+        raise Damaged(f"{LABELS} gives nothing to count")
+    counted = {
+        "asked": sum(outcome != Outcome.NOT_ASKED.name.lower() for outcome in table.outcomes),
+        "answered": table.outcomes.count(Outcome.ANSWERED.name.lower()),
+        "reinforced": table.outcomes.count(Outcome.REINFORCED.name.lower()),
+    }
+    for key, value in counted.items():
+        agree(f"{CARD}: {key}", entry(card, CARD, key), value)
+    return ", ".join(f"{value} {key}" for key, value in counted.items())
+
+
+def _plan(files: Files, recorded: Recorded, table: Labels) -> str:
+    plan = files.object(PLAN)
+    agree(f"{PLAN}: federation", entry(plan, PLAN, "federation"), recorded.config.digest())
+    rounds, total = entry(plan, PLAN, "rounds"), entry(plan, PLAN, "total")
+    if not isinstance(rounds, list) or not all(isinstance(rows, list) for rows in rounds):
+        raise Damaged(f"{PLAN}: rounds is no list of lists")
+    chosen = [row for rows in rounds for row in rows]
+    if type(total) is not int or len(chosen) > total:
+        raise Contradiction(f"{PLAN}: {len(chosen)} rows were chosen, it says at most {str(total)[:20]}")
+    if table.read and chosen[: len(table.rows)] != table.rows:
+        raise Contradiction(f"{PLAN}: the rows of {LABELS} are not those that it chose")
+    return f"{len(chosen)} rows in {len(rounds)} rounds"

@@ -1,0 +1,196 @@
+"""Secure and distributed votes at a party: sessions of `party.secagg` under its own policy, terms and budget."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from consilium.party.home import Home
+from consilium.party.policy import check_terms
+from consilium.party.promise import promise_of
+from consilium.party.secagg import masking
+from consilium.party.secagg.session import PartySession
+from consilium.party.secagg.store import SessionStore
+from consilium.party.spend import Spend
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.parties.messages import NAME_PATTERN, Terms
+from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.rows.schema import canonical_digest
+from consilium.protocol.secagg import errors
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.messages import (
+    AdvertiseReply,
+    AdvertiseRequest,
+    ConsistencyReply,
+    ConsistencyRequest,
+    MaskedReply,
+    MaskedRequest,
+    ShareReply,
+    ShareRequest,
+    UnmaskReply,
+    UnmaskRequest,
+)
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.session import SessionDescriptor, parse_descriptor
+
+RULES: dict[type[errors.SecAggError], Rule] = {
+    errors.RosterMismatch: Rule.ROSTER_MISMATCH,
+    errors.UnsafeSession: Rule.UNSAFE_SESSION,
+    errors.OverflowRisk: Rule.OVERFLOW_RISK,
+    errors.BadSignature: Rule.BAD_SIGNATURE,
+    errors.BadKey: Rule.BAD_KEY,
+    errors.InconsistentView: Rule.INCONSISTENT_VIEW,
+    errors.Replay: Rule.REPLAY,
+    errors.AlreadyAnswered: Rule.ALREADY_ANSWERED,
+    errors.SetTooClose: Rule.SET_TOO_CLOSE,
+    errors.StageOrder: Rule.STAGE_ORDER,
+    errors.ThresholdNotMet: Rule.THRESHOLD,
+}
+"""What the coordinator is told of an error; the text stays in the party's log."""
+
+
+def refusal_of(error: errors.SecAggError) -> Refusal:
+    """What travels instead of the error: the rule, and the counts or the party at fault that it names."""
+    # some errors name the coordinator or several: those are no party's name
+    named = getattr(error, "party", None)
+    known = isinstance(named, str) and re.fullmatch(NAME_PATTERN, named) is not None
+    counts = error if isinstance(error, errors.AlreadyAnswered | errors.SetTooClose) else None
+    return Refusal(
+        rule=RULES.get(type(error), Rule.INTERNAL),
+        limit=counts.limit if counts else None,
+        requested=counts.requested if counts else None,
+        party=named if known else None,
+    )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Queries, float32 (queries, features), their hash, and the proof that they are rows of the pool
+    (`protocol.rows.pool`)."""
+
+    queries: np.ndarray = field(repr=False)
+    query_set: str
+    places: np.ndarray = field(repr=False)
+    proof: np.ndarray = field(repr=False)
+
+
+class Ballot(Protocol):
+    """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
+
+    def __call__(self, asked: Asked, told: Terms, phase: int = 1) -> np.ndarray: ...
+
+
+def check_roster(home: Home, terms: Terms) -> Roster:
+    """The party's own copy of the roster, if it is the one of these terms and can be served under the policy.
+
+    Raises
+    ------
+    Refused : another roster, too few honest parties in a sum, a promise of noise in more shares than there are sure to
+        be, or sums that may differ by too few. The last is asked here and not of each sum: t others could unmask what
+        this party alone finds too close.
+    ConfigError : no usable roster file.
+    """
+    roster = Roster.load(home.roster_file)
+    if roster.digest != terms.roster:
+        raise Refused(
+            Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
+        )
+    sure = roster.u_min - roster.c
+    if sure < home.policy.least_parties:
+        raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
+    if roster.least_difference < home.policy.least_difference:
+        raise Refused(Rule.LEAST_DIFFERENCE, limit=home.policy.least_difference, requested=roster.least_difference)
+    noise = promise_of(terms).noise(1)
+    if noise is not None and noise[1] > sure:
+        raise Refused(Rule.PROMISE, limit=sure, requested=noise[1], detail="noise in more shares than are sure to be")
+    return roster
+
+
+@dataclass(frozen=True)
+class SecureVotes:
+    """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then.
+
+    spend: where the terms are kept that the party was told when it enrolled.
+    """
+
+    home: Home
+    spend: Spend
+    ballot: Ballot
+
+    def advertise(self, request: AdvertiseRequest) -> AdvertiseReply:
+        """Stage 0: keys, if the session is one that this party was promised."""
+        session = self._session()
+        session.sweep()
+        return session.advertise(request, self.accept)
+
+    def share(self, request: ShareRequest) -> ShareReply:
+        """Stage 1."""
+        return self._session().share(request)
+
+    def masked(self, request: MaskedRequest) -> MaskedReply:
+        """Stage 2: votes, counted, with this party's share of the noise where it is asked for, under masks."""
+        session = self._session()
+        with SessionStore(self._store).transaction() as transaction:
+            begun = transaction.session(request.sid)
+        if begun is None:
+            raise errors.StageOrder(f"session {request.sid.hex()} was never begun here")
+        terms = parse_descriptor(begun.descriptor)
+        asked = Asked(request.queries, terms.query_set, request.places, request.proof)
+        return session.masked(request, *self.sources(terms, asked))
+
+    def sources(self, terms: SessionDescriptor, asked: Asked) -> tuple[masking.Ballot, masking.Noise]:
+        """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
+        told = self.spend.terms(terms.federation)
+        source = self._noise(terms, told)
+
+        def votes(queries: np.ndarray) -> np.ndarray:
+            return self.ballot(replace(asked, queries=queries), told, terms.phase)
+
+        return votes, lambda sigma, shape: source.gaussian(sigma, shape)
+
+    def consistency(self, request: ConsistencyRequest) -> ConsistencyReply:
+        """Stage 3."""
+        return self._session().consistency(request)
+
+    def unmask(self, request: UnmaskRequest) -> UnmaskReply:
+        """Stage 4."""
+        return self._session().unmask(request)
+
+    def accept(self, terms: SessionDescriptor) -> None:
+        """Refused unless the session's terms are what the policy allows and what was promised at enrolment.
+
+        The noise that the party is about to draw must be, to the digit, the noise of the release that it charges.
+        """
+        told = self.spend.terms(terms.federation)
+        check_terms(self.home.policy, told)
+        if told.votes == "clear":
+            raise Refused(Rule.VOTES, detail="a secure session in a federation of clear votes")
+        if terms.roster != check_roster(self.home, told).digest:
+            raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
+        if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
+            raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)
+        promise = promise_of(told)
+        if ((terms.sigma, terms.noise_shares) if terms.sigma > 0 else None) != promise.noise(terms.phase):
+            raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
+        most = min(promise.most(terms.phase), self.home.policy.most_queries)
+        if terms.queries > most:
+            raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
+        self.spend.follow(terms.federation, terms.position)
+
+    def _noise(self, terms: SessionDescriptor, told: Terms) -> NoiseSource:
+        seed = self.home.simulated_noise_seed
+        if seed is None or not told.simulation:
+            return SystemNoise()
+        return SeededNoise(int(canonical_digest([seed, self.home.name, terms.query_set, terms.phase]), 16))
+
+    @property
+    def _store(self) -> Path:
+        return self.home.state / "sessions.db"
+
+    def _session(self) -> PartySession:
+        roster = Roster.load(self.home.roster_file)
+        return PartySession(self._store, Identity.load(self.home.identity_file), self.home.name, roster)

@@ -1,0 +1,80 @@
+"""Teachers on the party's own disk, one set for each federation; they never travel.
+
+They belong to the federation and not to the coordinator's run, so that a coordinator that was started again finds them
+and gets the same votes. `made_from` tells whether they are still those of the party's file and of what was asked.
+
+
+A manifest with the SHA-256 of each file is written last, so that a half-written set is never taken for whole. The
+files are pickles: they are loaded only from the party's own state folder and only with the hash that was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from consilium.party.teachers.ensemble import Teacher
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.schema import Schema
+
+MANIFEST = "teachers.json"
+
+
+@dataclass(frozen=True)
+class TeacherSet:
+    """Teachers and what they were made from. `digest`: of this very set, so of the votes that it gives."""
+
+    schema: Schema
+    made_from: str
+    digest: str
+    teachers: list[Teacher] = field(repr=False)
+
+
+def save(folder: Path, federation: str, made_from: str, schema: Schema, teachers: Sequence[Teacher]) -> None:
+    """Write a federation's teachers. Files that a power cut damages do not match their hash and are trained anew."""
+    hashes = []
+    for index, teacher in enumerate(teachers):
+        content = pickle.dumps(teacher)
+        (folder / f"teacher-{index:03d}.pickle").write_bytes(content)
+        hashes.append(hashlib.sha256(content).hexdigest())
+    manifest = {
+        "federation": federation,
+        "made_from": made_from,
+        "schema": schema.model_dump(mode="json"),
+        "teachers": hashes,
+    }
+    temporary = folder / (MANIFEST + ".part")
+    temporary.write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
+    temporary.replace(folder / MANIFEST)
+
+
+def load(folder: Path, federation: str) -> TeacherSet:
+    """The teachers that were saved for this federation.
+
+    Raises
+    ------
+    Refused : nothing was trained for it, or a file is not what was written (NOT_TRAINED).
+    """
+    try:
+        content = (folder / MANIFEST).read_bytes()
+        manifest = json.loads(content)
+        if manifest["federation"] != federation:
+            raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: trained for another federation")
+        teachers = []
+        for index, expected in enumerate(manifest["teachers"]):
+            teacher = (folder / f"teacher-{index:03d}.pickle").read_bytes()
+            if hashlib.sha256(teacher).hexdigest() != expected:
+                raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: teacher {index} is not the file that was written")
+            teachers.append(pickle.loads(teacher))
+        return TeacherSet(
+            Schema.model_validate(manifest["schema"]),
+            manifest["made_from"],
+            hashlib.sha256(content).hexdigest(),
+            teachers,
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: {type(error).__name__}") from None

@@ -1,0 +1,104 @@
+"""Files that only their owner may read, and folders of such files."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from consilium.protocol.errors import ConfigError, OutputExists
+
+MOST_DESCRIPTORS = 65_536
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a new file with mode 0600; it is on disk when this returns.
+
+    Raises
+    ------
+    OutputExists : the file is there; a key is never overwritten.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise OutputExists(f"{path} is already there", "Move it away if you mean to replace it") from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old content or the new."""
+    part = path.with_name(path.name + ".part")
+    with open(part, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def read_private(path: Path) -> bytes:
+    """Content of a key file.
+
+    Raises
+    ------
+    ConfigError : no such file, or others than its owner may read it.
+    """
+    try:
+        if others_may_read(path):
+            raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", "Unpack the kit again, or correct the path") from None
+
+
+def others_may_read(path: Path) -> bool:
+    """Whether the mode gives group or others anything."""
+    return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made with mode 0700 where it is missing."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+@contextmanager
+def held(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file while the context is open; the system gives it back however its holder dies.
+
+    Raises
+    ------
+    ConfigError : another process holds it.
+    """
+    with open(path, "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(f"{what} is already started", "Stop it first, or see its log in state/logs") from None
+        yield
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds this lock file now."""
+    if not path.exists():
+        return False
+    with open(path, encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def more_descriptors() -> None:
+    """Let this process open as many files and sockets as the system lets it; what is set at first is often 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,112 @@
+"""Mutual TLS of the label service: credentials from files, and who is at the other end."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import read_private
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM files of one node: its certificate, the private key of it, and the authority that everyone trusts."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+    def read(self) -> tuple[bytes, bytes, bytes]:
+        """Key, certificate, authority. Raises ConfigError if one cannot be read, or others can read the key."""
+        return read_private(self.key), _public(self.certificate), _public(self.authority)
+
+
+def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
+    """Of a server that asks every client for a certificate of the same authority. Raises ConfigError."""
+    key, certificate, authority = files.read()
+    return grpc.ssl_server_credentials([(key, certificate)], root_certificates=authority, require_client_auth=True)
+
+
+def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
+    """Of a client that shows its certificate. Raises ConfigError."""
+    key, certificate, authority = files.read()
+    return grpc.ssl_channel_credentials(authority, key, certificate)
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """SHA-256 of a certificate, hex."""
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
+def load_certificate(path: Path) -> x509.Certificate:
+    """One PEM certificate. Raises ConfigError."""
+    try:
+        return x509.load_pem_x509_certificate(_public(path))
+    except ValueError:
+        raise ConfigError(f"{path}: not a PEM certificate", "Unpack the kit again") from None
+
+
+class AllowList:
+    """Who may ask: a JSON file with lists of certificate fingerprints by name.
+
+    It is read at every request, so that a revoked student is refused at once. What cannot be read allows nobody.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def name(self, peer: Mapping[str, Any]) -> str | None:
+        """The student with the certificate in a gRPC auth context, or None if it is not in the list."""
+        try:
+            allowed = json.loads(self._path.read_text(encoding="utf-8"))
+            shown = fingerprint(x509.load_pem_x509_certificate(peer["x509_pem_cert"][0]))
+            return next((name for name, pinned in allowed.items() if shown in pinned), None)
+        except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError):
+            return None
+
+
+def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) -> str:
+    """In words, why the server at host:port does not answer as expected; empty where nothing is wrong with TLS.
+
+    gRPC only says that it is not available. This tries the same connection with Python's own TLS.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=seconds) as plain:
+            if files is None:
+                return ""
+            context = ssl.create_default_context(cafile=str(files.authority))
+            context.load_cert_chain(files.certificate, files.key)
+            context.set_alpn_protocols(["h2"])
+            with context.wrap_socket(plain, server_hostname=host.strip("[]")) as secured:
+                # under TLS 1.3 a server refuses a client's certificate only after the handshake, by closing; one that
+                # takes it speaks first
+                secured.settimeout(2)
+                if not secured.recv(1):
+                    return "the server does not accept this node's certificate"
+    except TimeoutError:
+        return ""
+    except ssl.SSLCertVerificationError as error:
+        return f"the server's certificate is not accepted: {error.verify_message}"
+    except ssl.SSLError as error:
+        return f"TLS failed: {error.reason or 'the connection was closed'}"
+    except OSError as error:
+        return error.strerror or "no connection"
+    return ""
+
+
+def _public(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", "Unpack the kit again, or correct the path") from None

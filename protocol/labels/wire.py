@@ -1,0 +1,138 @@
+"""Terms, answers and refusals between plain Python and labels.proto; used by both ends of the socket."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import ValidationError
+
+from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome, Terms
+from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.rows.queries import QUERY_DTYPE
+from consilium.protocol.rows.schema import Schema
+
+BLOCK_BYTES = 1_000_000
+"""Rows of a query set travel in blocks of about this size; gRPC's own limit is 4 MB a message."""
+
+TRAVELLING = {error.__name__: error for error in (BudgetExceeded, DataError, MalformedMessage)}
+"""What a student may learn of an error: those about its own request."""
+
+GENERIC = ServiceError(
+    "the coordinator could not answer this request",
+    "Ask again later, or ask the coordinator's operator, whose event log has the reason",
+)
+"""What it learns of all others. Which parties were missing, at which stage, or what a sum looked like is not its."""
+
+
+def terms_to_wire(terms: Terms) -> pb.Terms:
+    """Terms -> message."""
+    return pb.Terms(
+        protocol_version=PROTOCOL_VERSION,
+        federation=terms.federation,
+        schema_json=terms.schema.model_dump_json(),
+        mechanism=terms.mechanism,
+        unit=terms.unit,
+        neighbouring=terms.neighbouring,
+        delta=terms.delta,
+        epsilon_worst_case=terms.epsilon_worst_case,
+        queries_left=terms.queries_left,
+        answers_left=terms.answers_left,
+        parties=terms.parties,
+        simulation=terms.simulation,
+    )
+
+
+def terms_from_wire(message: pb.Terms) -> Terms:
+    """Message -> terms; MalformedMessage if version or schema are not of this protocol."""
+    if message.protocol_version != PROTOCOL_VERSION:
+        raise MalformedMessage(
+            f"the coordinator speaks protocol version {message.protocol_version}, this student {PROTOCOL_VERSION}",
+            "Install the same version of Consilium on both",
+        )
+    try:
+        schema = Schema.model_validate_json(message.schema_json)
+    except ValidationError:
+        raise MalformedMessage("the coordinator's schema is malformed") from None
+    return Terms(
+        federation=message.federation,
+        schema=schema,
+        mechanism=message.mechanism,
+        unit=message.unit,
+        neighbouring=message.neighbouring,
+        delta=message.delta,
+        epsilon_worst_case=message.epsilon_worst_case,
+        queries_left=message.queries_left,
+        answers_left=message.answers_left,
+        parties=message.parties,
+        simulation=message.simulation,
+    )
+
+
+def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list[pb.QueryBlock]:
+    """Canonical queries (n, features), and probabilities (n, classes) if there are any -> blocks of rows."""
+    features = queries.shape[1]
+    width = features * QUERY_DTYPE.itemsize + (0 if probabilities is None else 8 * probabilities.shape[1])
+    step = max(1, BLOCK_BYTES // width)
+    return [
+        pb.QueryBlock(
+            features=features,
+            rows=queries[start : start + step].tobytes(),
+            probabilities=b"" if probabilities is None else _probability_bytes(probabilities[start : start + step]),
+        )
+        for start in range(0, len(queries), step)
+    ]
+
+
+def rows_of(block: pb.QueryBlock) -> np.ndarray:
+    """Block -> float32 (rows, features); MalformedMessage if the bytes are no whole rows."""
+    width = block.features * QUERY_DTYPE.itemsize
+    if width == 0 or len(block.rows) == 0 or len(block.rows) % width:
+        raise MalformedMessage(f"query block of {len(block.rows)} bytes is not whole rows of {block.features} features")
+    return np.frombuffer(block.rows, dtype=QUERY_DTYPE).reshape(-1, block.features)
+
+
+def _probability_bytes(probabilities: np.ndarray) -> bytes:
+    return np.ascontiguousarray(probabilities, dtype="<f8").tobytes()
+
+
+def probabilities_of(block: pb.QueryBlock, rows: int) -> np.ndarray | None:
+    """Probabilities float64 (rows, classes) of a block of `rows` rows, None where it has none; MalformedMessage."""
+    if not block.probabilities:
+        return None
+    if len(block.probabilities) % (8 * rows):
+        raise MalformedMessage("probabilities of a query block are not one row for each query")
+    return np.frombuffer(block.probabilities, dtype="<f8").reshape(rows, -1)
+
+
+def answers_to_wire(answers: Answers) -> pb.AskReply:
+    """Answers -> message."""
+    return pb.AskReply(
+        answers=pb.Answers(
+            answers=[
+                pb.Answer(outcome=int(outcome), label=int(label) if label != NO_LABEL else 0)  # pyright: ignore
+                for outcome, label in zip(answers.outcomes, answers.labels, strict=True)
+            ]
+        )
+    )
+
+
+def answers_from_wire(message: pb.Answers, queries: int, classes: int) -> Answers:
+    """Message -> answers to `queries` queries; MalformedMessage if they cannot be that."""
+    outcomes = np.array([item.outcome for item in message.answers], dtype=np.int64)
+    labels = np.array([item.label for item in message.answers], dtype=np.int64)
+    labels[~np.isin(outcomes, (Outcome.ANSWERED, Outcome.REINFORCED))] = NO_LABEL
+    if len(outcomes) != queries or not np.isin(outcomes, list(Outcome)).all() or (labels >= classes).any():
+        raise MalformedMessage("the coordinator's answers do not fit the queries")
+    return Answers(outcomes, labels)
+
+
+def refusal_to_wire(error: ConsiliumError) -> pb.AskReply:
+    """Typed error -> message: as it is if it is about the student's own request, else `GENERIC`."""
+    told = error if type(error) in TRAVELLING.values() else GENERIC
+    return pb.AskReply(refusal=pb.Refusal(error=type(told).__name__, what=told.what, action=told.action))
+
+
+def refusal_from_wire(refusal: pb.Refusal) -> ConsiliumError:
+    """Message -> the error to raise; an unknown name becomes ServiceError."""
+    return TRAVELLING.get(refusal.error, ServiceError)(refusal.what, refusal.action)

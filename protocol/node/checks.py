@@ -1,0 +1,239 @@
+"""Checks that a node makes of its own kit: each says what it found, or what is wrong and what to do about it."""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
+from consilium.protocol.files import others_may_read, read_private
+from consilium.protocol.labels.tls import TlsFiles, load_certificate, why_no_connection
+from consilium.protocol.node.kit import Kit
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.roster import Roster
+
+Check = tuple[str, Callable[[], str]]
+"""A name, and a function that returns what is in order or raises ConsiliumError with what is not."""
+
+SOON = timedelta(days=30)
+MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS = 4, 240
+"""A SuperLink takes the signature of a node whose clock is at most 5 s ahead of its own, or 305 s behind it."""
+
+
+class Advice(ConsiliumError):
+    """Nothing is wrong yet, but something should be done."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one check."""
+
+    name: str
+    level: Literal["ok", "advice", "wrong"]
+    what: str
+    action: str = ""
+
+
+def examine(checks: Iterable[Check]) -> list[Finding]:
+    """Make all checks; one that fails does not keep the others from being made."""
+    findings = []
+    for name, check in checks:
+        try:
+            findings.append(Finding(name, "ok", check()))
+        except Advice as error:
+            findings.append(Finding(name, "advice", error.what, error.action))
+        except ConsiliumError as error:
+            findings.append(Finding(name, "wrong", error.what, error.action))
+        except Exception as error:  # a broken file must not hide the other findings, nor quote its content
+            findings.append(
+                Finding(name, "wrong", f"cannot be checked: {type(error).__name__}", "Unpack the kit again")
+            )
+    return findings
+
+
+def check_private(folder: Path, names: Sequence[str]) -> str:
+    """Key files that nobody else can read."""
+    for name in names:
+        read_private(folder / name)
+    if others_may_read(folder):
+        raise ConfigError(f"{folder}: others than its owner may look into the kit", f"Run: chmod 700 {folder}")
+    return f"{', '.join(names)} readable by their owner only"
+
+
+def check_authority(path: Path, now: datetime | None = None) -> str:
+    """The federation's authority."""
+    return f"valid until {_validity(load_certificate(path), path, now):%Y-%m-%d}"
+
+
+def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime | None = None) -> str:
+    """A node's own certificate: its dates, that its key is the right one, that the authority made it, its names."""
+    certificate, authority = load_certificate(files.certificate), load_certificate(files.authority)
+    end = _validity(certificate, files.certificate, now)
+    try:
+        key = load_pem_private_key(read_private(files.key), password=None)
+    except (ValueError, TypeError):
+        raise ConfigError(f"{files.key}: not an unencrypted key in PEM form", "Unpack the kit again") from None
+    if key.public_key() != certificate.public_key():
+        raise ConfigError(f"{files.key} is not the key of {files.certificate.name}", "Unpack the kit again")
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        raise ConfigError(f"{files.certificate} is not of the authority in ca.crt", "Unpack the kit again") from None
+    missing = [host for host in hosts if host not in alternative_names(certificate)]
+    if missing:
+        raise ConfigError(
+            f"{files.certificate}: made for {sorted(alternative_names(certificate))}, not for {missing[0]}",
+            "Put the host into federation.toml and provision anew",
+        )
+    return f"valid until {end:%Y-%m-%d}"
+
+
+def alternative_names(certificate: x509.Certificate) -> set[str]:
+    """DNS names and addresses that a certificate is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return {*names.get_values_for_type(x509.DNSName), *map(str, addresses)}
+
+
+def check_tls_server(address: str, files: TlsFiles) -> str:
+    """A server that asks for this node's certificate, as the label service does."""
+    check_reachable(address)
+    why = why_no_connection(address, files)
+    if why:
+        raise ServiceError(f"{address}: {why}", "Check the clock, and ca.crt and certificate of this kit")
+    return f"{address} answers with the federation's certificate"
+
+
+def check_coordinator(kit: Kit) -> str:
+    """The coordinator's port for parties: reachable, its certificate accepted, its clock near ours."""
+    address = kit.coordinator.superlink
+    check_reachable(address)
+    host, _, port = address.rpartition(":")
+    try:
+        context = ssl.create_default_context(cafile=str(kit.authority))
+        connection = http.client.HTTPSConnection(host.strip("[]"), int(port), timeout=10, context=context)
+        connection.request("GET", "/")
+        date = connection.getresponse().getheader("date")
+        connection.close()
+    except ssl.SSLCertVerificationError as error:
+        raise ServiceError(
+            f"{address}: its certificate is not accepted: {error.verify_message}",
+            "Check this machine's clock; else ask the operator whether ca.crt is the federation's",
+        ) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise ServiceError(
+            f"{address}: {type(error).__name__} on the way to the coordinator",
+            "Something between breaks TLS, or the port is another program's: ask the network team",
+        ) from None
+    skew = time.time() - email.utils.parsedate_to_datetime(date).timestamp() if date else 0.0
+    if skew > MOST_AHEAD_SECONDS or skew < -MOST_BEHIND_SECONDS:
+        raise ConfigError(
+            f"this clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the coordinator's",
+            "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures from the future",
+        )
+    return f"{address} answers; clocks differ by {abs(skew):.0f} s"
+
+
+def check_reachable(address: str) -> None:
+    """Raise ServiceError unless somebody listens at host:port."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5):
+            return
+    except socket.gaierror:
+        raise ServiceError(f"host {host} has no address", "Check DNS, or put it into /etc/hosts") from None
+    except TimeoutError:
+        raise ServiceError(f"{address}: no answer within 5 s", "Open the port in the firewalls between") from None
+    except OSError as error:
+        raise ServiceError(
+            f"{address}: {error.strerror}", "Start the coordinator, or open the port in the firewalls between"
+        ) from None
+
+
+def check_disk(folder: Path, least: int) -> str:
+    """Room for what a node keeps: `least` bytes on the folder's disk."""
+    free = shutil.disk_usage(folder).free
+    if free < least:
+        raise ConfigError(f"{free // 1_000_000} MB free at {folder}, {least // 1_000_000} MB are needed", "Make room")
+    return f"{free / 1e9:.0f} GB free"
+
+
+def check_kit(kit: Kit, keys: Sequence[str]) -> list[Check]:
+    """What every node's kit must have: its keys, its identity and the authority."""
+    return [
+        ("keys", lambda: check_private(kit.folder, keys)),
+        ("identity", lambda: check_identity(kit)),
+        ("authority", lambda: check_authority(kit.authority)),
+    ]
+
+
+def check_port(port: int, host: str, key: str) -> str:
+    """A port that can be bound."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise EngineError(
+                f"port {port} on {host} cannot be used: {error.strerror}",
+                f"Stop what uses it, or change {key} in kit.json",
+            ) from None
+    return f"port {port} is free"
+
+
+def check_roster(kit: Kit, expected: str, own: str | None) -> str:
+    """The roster has the hash that the federation asks for, and this node's own key in its place.
+
+    own: a party's name, None for the coordinator.
+    """
+    roster = Roster.load(kit / "roster.json")
+    key = Identity.load(kit / "identity.pem").public.hex()
+    if roster.digest != expected:
+        raise ConfigError(
+            f"roster.json has hash {roster.digest[:12]}, the federation asks for {expected[:12]}",
+            "Unpack the newest update that the operator sent into this kit",
+        )
+    there = roster.coordinator_pk if own is None else next((e.ed25519_pk for e in roster.parties if e.id == own), None)
+    if there != key:
+        raise ConfigError(
+            "the roster has no entry with this node's name and key",
+            "This node was removed, or identity.pem is not the one that was provisioned: ask the operator",
+        )
+    return f"hash {roster.digest[:12]}, {roster.n} parties, this node is in it"
+
+
+def check_identity(kit: Kit) -> str:
+    """A usable signing key."""
+    return f"public key {Identity.load(kit / 'identity.pem').public.hex()[:12]}"
+
+
+def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -> datetime:
+    """The end of a certificate that is valid now."""
+    now = now or datetime.now(UTC)
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if now < start:
+        raise ConfigError(
+            f"{path.name} is valid from {start:%Y-%m-%d %H:%M} UTC, this clock says {now:%Y-%m-%d %H:%M}",
+            "Set this machine's clock by NTP",
+        )
+    if now > end:
+        raise ConfigError(f"{path.name} expired on {end:%Y-%m-%d}", "Ask the operator to renew it; see docs/deploy.md")
+    if end - now < SOON:
+        raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", "Ask the operator for a new certificate in time")
+    return end

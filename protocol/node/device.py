@@ -1,0 +1,83 @@
+"""Where networks are trained: the CPU, or an NVIDIA GPU ("cuda").
+
+Every node chooses for itself: the choice is in its environment, never in a message, and a simulation's processes
+inherit it. It changes how long training takes; on the CPU the same seed gives the same network.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, get_args
+
+from consilium.protocol.errors import ConfigError
+
+Device = Literal["auto", "cpu", "cuda"]
+"""auto: a GPU if there is one."""
+
+VARIABLE = "CONSILIUM_DEVICE"
+_DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
+
+
+def asked_device() -> Device:
+    """What `CONSILIUM_DEVICE` asks for, "auto" where it is not set.
+
+    Raises
+    ------
+    ConfigError : it is set to something else.
+    """
+    value = os.environ.get(VARIABLE, "auto")
+    for known in get_args(Device):
+        if value == known:
+            return known
+    raise ConfigError(f"{VARIABLE} is {value!r}", f"Use one of {', '.join(get_args(Device))}")
+
+
+def resolve_device(name: Device) -> Literal["cpu", "cuda"]:
+    """The device that is used where `name` is asked.
+
+    Raises
+    ------
+    ConfigError : "cuda" is asked, and torch finds no GPU that it can use.
+    """
+    if name == "cpu":
+        return "cpu"
+    if name == "auto" and not _driver():
+        return "cpu"
+    import torch  # two seconds: not for those who have no driver
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise ConfigError(
+            f"device cuda is asked, but torch {torch.__version__} finds no GPU",
+            "Use --device cpu, or install a driver and a torch that is built for it",
+        )
+    return "cpu"
+
+
+@contextmanager
+def using_device(name: Device) -> Iterator[None]:
+    """Ask for this device here and in every process that is started meanwhile."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = name
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def _driver() -> bool:
+    """Whether some GPU driver's library is there; a millisecond, where importing torch takes seconds."""
+    for name in _DRIVERS:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return True
+    return False

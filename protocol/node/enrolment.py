@@ -1,0 +1,124 @@
+"""NAME.enrol.json: the public keys that a party made itself, for the operator. It is no secret, but it must be genuine.
+
+Both keys sign the name and both public keys: a file that was altered, or mixed from two, is refused. Whoever can
+replace the whole file can put its own keys in; against that the fingerprint is read out over the telephone.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from consilium.protocol.config_files import Frozen
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.node_key import NodeKey, is_node_key, node_verify
+from consilium.protocol.parties.messages import PartyName
+from consilium.protocol.secagg.framing import digest
+from consilium.protocol.secagg.identity import Identity, verify
+from consilium.protocol.secagg.roster import PublicKey, is_sound_key
+
+ENROLMENT, IDENTITY, NODE_KEY = "enrolment.json", "identity.pem", "node.key"
+"""Names in a kit: of the enrolment that it was made from, and of the private keys."""
+MOST_BYTES = 4096
+AGAIN = "Ask the party for its NAME.enrol.json again, and compare the fingerprint over the telephone"
+
+
+class Enrolment(Frozen):
+    """identity: Ed25519, hex. node: P-384, one OpenSSH line. The signatures, hex, are of name and both keys."""
+
+    format: Literal[1] = 1
+    name: PartyName
+    identity: PublicKey
+    node: Annotated[str, Field(max_length=300)]
+    identity_signature: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
+    node_signature: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){8,104}$")]
+
+    @classmethod
+    def create(cls, name: str, identity: Identity, node: NodeKey) -> Enrolment:
+        """Of a party's own keys. Raises ConfigError if the name is none."""
+        try:
+            parts = _signed(name, identity.public.hex(), node.public)
+            return cls(
+                name=name,
+                identity=identity.public.hex(),
+                node=node.public,
+                identity_signature=identity.sign("enrolment", *parts).hex(),
+                node_signature=node.sign("enrolment", *parts).hex(),
+            )
+        except ValueError:
+            raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of name and public keys, in groups of four."""
+        return key_fingerprint(self.name, self.identity, self.node)
+
+    def save(self, path: Path) -> None:
+        """Write JSON."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def key_fingerprint(name: str, identity: str, node: str) -> str:
+    """SHA-256 of a party's name and public keys (Ed25519 in hex, P-384 as OpenSSH line), in groups of four."""
+    return grouped(digest("enrolment-fingerprint", *_signed(name, identity, node)).hex())
+
+
+def grouped(text: str) -> str:
+    """A hash as it is read out.
+
+    >>> grouped("0123456789ab")
+    '0123 4567 89ab'
+    """
+    return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+def read_enrolment(path: Path, name: str) -> Enrolment:
+    """The enrolment of the party `name`, with sound keys that both signed it.
+
+    Raises
+    ------
+    ConfigError : no such file, another format, altered, of another party, or it holds a private key. No error quotes
+        what is in the file beyond the name: somebody may have put a secret there.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", "Correct the path, or ask the party for the file") from None
+    if b"PRIVATE KEY" in content:
+        raise ConfigError(
+            f"{path} holds a private key; an enrolment has public ones only",
+            "That key is no secret any more: the party runs `consilium party keys` again and sends NAME.enrol.json",
+        )
+    try:
+        if len(content) > MOST_BYTES:
+            raise ValueError
+        table = json.loads(content)
+        if not isinstance(table, dict):
+            raise ValueError
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path} is no enrolment: not a small table in JSON", AGAIN) from None
+    try:
+        found = Enrolment.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        key = str(first["loc"][0]) if first["loc"] and first["loc"][0] in Enrolment.model_fields else "an unknown key"
+        raise ConfigError(f"{path} is no enrolment: {key}: {first['msg']}", AGAIN) from None
+    if not is_sound_key(found.identity):
+        raise ConfigError(f"{path}: identity is no canonical point of large order: under it anyone could sign", AGAIN)
+    if not is_node_key(found.node):
+        raise ConfigError(f"{path}: node is not the OpenSSH line of a key on P-384", AGAIN)
+    parts = _signed(found.name, found.identity, found.node)
+    signed = verify(bytes.fromhex(found.identity), bytes.fromhex(found.identity_signature), "enrolment", *parts)
+    if not signed or not node_verify(found.node, bytes.fromhex(found.node_signature), "enrolment", *parts):
+        raise ConfigError(f"{path}: its keys did not sign it: altered, or mixed from two files", AGAIN)
+    if found.name != name:
+        raise ConfigError(f"{path}: enrols {found.name!r}, not {name!r}", "Give each party its own file")
+    return found
+
+
+def _signed(name: str, identity: str, node: str) -> tuple[bytes, bytes, bytes]:
+    return name.encode(), bytes.fromhex(identity), node.encode()

@@ -1,0 +1,81 @@
+"""Flower's own programs: where they are, the environment that they need, and whether this Flower is one we know."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+from consilium.protocol.errors import EngineError
+
+QUIET = {
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "OMP_NUM_THREADS": "1",
+}
+
+FIRST, BEFORE = (1, 41), (1, 43)
+"""Versions of Flower that this was written for: from the first, before the second; pyproject.toml says the same."""
+
+
+def require_flower(names: Mapping[str, Iterable[str]]) -> None:
+    """Check, before anything rests on them, that this Flower has names that are not its public API.
+
+    Parameters
+    ----------
+    names : by module, the names that must be in it; a dot leads on to an attribute ("Task.run_id").
+
+    Raises
+    ------
+    EngineError : another version of Flower than those that were tested, or one of the names is gone.
+    """
+    if not FIRST <= tuple(int(part) for part in version("flwr").split(".")[:2] if part.isdigit()) < BEFORE:
+        raise unknown_flower("it is another version")
+    for module, wanted in names.items():
+        try:
+            found = vars(import_module(module))
+        except ImportError:
+            raise unknown_flower(f"it has no module {module}") from None
+        for name in wanted:
+            head, *rest = name.split(".")
+            # a class's own names, not getattr: a property may refuse to be read before it is set
+            if head not in found or any(part not in dir(found[head]) for part in rest):
+                raise unknown_flower(f"it has no {module}.{name}")
+
+
+def unknown_flower(what: str) -> EngineError:
+    """The error for a Flower in which something that a promise rests on is not as it was: `what`, in words."""
+    first, before = (".".join(map(str, end)) for end in (FIRST, BEFORE))
+    return EngineError(
+        f"flwr {version('flwr')} is installed, and {what}; Consilium needs flwr >= {first}, < {before}, unchanged",
+        "Install it with Consilium's constraints.txt; nothing was started",
+    )
+
+
+def flower_environment(home: Path, *first: Path) -> dict[str, str]:
+    """Environment of Flower's programs: no telemetry, nothing installed at run time, a home of their own.
+
+    They find each other by name, in the folders `first` and then in this interpreter's environment.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = os.pathsep.join([*map(str, first), sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
+
+
+def program(name: str) -> str:
+    """Path of one of Flower's programs, in this interpreter's environment. Raises EngineError."""
+    found = shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
+    if found is None:
+        raise EngineError(f"program {name} is not installed", "Install Consilium again: it brings Flower with it")
+    return found
+
+
+def python_module(module: str, *arguments: str) -> list[str]:
+    """Command that runs an installed module with this interpreter, whatever lies in the working folder."""
+    return [sys.executable, "-P", "-m", module, *arguments]

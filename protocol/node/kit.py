@@ -1,0 +1,131 @@
+"""A kit: the folder that one node gets, with all it needs and nothing of any other node.
+
+kit.json            which node of which federation this is, and where the coordinator is
+ca.crt              the federation's certificate authority
+state/              made by the node itself: ledgers, teachers, logs, Flower's own files
+coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [pool.npy]
+party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file;
+             one that made its own keys gets enrolment.json, and puts node.key, node.pub and identity.pem in itself
+student:     schema.json client.crt client.key [pool.npz]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from consilium.protocol.config_files import Frozen, load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import private_folder
+from consilium.protocol.labels.tls import TlsFiles
+from consilium.protocol.parties.messages import PartyName
+
+KIT_FILE = "kit.json"
+Kind = Literal["coordinator", "party", "student"]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Host = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,45})$")]
+
+
+def joined(host: str, port: int) -> str:
+    """host:port, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class Coordinator(Frozen):
+    """Where the coordinator is. hosts: names and addresses in its certificate; the first is where nodes connect.
+
+    listen: address that it binds. superlink_port: for parties. label_port: for students. internal_port: on loopback
+    only, for the coordinator itself.
+    """
+
+    hosts: tuple[Host, ...] = Field(min_length=1)
+    listen: Host = "0.0.0.0"
+    superlink_port: Port = 8443
+    label_port: Port = 8444
+    internal_port: Port = 8445
+
+    @property
+    def superlink(self) -> str:
+        """host:port for parties."""
+        return joined(self.hosts[0], self.superlink_port)
+
+    @property
+    def labels(self) -> str:
+        """host:port for students."""
+        return joined(self.hosts[0], self.label_port)
+
+    @property
+    def internal(self) -> str:
+        """host:port for the coordinator's own processes."""
+        return f"127.0.0.1:{self.internal_port}"
+
+
+class KitFile(Frozen):
+    """The file `kit.json`. node_port: loopback port of a party's SuperNode; distinct where parties share a machine."""
+
+    format: Literal[1] = 1
+    kind: Kind
+    name: PartyName
+    federation: str = Field(min_length=1, max_length=100)
+    coordinator: Coordinator
+    node_port: Port = 9094
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A kit's folder and what its `kit.json` says."""
+
+    folder: Path
+    kind: Kind
+    name: str
+    federation: str
+    coordinator: Coordinator
+    node_port: int
+
+    def __truediv__(self, name: str) -> Path:
+        return self.folder / name
+
+    @property
+    def state(self) -> Path:
+        """What the node keeps."""
+        return private_folder(self.folder / "state")
+
+    @property
+    def logs(self) -> Path:
+        """Logs of the node's processes."""
+        return private_folder(self.state / "logs")
+
+    @property
+    def authority(self) -> Path:
+        """The federation's certificate authority."""
+        return self.folder / "ca.crt"
+
+    @property
+    def server_tls(self) -> TlsFiles:
+        """The coordinator's own certificate."""
+        return TlsFiles(self.folder / "server.crt", self.folder / "server.key", self.authority)
+
+    @property
+    def client_tls(self) -> TlsFiles:
+        """The student's own certificate."""
+        return TlsFiles(self.folder / "client.crt", self.folder / "client.key", self.authority)
+
+
+def open_kit(folder: Path, kind: Kind | None = None) -> Kit:
+    """Read a kit.
+
+    Raises
+    ------
+    ConfigError : no kit, or one of another kind.
+    """
+    if not (folder / KIT_FILE).is_file():
+        raise ConfigError(f"{folder} is no kit: it has no {KIT_FILE}", "Give the folder that the operator sent you")
+    file = load(folder / KIT_FILE, KitFile)
+    if kind is not None and file.kind != kind:
+        raise ConfigError(
+            f"{folder} is the kit of a {file.kind}, not of a {kind}", f"Run: consilium {file.kind} start {folder}"
+        )
+    return Kit(folder.resolve(), file.kind, file.name, file.federation, file.coordinator, file.node_port)

@@ -1,0 +1,199 @@
+"""Child processes that are started again when they end, ever more slowly, and that end with their parent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from consilium.protocol.errors import EngineError
+
+Tell = Callable[[str, str], None]
+"""Called with the name of a process and what happened to it."""
+
+LOOK_SECONDS = 0.2
+MOST_LOG_BYTES = 20_000_000
+
+
+@dataclass(frozen=True)
+class BackOff:
+    """Seconds before a process is started again: `first`, doubled up to `most`; `first` again after a calm while.
+
+    The default is for a SuperNode: one that was killed is refused until its SuperLink has missed its heartbeats, for
+    about 50 s, and should then not wait long.
+    """
+
+    first: float = 1.0
+    most: float = 8.0
+    calm: float = 60.0
+
+    def pause(self, failures: int) -> float:
+        """After so many failures in a row, from 1.
+
+        >>> [BackOff().pause(failures) for failures in range(1, 7)]
+        [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+        """
+        return min(self.most, self.first * 2 ** min(failures - 1, 30))
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to run. news: texts in its log that are worth telling, and in which words; each once for each start."""
+
+    name: str
+    command: Sequence[str]
+    folder: Path
+    log: Path
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    news: Mapping[str, str] = field(default_factory=dict)
+
+
+class Supervisor:
+    """Runs programs while the context is open. Each is started again whenever it ends."""
+
+    def __init__(
+        self, programs: Sequence[Program], tell: Tell, backoff: BackOff | None = None, patience: float = 20
+    ) -> None:
+        """patience: seconds that a process and its children get between SIGTERM and SIGKILL."""
+        self._programs = programs
+        self._tell = tell
+        self._backoff = backoff or BackOff()
+        self._patience = patience
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._keep, args=(program,)) for program in programs]
+
+    def __enter__(self) -> Supervisor:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _keep(self, program: Program) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            started = time.monotonic()
+            how = self._run(program)
+            if self._stop.is_set():
+                return
+            failures = 1 if time.monotonic() - started >= self._backoff.calm else failures + 1
+            pause = self._backoff.pause(failures)
+            self._tell(program.name, f"ended ({how}); starts again in {pause:g} s; log: {program.log}")
+            self._stop.wait(pause)
+
+    def _run(self, program: Program) -> str:
+        """Start it, tell its news until it ends or is to end, and leave nothing of it behind."""
+        try:
+            with open(program.log, "ab") as output:
+                os.chmod(program.log, 0o600)
+                position = output.tell()
+                process = subprocess.Popen(
+                    list(program.command), cwd=program.folder, env=dict(program.environment) or None,
+                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            return f"could not be started: {error.strerror}"
+        mark = program.log.with_suffix(".pid")
+        mark.write_text(str(process.pid))
+        told: set[str] = set()
+        try:
+            while not self._stop.is_set() and process.poll() is None:
+                position = self._tell_news(program, position, told)
+                self._stop.wait(LOOK_SECONDS)
+            self._tell_news(program, position, told)
+        finally:
+            stop_group(process, self._patience)
+            mark.unlink(missing_ok=True)
+        code = process.returncode
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+    def _tell_news(self, program: Program, position: int, told: set[str]) -> int:
+        """Tell what is new in the log, from a byte position; returns the position after it."""
+        with open(program.log, "r+b") as file:
+            file.seek(position)
+            fresh = file.read()
+            if position + len(fresh) > MOST_LOG_BYTES:
+                # the process appends, so that it goes on at the start; only the last part is kept aside
+                program.log.with_suffix(".old").write_bytes(fresh[-MOST_LOG_BYTES:])
+                os.chmod(program.log.with_suffix(".old"), 0o600)
+                file.truncate(0)
+                return 0
+        whole = fresh.rfind(b"\n") + 1
+        text = fresh[:whole].decode(errors="replace")
+        for mark, words in program.news.items():
+            if mark in text and mark not in told:
+                told.add(mark)
+                self._tell(program.name, words)
+        return position + whole
+
+
+def stop_group(process: subprocess.Popen, patience: float) -> None:
+    """End a process and all that it started: SIGTERM, and SIGKILL for what is left after `patience` seconds."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def end_leftovers(logs: Path, tell: Tell) -> None:
+    """End process groups that an earlier supervisor left behind when it was killed itself.
+
+    Call it only while holding the node's lock: then nobody else owns them. A process id that was given to another
+    program in the meantime is left alone: its command would not name this node's folder.
+    """
+    for mark in sorted(logs.glob("*.pid")):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(mark.read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if str(logs.parent.parent).encode() in command:
+                tell(mark.stem, f"process {pid} of an earlier start is still there: ending it")
+                os.killpg(pid, signal.SIGTERM)
+                for _ in range(50):
+                    if not Path(f"/proc/{pid}").exists():
+                        break
+                    time.sleep(0.1)
+                else:
+                    os.killpg(pid, signal.SIGKILL)
+        mark.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def stop_on_signals():
+    """An event that SIGTERM and SIGINT set while the context is open. For the main thread."""
+    stop = threading.Event()
+
+    def ask(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def wait_until(true: Callable[[], bool], seconds: float, what: str, stop: threading.Event) -> None:
+    """Wait for a condition; returns early where `stop` is set. Raises EngineError after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not true() and not stop.wait(LOOK_SECONDS):
+        if time.monotonic() > deadline:
+            raise EngineError(f"{what} after {seconds:g} s", "See the logs in the kit's state/logs")
+
+
+def tell_time(name: str, what: str) -> None:
+    """A `Tell` that prints a line with the time to standard error."""
+    print(f"{time.strftime('%H:%M:%S')} {name}: {what}", file=sys.stderr, flush=True)

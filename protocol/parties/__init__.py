@@ -1,0 +1,1 @@
+"""Between coordinator and parties: messages, their records on Flower's wire, and refusals."""

@@ -1,0 +1,115 @@
+"""Messages on Flower's wire: a ConfigRecord for the fields and an ArrayRecord for the matrices.
+
+Matrices travel as raw little-endian bytes with type and shape beside them. Reading checks that the three agree before
+anything is allocated, and nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from pydantic import ValidationError
+
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.parties.refusals import Refusal
+
+BODY, ARRAYS, REFUSAL = "body", "arrays", "refusal"
+RAW = "consilium.raw"
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+MOST_CELLS, MOST_SIDES = 200_000_000, 4
+
+M = TypeVar("M", bound=WireModel)
+
+
+def encode_array(array: np.ndarray) -> Array:
+    """Any array of a plain number type -> Flower Array with raw little-endian bytes."""
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return Array(dtype=array.dtype.name, shape=tuple(int(n) for n in array.shape), stype=RAW, data=little.tobytes())
+
+
+def decode_array(array: Array) -> np.ndarray:
+    """Flower Array -> numpy array, a copy.
+
+    Raises
+    ------
+    MalformedMessage : type, shape and bytes do not agree.
+    """
+    if array.stype != RAW or array.dtype not in DTYPES:
+        raise MalformedMessage(f"array of type {array.stype[:20]!r}/{array.dtype[:20]!r} is not of this protocol")
+    dtype = np.dtype(array.dtype).newbyteorder("<")
+    # an empty array may have huge other sides, which numpy cannot make either
+    if (
+        len(array.shape) > MOST_SIDES
+        or min(array.shape, default=1) < 0
+        or math.prod(max(n, 1) for n in array.shape) > MOST_CELLS
+    ):
+        raise MalformedMessage("array has an impossible shape")
+    if math.prod(array.shape) * dtype.itemsize != len(array.data):
+        raise MalformedMessage("array has another number of bytes than its shape and type say")
+    return np.frombuffer(array.data, dtype=dtype).reshape(array.shape).astype(dtype.newbyteorder("="))
+
+
+def to_record(message: WireModel) -> RecordDict:
+    """Message -> RecordDict."""
+    fields: dict[str, Any] = {}
+    arrays: dict[str, Array] = {}
+    for name in type(message).model_fields:
+        value = getattr(message, name)
+        if isinstance(value, np.ndarray):
+            arrays[name] = encode_array(value)
+        else:
+            fields[name] = value
+    record = RecordDict({BODY: ConfigRecord(fields)})
+    if arrays:
+        record[ARRAYS] = ArrayRecord(arrays)
+    return record
+
+
+def from_record(record: RecordDict, model: type[M]) -> M:
+    """RecordDict -> message of the given model.
+
+    Raises
+    ------
+    MalformedMessage : a missing, unknown or mistyped field. The text names fields, never their values.
+    """
+    if BODY not in record.config_records or len(record) > 2:
+        raise MalformedMessage(f"{model.kind}: the message has not the records of this protocol")
+    fields: dict[str, Any] = dict(record.config_records[BODY])
+    if ARRAYS in record.array_records:
+        fields.update({name: decode_array(array) for name, array in record.array_records[ARRAYS].items()})
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        wrong = sorted({".".join(str(part) for part in item["loc"])[:40] for item in error.errors(include_input=False)})
+        raise MalformedMessage(f"{model.kind}: bad or missing fields: {', '.join(wrong[:5])}") from None
+
+
+def refusal_to_record(refusal: Refusal) -> RecordDict:
+    """Refusal -> RecordDict."""
+    fields: dict[str, Any] = {"rule": refusal.rule.value}
+    if refusal.limit is not None:
+        fields["limit"] = refusal.limit
+    if refusal.requested is not None:
+        fields["requested"] = refusal.requested
+    if refusal.party is not None:
+        fields["party"] = refusal.party
+    return RecordDict({REFUSAL: ConfigRecord(fields)})
+
+
+def refusal_from_record(record: RecordDict) -> Refusal | None:
+    """The refusal that a reply carries, or None where it carries an answer.
+
+    Raises
+    ------
+    MalformedMessage : a refusal that is not of this protocol.
+    """
+    if REFUSAL not in record.config_records:
+        return None
+    try:
+        return Refusal.model_validate(dict(record.config_records[REFUSAL]))
+    except ValidationError:
+        raise MalformedMessage("refusal has not the form of this protocol") from None

@@ -1,0 +1,150 @@
+"""The public pool, fixed before a federation starts: a Merkle tree over its rows, whose root is in the pinned terms.
+
+A leaf is a row's query id, SHA-256 of its canonical float32 bytes, so a row that differs in one bit is not in the tree.
+Leaves are sorted, and equal rows are one leaf: the root does not depend on the order of the file. Hashes of leaves and
+of nodes differ in their first byte, and a node without a sibling moves up unchanged (as in RFC 9162, section 2.1.1).
+
+A proof is for a whole set of queries: their places among the leaves, and the hashes that are missing on the way up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.parties.messages import Hash
+from consilium.protocol.rows.queries import query_ids
+
+MOST_ROWS = 10_000_000
+HASH_BYTES = 32
+
+
+class PoolTerms(BaseModel):
+    """What is pinned of a pool.
+
+    root: of the Merkle tree, hex. size: leaves. least_distance: Euclidean distance of standardised rows below which two
+    different rows are not both answered.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    root: Hash
+    size: int = Field(ge=1, le=MOST_ROWS)
+    least_distance: float = Field(ge=0, le=1e6, allow_inf_nan=False)
+
+
+class PoolTree:
+    """The whole tree, where the pool is known. `ids`: query ids (hex) of its rows, in any order, equal ones allowed."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self.leaves = sorted({bytes.fromhex(query_id) for query_id in ids})
+        if not 1 <= len(self.leaves) <= MOST_ROWS:
+            raise DataError(f"the pool has {len(self.leaves)} different rows, it must have 1 to {MOST_ROWS}")
+        self._place = {leaf: place for place, leaf in enumerate(self.leaves)}
+        self._levels = [[_leaf(leaf) for leaf in self.leaves]]
+        while len(self._levels[-1]) > 1:
+            self._levels.append(_parents(self._levels[-1]))
+
+    @classmethod
+    def of_rows(cls, canonical: np.ndarray) -> PoolTree:
+        """The tree of canonical rows, float32 (rows, features)."""
+        return cls(query_ids(canonical))
+
+    @classmethod
+    def load(cls, path: Path) -> PoolTree:
+        """Read what `save` wrote. Raises ConfigError."""
+        try:
+            leaves = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise ConfigError(f"cannot read pool {path}: {type(error).__name__}", "Take the file of the kit") from None
+        if leaves.dtype != np.uint8 or leaves.ndim != 2 or leaves.shape[1] != HASH_BYTES or not len(leaves):
+            raise ConfigError(f"{path} holds no ids of public rows", "Take the file of the kit")
+        return cls([leaf.tobytes().hex() for leaf in leaves])
+
+    def save(self, path: Path) -> None:
+        """Write the leaves, uint8 (rows, 32): hashes of public rows."""
+        np.save(path, np.frombuffer(b"".join(self.leaves), dtype=np.uint8).reshape(-1, HASH_BYTES))
+
+    def terms(self, least_distance: float) -> PoolTerms:
+        """What is pinned of this pool."""
+        return PoolTerms(root=self._levels[-1][0].hex(), size=len(self.leaves), least_distance=least_distance)
+
+    def missing(self, ids: Sequence[str]) -> list[int]:
+        """Where in `ids` stand queries that are no row of the pool."""
+        return [at for at, query_id in enumerate(ids) if bytes.fromhex(query_id) not in self._place]
+
+    def prove(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Places of different queries, uint32 (queries,), and the proof, uint8 (hashes, 32).
+
+        Raises
+        ------
+        DataError : a query is no row of the pool.
+        """
+        if outside := self.missing(ids):
+            raise DataError(f"{len(outside)} of {len(ids)} queries are not in the pool (first: row {outside[0]})")
+        places = np.array([self._place[bytes.fromhex(query_id)] for query_id in ids], dtype=np.uint32)
+        proof = b"".join(
+            self._levels[level][sibling]
+            for level, sibling in _siblings(sorted(set(places.tolist())), len(self.leaves))
+            if sibling is not None
+        )
+        return places, np.frombuffer(proof, dtype=np.uint8).reshape(-1, HASH_BYTES)
+
+
+def proves(terms: PoolTerms, ids: Sequence[str], places: np.ndarray, proof: np.ndarray) -> bool:
+    """Whether these queries (ids, hex) are different rows of the pool, by `places` and `proof` as `PoolTree.prove`
+    gives them. Anything else, of whatever shape, is False."""
+    if places.shape != (len(ids),) or not len(ids) or len(set(places.tolist())) < len(ids):
+        return False
+    if proof.ndim != 2 or proof.shape[1] != HASH_BYTES or proof.dtype != np.uint8 or int(places.max()) >= terms.size:
+        return False
+    known = {int(place): _leaf(bytes.fromhex(query_id)) for place, query_id in zip(places, ids, strict=True)}
+    given = iter(row.tobytes() for row in proof)
+    size, order = terms.size, sorted(known)
+    while size > 1:
+        above: dict[int, bytes] = {}
+        for place in order:
+            if place // 2 in above:
+                continue
+            node, sibling = known[place], place ^ 1
+            if sibling < size:
+                other = known.get(sibling) or next(given, b"")
+                if not other:
+                    return False
+                node = _node(node, other) if place < sibling else _node(other, node)
+            above[place // 2] = node
+        known, order, size = above, sorted(above), (size + 1) // 2
+    return known[0].hex() == terms.root and next(given, None) is None
+
+
+def _siblings(places: list[int], size: int) -> Iterator[tuple[int, int | None]]:
+    """Level and place of the hashes that whoever knows the leaves at `places` lacks, in the order of a proof."""
+    level = 0
+    while size > 1:
+        known = set(places)
+        above: list[int] = []
+        for place in places:
+            if above and above[-1] == place // 2:
+                continue
+            sibling = place ^ 1
+            yield level, sibling if sibling < size and sibling not in known else None
+            above.append(place // 2)
+        places, size, level = above, (size + 1) // 2, level + 1
+
+
+def _parents(nodes: list[bytes]) -> list[bytes]:
+    pairs = [_node(nodes[at], nodes[at + 1]) for at in range(0, len(nodes) - 1, 2)]
+    return pairs + nodes[-1:] if len(nodes) % 2 else pairs
+
+
+def _leaf(content: bytes) -> bytes:
+    return hashlib.sha256(b"\x00" + content).digest()
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\x01" + left + right).digest()

@@ -1,0 +1,126 @@
+"""The federation's schema: features with their public statistics, and classes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from consilium.protocol.rows.representation import IMAGE_FEATURES, Representation, represent
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Range(BaseModel):
+    """The values that a feature may have, both ends included; `whole`: no fractions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    feature: Name
+    low: FiniteFloat
+    high: FiniteFloat
+    whole: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.low > self.high:
+            raise ValueError(f"range of {self.feature}: low {self.low:g} is above high {self.high:g}")
+        return self
+
+
+class Schema(BaseModel):
+    """What every row means. `center` and `scale` (features,) are statistics of public rows only.
+
+    Every node standardises with them, so that no statistic of private rows is ever needed outside the party.
+    `ranges`, of some features or none, let a party find wrong units and codes in its own file. `representation` is what
+    models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    features: tuple[Name, ...] = Field(min_length=1)
+    classes: tuple[Name, ...] = Field(min_length=2)
+    center: tuple[float, ...]
+    scale: tuple[float, ...]
+    ranges: tuple[Range, ...] = ()
+    representation: Representation = "none"
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        table = handler(self)
+        if not self.ranges:
+            table.pop("ranges", None)  # a schema without ranges keeps the digest and the form it always had
+        if self.representation == "none":
+            table.pop("representation", None)
+        return table
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Schema:
+        for name, values in (("center", self.center), ("scale", self.scale)):
+            if len(values) != len(self.features):
+                raise ValueError(f"{name} has {len(values)} numbers for {len(self.features)} features")
+            if not np.all(np.isfinite(values)):
+                raise ValueError(f"{name} has a number that is not finite")
+        if min(self.scale) <= 0:
+            raise ValueError("every scale must be positive")
+        if self.representation == "scattering" and len(self.features) != IMAGE_FEATURES:
+            raise ValueError(f"scattering is of 28x28 images, {IMAGE_FEATURES} features, not {len(self.features)}")
+        ranged = tuple(allowed.feature for allowed in self.ranges)
+        if unknown := set(ranged) - set(self.features):
+            raise ValueError(f"ranges name {sorted(unknown)}, which are no features")
+        for name, values in (("features", self.features), ("classes", self.classes), ("ranges", ranged)):
+            if len(set(values)) != len(values):
+                raise ValueError(f"{name} has the same name twice")
+        return self
+
+    @classmethod
+    def from_public_rows(cls, features: tuple[str, ...], classes: tuple[str, ...], rows: np.ndarray) -> Schema:
+        """Schema with the mean and standard deviation of public `rows` (n, features); constant columns get scale 1."""
+        scale = rows.std(axis=0)
+        return cls(
+            features=features,
+            classes=classes,
+            center=tuple(float(value) for value in rows.mean(axis=0)),
+            scale=tuple(float(value) if value > 0 else 1.0 for value in scale),
+        )
+
+    @classmethod
+    def of_images(cls, features: tuple[str, ...], classes: tuple[str, ...], representation: Representation) -> Schema:
+        """Schema that leaves pixels as they are, for a representation of images."""
+        count = len(features)
+        return cls(
+            features=features,
+            classes=classes,
+            center=(0.0,) * count,
+            scale=(1.0,) * count,
+            representation=representation,
+        )
+
+    def inputs(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, features) of any float type -> what models are trained on, float (n, inputs)."""
+        return represent(self.representation, self.standardise(rows))
+
+    def standardise(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, features) of any float type -> float64 (n, features), centred and scaled."""
+        return (rows.astype(np.float64) - np.asarray(self.center)) / np.asarray(self.scale)
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON form, hex."""
+        return canonical_digest(self.model_dump(mode="json"))
+
+
+def canonical_digest(value: Any) -> str:
+    """SHA-256, hex, of `value` as JSON with sorted keys and no spaces."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

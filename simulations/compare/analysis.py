@@ -1,0 +1,172 @@
+"""What only a simulation can know: truth, baselines and the quality of each party's teachers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.privacy import epsilon_by_query
+from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.party.teachers import store
+from consilium.party.teachers.ensemble import vote
+from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.simulations.compare.pooled import pooled_probabilities
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.report.data import LeftOut, PartyQuality
+from consilium.simulations.workspace import Workspace
+from consilium.student.asking.pool import load_pool
+from consilium.student.evaluation import evaluate
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Everything about a run beyond what the nodes wrote. Arrays as in `ReportData`."""
+
+    baselines: dict[str, dict[str, Any]]
+    released_label_accuracy: float | None
+    quality: list[PartyQuality] = field(repr=False)
+    consensus: np.ndarray = field(repr=False)
+    answered: np.ndarray = field(repr=False)
+    epsilon_worst_case: np.ndarray = field(repr=False)
+    epsilon_data_dependent: np.ndarray = field(repr=False)
+
+
+def analyse(space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig) -> Analysis:
+    """Read the finished run and compare it with what the simulation knows."""
+    ledger = Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)
+    try:
+        batches = ledger.batches()
+    finally:
+        ledger.close()
+    curves = epsilon_by_query(config, batches)
+    baselines, quality = _baselines(space, dataset, partition, config)
+    return Analysis(
+        baselines=baselines,
+        released_label_accuracy=_label_accuracy(space, dataset, partition),
+        quality=quality,
+        consensus=_consensus(space, config, batches),
+        answered=np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool),
+        epsilon_worst_case=curves["worst_case"],
+        epsilon_data_dependent=curves["data_dependent"],
+    )
+
+
+def _label_accuracy(space: Workspace, dataset: Dataset, partition: Partition) -> float | None:
+    labels = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") == "answered")
+    if labels.is_empty():
+        return None
+    truth = dataset.y[partition.queries[labels["row"].to_numpy()]]
+    given = np.array([dataset.classes.index(name) for name in labels["label"].to_list()])
+    return float((truth == given).mean())
+
+
+def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch]) -> np.ndarray:
+    """Share of all votes that the top class got, of each query in the ledger's order.
+
+    From the recorded votes; secure and distributed ones nobody has, so all teachers are asked again.
+    """
+    if config.votes != "clear":
+        queries = load_pool(space.work / "pool.npz").queries
+        inputs, classes = config.rows.inputs(queries), len(config.rows.classes)
+        votes = np.zeros((len(queries), classes))
+        for home in sorted(space.party_root.iterdir()):
+            for state in (home / "state").glob("teachers-*"):
+                votes += vote(store.load(state, config.digest()).teachers, inputs, classes)
+        share = dict(zip(query_ids(queries), votes.max(axis=1) / votes.sum(axis=1), strict=True))
+        return np.array([share[query_id] for batch in batches for query_id in batch.query_ids])
+    shares: dict[str, float] = {}
+    for file in space.private.glob("votes-*.npz"):
+        with np.load(file) as content:
+            votes = content["votes"].astype(np.int64).sum(axis=0)
+            shares.update(zip(content["query_ids"].tolist(), votes.max(axis=1) / votes.sum(axis=1), strict=True))
+    return np.array([shares[query_id] for batch in batches for query_id in batch.query_ids])
+
+
+def _baselines(
+    space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig
+) -> tuple[dict[str, dict[str, Any]], list[PartyQuality]]:
+    """Majority class, mean teacher, noiseless plurality of all teachers, and a model on all rows pooled."""
+    schema, names = config.rows, config.rows.classes
+    test_x = schema.inputs(canonical_queries(dataset.x[partition.test], len(schema.features)))
+    test_y = dataset.y[partition.test]
+    total = np.zeros((len(test_y), len(names)))
+    quality = []
+    for index, (party, rows) in enumerate(partition.parties.items()):
+        states = list((space.home(index) / "state").glob("teachers-*"))
+        if not states:
+            continue
+        teachers = store.load(states[0], config.digest()).teachers
+        metrics = []
+        for teacher in teachers:
+            probabilities = np.zeros((len(test_y), len(names)))
+            probabilities[:, teacher.classes_] = teacher.predict_proba(test_x)  # pyright: ignore
+            metrics.append(evaluate(probabilities, test_y, names))
+        aucs = [item["auc"] for item in metrics if item["auc"] is not None]
+        quality.append(
+            PartyQuality(
+                party=party,
+                rows=len(rows),
+                accuracy=float(np.mean([item["accuracy"] for item in metrics])),
+                auc=float(np.mean(aucs)) if aucs else None,
+            )
+        )
+        total += vote(teachers, test_x, len(names))
+    private = np.concatenate(list(partition.parties.values()))
+    shares = np.bincount(dataset.y[private], minlength=len(names)) / len(private)
+    pooled = pooled_probabilities(schema, config.teacher, dataset.x[private], dataset.y[private], test_x)
+    teacher_aucs = [item.auc for item in quality if item.auc is not None]
+    return {
+        "majority": evaluate(np.tile(shares, (len(test_y), 1)), test_y, names),
+        "mean_teacher": {
+            "accuracy": float(np.mean([item.accuracy for item in quality])) if quality else None,
+            "auc": float(np.mean(teacher_aucs)) if teacher_aucs else None,
+        },
+        "plurality": evaluate(total / np.maximum(total.sum(axis=1, keepdims=True), 1), test_y, names),
+        "pooled": evaluate(pooled, test_y, names),
+    }, quality
+
+
+def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any]) -> None:
+    """`metrics.parquet`: one row for each number, as scope ("run", "party", "query"), name, metric, value.
+
+    Exact votes stay under `private/`; the rest is secret all the same, and so is the run folder.
+    """
+    rows: list[tuple[str, str, str, float]] = []
+
+    def add(scope: str, name: str, metric: str, value: object) -> None:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            rows.append((scope, name, metric, float(value)))
+
+    for group in ("queries", "privacy", "student", "seconds"):
+        for metric, value in (summary[group] or {}).items():
+            add("run", group, metric, value)
+    for name, metrics in summary["baselines"].items():
+        for metric, value in metrics.items():
+            add("run", name, metric, value)
+    for item in analysis.quality:
+        for metric in ("rows", "accuracy", "auc"):
+            add("party", item.party, metric, getattr(item, metric))
+    for metric in ("epsilon_worst_case", "epsilon_data_dependent", "answered"):
+        for index, value in enumerate(getattr(analysis, metric)):
+            add("query", str(index), metric, float(value))
+    frame = pl.DataFrame(
+        rows,
+        schema={"scope": pl.String, "name": pl.String, "metric": pl.String, "value": pl.Float64},
+        orient="row",
+    )
+    frame.write_parquet(space.run_dir / "metrics.parquet")
+
+
+def left_out(space: Workspace) -> list[LeftOut]:
+    """Who was left out of which stage, from the event log."""
+    with open(space.run_dir / "events.jsonl", encoding="utf-8") as file:
+        events = [json.loads(line) for line in file]
+    return [
+        LeftOut(event["party"], event["stage"], event["reason"]) for event in events if event["event"] == "left-out"
+    ]

@@ -1,0 +1,80 @@
+"""The baseline that nobody may have in earnest: one model on the rows of all parties together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve
+from sklearn.linear_model import LogisticRegression
+
+from consilium.party.teachers.network import NetworkTeacher
+from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.rows.schema import Schema
+
+_BLOCK = 2000
+_ROWS_SEEN = 200_000
+"""Of a network, over all epochs: on many rows a few epochs are enough, and minutes are not worth the last promille."""
+
+
+def pooled_probabilities(
+    schema: Schema, teacher: TeacherSpec, x: np.ndarray, y: np.ndarray, test: np.ndarray
+) -> np.ndarray:
+    """Trained on bare rows `x` (n, features) with `y` int64 (n,) -> probabilities (m, classes) of the inputs `test`.
+
+    A model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
+    scikit-learn's histogram one, which is faster on many rows.
+    """
+    if teacher.model == "ridge":
+        return _ridge(schema, teacher, x, y, test)
+    model = _model(teacher, len(x)).fit(schema.inputs(x), y)
+    probabilities = np.zeros((len(test), len(schema.classes)))
+    probabilities[:, model.classes_] = model.predict_proba(test)
+    return probabilities
+
+
+def _model(teacher: TeacherSpec, rows: int) -> Any:
+    """Untrained, with scikit-learn's methods."""
+    weight = None if teacher.class_weight == "none" else teacher.class_weight
+    match teacher.model:
+        case "random_forest":
+            from sklearn.ensemble import RandomForestClassifier  # a second to import: only where it is used
+
+            return RandomForestClassifier(
+                n_estimators=teacher.trees, max_depth=teacher.depth, class_weight=weight, random_state=0, n_jobs=-1
+            )
+        case "gradient_boosting":
+            from sklearn.ensemble import HistGradientBoostingClassifier
+
+            return HistGradientBoostingClassifier(
+                max_iter=teacher.trees,
+                max_depth=teacher.depth,
+                learning_rate=teacher.learning_rate,
+                class_weight=weight,
+                early_stopping=False,  # pyright: ignore[reportArgumentType]
+                random_state=0,
+            )
+        case "mlp" | "cnn":
+            epochs = max(1, min(teacher.epochs, _ROWS_SEEN // rows))
+            return NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)
+        case _:
+            return LogisticRegression(max_iter=2000)
+
+
+def _ridge(schema: Schema, teacher: TeacherSpec, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """The represented rows are never all in memory, only sums over them, 4 inputs^2 bytes."""
+    width, classes = test.shape[1], len(schema.classes)
+    gram, cross = np.zeros((width, width), dtype=np.float32), np.zeros((width, classes), dtype=np.float32)
+    total, counts = np.zeros(width), np.bincount(y, minlength=classes)
+    for start in range(0, len(x), _BLOCK):
+        inputs = schema.inputs(x[start : start + _BLOCK]).astype(np.float32)
+        gram += inputs.T @ inputs
+        cross += inputs.T @ np.eye(classes, dtype=np.float32)[y[start : start + _BLOCK]]
+        total += inputs.sum(axis=0)
+    mean, shares = (total / len(x)).astype(np.float32), (counts / len(x)).astype(np.float32)
+    gram -= np.outer(mean, mean) * np.float32(len(x))
+    gram[np.diag_indices_from(gram)] += np.float32(teacher.alpha)
+    right = (cross - np.outer(mean, counts.astype(np.float32))).astype(np.float64)
+    weights = solve(gram.astype(np.float64), right, assume_a="pos", overwrite_a=True)  # in float32 nearly singular
+    scores = np.maximum((test - mean) @ weights + shares, 0)
+    return scores / scores.sum(axis=1, keepdims=True)

@@ -1,0 +1,62 @@
+"""The public part of a division: the schema that its statistics give, and the pool that is fixed before the run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import ValidationError
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.nearness import thin
+from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.schema import Schema
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.partition import Partition
+
+if TYPE_CHECKING:
+    from consilium.simulations.scenario import DataSpec
+
+MARGIN = 1 + 1e-5
+"""Parties measure with rows that are rounded to float32, and with a schema whose statistics are added up in another
+order: what is left must be far enough for them too."""
+
+
+def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
+    """The federation's schema; its statistics come from the public rows alone.
+
+    Raises
+    ------
+    ConfigError : the representation does not fit the data set.
+    """
+    try:
+        if data.representation != "none":
+            return Schema.of_images(dataset.features, dataset.classes, data.representation)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        what = f"data.representation {data.representation!r} does not fit {dataset.name!r}: {reason}"
+        raise ConfigError(what) from None
+    if not data.standardise:
+        return Schema.of_images(dataset.features, dataset.classes, "none")
+    public = np.concatenate([partition.queries, partition.test, partition.too_near])
+    return Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[public].astype(np.float64))
+
+
+def queries(dataset: Dataset, partition: Partition) -> np.ndarray:
+    """The pool's rows, canonical float32 (rows, features)."""
+    return canonical_queries(dataset.x[partition.queries], len(dataset.features))
+
+
+def without_near_rows(data: DataSpec, dataset: Dataset, partition: Partition, least: float) -> Partition:
+    """The same division, with a pool in which no two different rows are closer than `least`."""
+    rows = schema(data, dataset, partition).standardise(queries(dataset, partition)).astype(np.float32)
+    stay = thin(rows.astype(np.float64), least * MARGIN)
+    gone = np.setdiff1d(np.arange(len(rows)), stay)
+    return replace(partition, queries=partition.queries[stay], too_near=partition.queries[gone])
+
+
+def pool(dataset: Dataset, partition: Partition) -> PoolTree:
+    """What the federation's terms fix."""
+    return PoolTree.of_rows(queries(dataset, partition))

@@ -1,0 +1,54 @@
+"""What a student has decided to ask, on its own disk before it asks: after a crash it asks the same again, for free."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from consilium.protocol.errors import DataError
+
+
+class Plan:
+    """Rows of the pool by round. `federation` is the hash of the federation that they were chosen for."""
+
+    def __init__(self, path: Path, federation: str, total: int) -> None:
+        """Read the plan at `path`, or begin one of `total` queries.
+
+        Raises
+        ------
+        DataError : the file is damaged or belongs to another federation.
+        """
+        self._path = path
+        self._content = {"federation": federation, "total": total, "rounds": []}
+        if path.exists():
+            try:
+                content = json.loads(path.read_text(encoding="utf-8"))
+                if content["federation"] != federation:
+                    raise DataError(f"{path} was made for another federation", "Use another output folder")
+                self._content = {key: content[key] for key in self._content}
+            except (ValueError, KeyError, TypeError):
+                raise DataError(f"{path} is damaged", "Use another output folder") from None
+
+    @property
+    def total(self) -> int:
+        """Number of queries in all rounds together."""
+        return self._content["total"]
+
+    def rows(self, number: int) -> np.ndarray | None:
+        """Rows of round `number`, None if it was not decided yet."""
+        rounds = self._content["rounds"]
+        return np.array(rounds[number], dtype=np.int64) if number < len(rounds) else None
+
+    def add(self, rows: np.ndarray) -> None:
+        """Decide the next round; on disk when this returns."""
+        self._content["rounds"].append([int(row) for row in rows])
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._path.with_suffix(".part")
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(self._content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)

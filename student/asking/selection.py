@@ -1,0 +1,74 @@
+"""Which queries to ask: at random, or where the student's present model says that a label would teach it most.
+
+The ideas are those of the appendix of Papernot et al. 2017 (active learning). A choice is a function of labels that
+were released and of public rows, so it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from consilium.student.asking.typical import typical_rows
+
+Strategy = Literal["random", "least_confident", "margin", "entropy", "k_centre", "typical"]
+
+BY_ROWS: tuple[Strategy, ...] = ("k_centre", "typical")
+"""Strategies that look at the rows and need no model, so that they can choose the first queries too."""
+
+
+def choose(
+    strategy: Strategy,
+    candidates: np.ndarray,
+    count: int,
+    rows: np.ndarray,
+    asked: np.ndarray,
+    probabilities: np.ndarray | None,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """`count` of the `candidates` (row indices), in the order in which they should be asked.
+
+    Parameters
+    ----------
+    rows : float (rows, inputs), what the schema makes of the pool (`Schema.inputs`); looked at by `BY_ROWS` alone.
+    asked : indices of rows asked before.
+    probabilities : float64 (rows, classes) of the present model; None before there is one, when the choice is random.
+
+    least_confident: smallest largest probability. margin: smallest lead over the second. entropy: largest entropy.
+    k_centre: greedily the row farthest from all rows asked so far (Sener and Savarese 2018). typical: the densest of
+    each cluster (`student.asking.typical`), for few queries.
+    """
+    shuffled = generator.permutation(candidates)
+    count = min(count, len(shuffled))
+    if strategy == "k_centre":
+        return _k_centre(shuffled, count, rows, asked)
+    if strategy == "typical":
+        return typical_rows(rows, shuffled, asked, count, generator)
+    if strategy == "random" or probabilities is None:
+        return shuffled[:count]
+    p = probabilities[shuffled]
+    match strategy:
+        case "least_confident":
+            doubt = -p.max(axis=1)
+        case "margin":
+            top = np.sort(p, axis=1)[:, -2:]
+            doubt = top[:, 0] - top[:, 1]
+        case "entropy":
+            doubt = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
+    return shuffled[np.argsort(-doubt, kind="stable")][:count]
+
+
+def _k_centre(candidates: np.ndarray, count: int, rows: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    x = rows[candidates]
+    if len(asked):
+        distance = np.min([((x - rows[index]) ** 2).sum(axis=1) for index in asked], axis=0)
+    else:
+        distance = ((x - x.mean(axis=0)) ** 2).sum(axis=1)
+    chosen = []
+    for _ in range(count):
+        best = int(distance.argmax())
+        chosen.append(best)
+        distance = np.minimum(distance, ((x - x[best]) ** 2).sum(axis=1))
+        distance[best] = -1.0
+    return candidates[chosen]

@@ -1,0 +1,1 @@
+"""Students of images, behind the interface of all trainers."""

@@ -1,0 +1,32 @@
+"""A small convolutional network on the labels alone, on distorted copies if asked (Simard et al. 2003)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from consilium.student.config import StudentSpec
+from consilium.student.trainers.images.loop import Descent, Material
+from consilium.student.trainers.images.rows import STRONG
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_BATCH = 64
+
+
+class Supervised:
+    """See `loop.Method`."""
+
+    def __init__(self, net: nn.Sequential, material: Material, spec: StudentSpec) -> None:
+        self._net, self._material, self._augment = net, material, spec.augment
+        self._descent = Descent.of(net)
+        self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
+
+    def update(self, done: float) -> None:
+        """See `loop.Method.update`."""
+        from torch.nn import functional
+
+        images, labels = self._material.labelled_batch(_BATCH)
+        if self._augment:
+            images = STRONG(images, self._material.generator)
+        self._descent.step(functional.cross_entropy(self._net(images), labels), done)

@@ -1,0 +1,253 @@
+"""The loop that all students of images share: moving average of the weights, stopping, checkpoints.
+
+The moving average is that of Tarvainen and Valpola, Mean teachers are better role models, NIPS 2017, without its loss.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from consilium.protocol.errors import DataError
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.node.device import asked_device, resolve_device
+from consilium.student.config import StudentSpec
+from consilium.student.trainers.images.network import ImageModel, few_threads, network
+from consilium.student.trainers.images.rows import Pixels
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor, nn
+
+CHECK_EVERY = 50
+"""Steps between two looks at the predictions, each with a checkpoint."""
+
+_CALM_CHECKS = 4
+_DECAY = 0.998
+_RATE = 2e-3
+_BLOCK = 500
+
+
+@dataclass(frozen=True)
+class Job:
+    """Where a student may keep its state while it learns, and whom it tells. No `folder`, no checkpoints."""
+
+    folder: Path | None = None
+    progress: Progress = no_progress
+
+    def clear(self) -> None:
+        """Remove all checkpoints: what they were for is done."""
+        if self.folder is not None:
+            for path in self.folder.glob("checkpoint-*"):
+                path.unlink()
+
+
+SILENT = Job()
+"""Keeps and tells nothing."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """Images on the device of training: `labelled` (n, 1, side, side) with `labels` int64 (n,), and `every` image of
+    the pool, those with a label too (m, 1, side, side). `generator` is on the CPU; everything random comes from it."""
+
+    labelled: Tensor
+    labels: Tensor
+    every: Tensor
+    classes: int
+    generator: Generator
+
+    def labelled_batch(self, size: int) -> tuple[Tensor, Tensor]:
+        """Drawn with replacement: `size` images and their labels."""
+        rows = self._draw(len(self.labels), size)
+        return self.labelled[rows], self.labels[rows]
+
+    def batch(self, size: int) -> Tensor:
+        """`size` images of the pool, drawn with replacement."""
+        return self.every[self._draw(len(self.every), size)]
+
+    def _draw(self, count: int, size: int) -> Tensor:
+        import torch
+
+        return torch.randint(count, (size,), generator=self.generator).to(self.labels.device)
+
+
+class Method(Protocol):
+    """One way to learn. `parts`: everything with a state that changes, by name: modules and optimisers."""
+
+    parts: dict[str, Any]
+
+    def update(self, done: float) -> None:
+        """One step; `done` is the share of all steps that were made, from 0 to 1."""
+        ...
+
+
+MakeMethod = Callable[["nn.Sequential", Material, StudentSpec], Method]
+
+
+@dataclass(frozen=True)
+class ImageTrainer:
+    """Trains a network by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy.
+
+    It stops after `spec.steps`, or earlier once at most a share `spec.settled` of the pool's predictions has changed
+    in each of the last few checks: that needs no labels. With a folder it goes on where a killed run of the same
+    labels, rows, specification and seed stopped, with the same result on a CPU.
+    """
+
+    method: MakeMethod
+    spec: StudentSpec
+    unlabelled: np.ndarray = field(repr=False)
+    job: Job = SILENT
+
+    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImageModel:
+        """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the weights' moving average.
+
+        Raises
+        ------
+        ConfigError : rows are no square images, or the device is absent. DataError : the checkpoint is damaged.
+        """
+        import torch
+
+        spec = self.spec
+        rows = np.concatenate([x, self.unlabelled])
+        pixels, device = Pixels.of(rows), resolve_device(asked_device())
+        generator = torch.Generator().manual_seed(seed)
+        with few_threads(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            net = network(pixels.side, classes, spec.channels).to(device)
+            every = pixels.images(rows).to(device)
+            labels = torch.from_numpy(y).to(device)
+            method = self.method(net, Material(every[: len(y)], labels, every, classes, generator), spec)
+            path = _checkpoint(self.job.folder, spec, x, y, self.unlabelled, seed)
+            state = _State(net, method, generator, spec, path)
+            state.load()
+            while state.step < spec.steps and not state.settled:
+                method.update(state.step / spec.steps)
+                state.after_update(every)
+                if state.step % CHECK_EVERY == 0:
+                    self.job.progress(f"train student, {spec.trainer}", state.step, spec.steps)
+        weights = {name: value.cpu().contiguous().numpy() for name, value in state.average.state_dict().items()}
+        return ImageModel(pixels, classes, spec.channels, weights)
+
+
+@dataclass
+class _State:
+    """All that a step changes. `predicted` int64 (m,): the pool's classes at the last check; `calm`: checks in a row
+    at which few had changed."""
+
+    net: nn.Sequential
+    method: Method
+    generator: Generator
+    spec: StudentSpec
+    path: Path | None
+    step: int = 0
+    calm: int = 0
+    predicted: Tensor | None = None
+    average: nn.Sequential = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.average = copy.deepcopy(self.net).eval()
+
+    @property
+    def settled(self) -> bool:
+        """Whether it may stop before its last step."""
+        return self.calm >= _CALM_CHECKS
+
+    def after_update(self, every: Tensor) -> None:
+        """Count the step; at times look at the predictions and write the checkpoint."""
+        import torch
+
+        self.step += 1
+        decay = min(_DECAY, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for mean, now in zip(self.average.parameters(), self.net.parameters(), strict=True):
+                mean.lerp_(now, 1 - decay)
+        if self.step % CHECK_EVERY and self.step != self.spec.steps:
+            return
+        if self.spec.settled:
+            with torch.no_grad():
+                classes = torch.cat([self.average(part).argmax(dim=1) for part in every.split(_BLOCK)]).cpu()
+            if self.predicted is not None:
+                changed = float((classes != self.predicted).float().mean())
+                self.calm = self.calm + 1 if changed <= self.spec.settled else 0
+            self.predicted = classes
+        self.save()
+
+    def save(self) -> None:
+        """Write the checkpoint, whole or not at all."""
+        import torch
+
+        if self.path is None:
+            return
+        content = {
+            "step": self.step,
+            "calm": self.calm,
+            "predicted": self.predicted,
+            "average": self.average.state_dict(),
+            "generator": self.generator.get_state(),
+            "parts": {name: part.state_dict() for name, part in self.method.parts.items()},
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_suffix(".part")
+        with open(temporary, "wb") as file:
+            torch.save(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.path)
+
+    def load(self) -> None:
+        """Go on from the checkpoint if there is one. Raises DataError if it cannot be read."""
+        import torch
+
+        if self.path is None or not self.path.exists():
+            return
+        try:
+            content = torch.load(self.path, map_location="cpu", weights_only=True)
+            self.step, self.calm, self.predicted = int(content["step"]), int(content["calm"]), content["predicted"]
+            self.average.load_state_dict(content["average"])
+            self.generator.set_state(content["generator"])
+            for name, part in self.method.parts.items():
+                part.load_state_dict(content["parts"][name])
+        except (OSError, EOFError, RuntimeError, UnpicklingError, KeyError, IndexError, TypeError, ValueError):
+            raise DataError(f"checkpoint {self.path} is damaged", "Remove it: training then begins anew") from None
+
+
+def _checkpoint(folder: Path | None, spec: StudentSpec, x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray,
+                seed: int) -> Path | None:  # fmt: skip
+    """Its name tells what is trained on what, so that rounds and pseudo-labels never take each other's state."""
+    if folder is None:
+        return None
+    digest = hashlib.sha256(f"{spec.model_dump_json()} {seed}".encode())
+    for array in (x, y, unlabelled):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return folder / f"checkpoint-{digest.hexdigest()[:16]}.pt"
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Adam (Kingma, Ba 2015) with weight decay apart (Loshchilov, Hutter 2019) and the falling rate of FixMatch."""
+
+    optimiser: Any
+
+    @classmethod
+    def of(cls, net: nn.Module) -> Descent:
+        """For all parameters of `net`."""
+        import torch
+
+        return cls(torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=5e-3))
+
+    def step(self, loss: Tensor, done: float) -> None:
+        """One step down `loss`; the rate falls with cos(7 pi done / 16)."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = _RATE * math.cos(7 * math.pi * done / 16)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()

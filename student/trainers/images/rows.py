@@ -1,0 +1,113 @@
+"""Rows as square images of one channel, and how images are changed without changing what they show.
+
+Simard, Steinkraus, Platt, Best practices for convolutional neural networks, ICDAR 2003 (small affine and elastic
+distortions); DeVries, Taylor, arXiv:1708.04552 (cutout). Images are never mirrored: a mirrored digit is another sign.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.images import image_side
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+_LEAST_SIDE = 8
+_ELASTIC_GRID = 7
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """What turns rows into images: `side` in pixels, and the values `low` and `high` that become 0 and 1."""
+
+    side: int
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> Pixels:
+        """The scale of public rows (n, side * side). Raises ConfigError unless they are square images."""
+        low, high = float(rows.min()), float(rows.max())
+        return cls(square_side(rows.shape[1]), low, high if high > low else low + 1)
+
+    def images(self, rows: np.ndarray) -> Tensor:
+        """Rows (n, side * side), from the top -> float32 (n, 1, side, side)."""
+        import torch
+
+        scaled = (rows.astype(np.float32) - np.float32(self.low)) / np.float32(self.high - self.low)
+        return torch.from_numpy(scaled.reshape(-1, 1, self.side, self.side))
+
+
+def square_side(features: int) -> int:
+    """Side in pixels of an image of `features` values.
+
+    Raises
+    ------
+    ConfigError : it is no square, or one too small for a convolutional network.
+    """
+    side = image_side(features, _LEAST_SIDE)
+    if side is None:
+        raise ConfigError(
+            f"this student needs square images of at least {_LEAST_SIDE}x{_LEAST_SIDE} pixels, not {features} features",
+            "Choose another student.trainer",
+        )
+    return side
+
+
+@dataclass(frozen=True)
+class Distortion:
+    """How far an image may be changed at most; each number is drawn evenly for each image.
+
+    degrees: of rotation. shift, cutout: share of the side. scale, shear: relative. elastic: share of the side, standard
+    deviation of a smooth field.
+    """
+
+    degrees: float = 0.0
+    shift: float = 0.0
+    scale: float = 0.0
+    shear: float = 0.0
+    elastic: float = 0.0
+    cutout: float = 0.0
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Float (n, 1, side, side) -> the same shape and range; outside the image is background, 0.
+
+        Random numbers come from the CPU `generator`, so that every device sees the same.
+        """
+        import torch
+        from torch.nn import functional
+
+        count, side = len(images), images.shape[-1]
+
+        def even(most: float) -> Tensor:
+            return (2 * torch.rand(count, generator=generator) - 1) * most
+
+        angle, shear = even(self.degrees * pi / 180), even(self.shear)
+        wide, tall = 1 + even(self.scale), 1 + even(self.scale)
+        cos, sin = torch.cos(angle), torch.sin(angle)
+        right, down = even(2 * self.shift), even(2 * self.shift)  # the grid goes from -1 to 1
+        rows = [wide * cos, shear - tall * sin, right, wide * sin, tall * cos, down]
+        grid = functional.affine_grid(torch.stack(rows, dim=1).view(count, 2, 3), [count, 1, side, side], False)
+        if self.elastic:
+            coarse = torch.randn(count, 2, _ELASTIC_GRID, _ELASTIC_GRID, generator=generator) * (2 * self.elastic)
+            smooth = functional.interpolate(coarse, size=(side, side), mode="bicubic", align_corners=False)
+            grid = grid + smooth.permute(0, 2, 3, 1)
+        changed = functional.grid_sample(images, grid.to(images.device), align_corners=False)
+        if self.cutout:
+            axis = torch.arange(side) + 0.5
+            near = [
+                (axis - torch.rand(count, 1, generator=generator) * side).abs() < self.cutout * side / 2 for _ in "xy"
+            ]
+            hole = near[0][:, None, :, None] & near[1][:, None, None, :]
+            changed = changed.masked_fill(hole.to(images.device), 0.0)
+        return changed
+
+
+WEAK = Distortion(degrees=5, shift=0.05, scale=0.05, shear=0.05)
+STRONG = Distortion(degrees=15, shift=0.1, scale=0.15, shear=0.2, elastic=0.036, cutout=0.3)

@@ -1,0 +1,71 @@
+"""Virtual adversarial training with entropy minimisation: predictions must not change in the worst near direction.
+
+Miyato, Maeda, Koyama, Ishii, Virtual adversarial training, TPAMI 2018, arXiv:1704.03976, equations 5 to 8, 11 and 18,
+with one power iteration; the entropy term is that of Grandvalet and Bengio, NIPS 2004. Its weight grows from 0 to 1:
+without batch normalisation an early wish to be sure can make the network call everything one class.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from consilium.student.config import StudentSpec
+from consilium.student.trainers.images.loop import Descent, Material
+from consilium.student.trainers.images.rows import STRONG, WEAK
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+_LABELLED = 32
+_UNLABELLED = 128
+_PROBE = 0.01
+"""Length of the step that finds the direction: small, but far above what float32 rounds away."""
+
+
+class Vat:
+    """See `loop.Method`."""
+
+    def __init__(self, net: nn.Sequential, material: Material, spec: StudentSpec) -> None:
+        self._net, self._material, self._augment = net, material, spec.augment
+        self._length = spec.radius * material.every.shape[-1]
+        self._descent = Descent.of(net)
+        self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
+
+    def update(self, done: float) -> None:
+        """See `loop.Method.update`."""
+        import torch
+        from torch.nn import functional
+
+        images, labels = self._material.labelled_batch(_LABELLED)
+        other = self._material.batch(_UNLABELLED)
+        if self._augment:
+            images, other = STRONG(images, self._material.generator), WEAK(other, self._material.generator)
+        logits = self._net(torch.cat([images, other]))
+        supervised = functional.cross_entropy(logits[:_LABELLED], labels)
+        rest = logits[_LABELLED:]
+        logs = torch.log_softmax(rest, dim=1)
+        entropy = -(logs.exp() * logs).sum(dim=1).mean()
+        fixed = logs.detach()
+        moved = self._net(other + self._length * self._worst_direction(other, fixed))
+        self._descent.step(supervised + _divergence(fixed, moved) + done * entropy, done)
+
+    def _worst_direction(self, images: Tensor, logs: Tensor) -> Tensor:
+        """Unit vectors (n, 1, side, side) along which the predictions `logs` change most."""
+        import torch
+
+        start = _unit(torch.randn(images.shape, generator=self._material.generator).to(images.device))
+        probe = (_PROBE * start).requires_grad_()
+        (slope,) = torch.autograd.grad(_divergence(logs, self._net(images + probe)), probe)
+        return _unit(slope)
+
+
+def _unit(images: Tensor) -> Tensor:
+    """Each image scaled to length 1; one of zeros stays so."""
+    return images / images.flatten(1).norm(dim=1).clamp(min=1e-30)[:, None, None, None]
+
+
+def _divergence(logs: Tensor, logits: Tensor) -> Tensor:
+    """Mean Kullback-Leibler divergence of softmax(`logits`) from exp(`logs`), both (n, classes)."""
+    import torch
+
+    return (logs.exp() * (logs - torch.log_softmax(logits, dim=1))).sum(dim=1).mean()
