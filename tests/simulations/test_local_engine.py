@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ from consilium.simulations.engines.flower_internals import assume_identity
 from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from tests.federation import make_config, make_homes, make_rows, vote_request
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SABOTAGE = """
 import os, sys, time
@@ -52,7 +55,7 @@ def sabotaged(tmp_path: Path, monkeypatch):
     # the worker imports consilium.party.client_app through this hook: python runs sitecustomize before anything else
     (folder / "sabotage.py").write_text(SABOTAGE)
     (folder / "sitecustomize.py").write_text("import os\nif os.environ.get('SABOTAGE'):\n    import sabotage\n")
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
     monkeypatch.setenv("HANGING", str(tmp_path / "hanging"))
 
     def set_mode(mode: str) -> None:
