@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
+import consilium
 from consilium.coordinator.collection import flower_transport
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.parties.records import refusal_from_record, to_record
@@ -21,7 +22,7 @@ from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from tests.federation import make_config, make_homes, make_rows, vote_request
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(consilium.__file__).parents[1]
 
 SABOTAGE = """
 import os, sys, time
