@@ -77,29 +77,38 @@ class Installed:
     folder: Path
     foreign: Path
 
-    def run(self, *command: str, cwd: Path, timeout: float = 280) -> subprocess.CompletedProcess[str]:
-        """A program of this environment, where packages with the rooms' names come first on the path."""
-        environment = {
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment's variables: packages with the rooms' names come first on the path."""
+        return {
             "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin",
             "PYTHONPATH": str(self.foreign),
             "HOME": str(self.folder),
         }
-        program = str(self.folder / "bin" / command[0])
+
+    def program(self, name: str) -> str:
+        """The path of one of its programs."""
+        return str(self.folder / "bin" / name)
+
+    def run(self, program: str, *arguments: str, cwd: Path, timeout: float = 280) -> subprocess.CompletedProcess[str]:
+        """Run one of its programs to the end."""
         return subprocess.run(
-            [program, *command[1:]],
-            cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=timeout,
+            [self.program(program), *arguments],
+            cwd=cwd, env=self.variables, capture_output=True, text=True, check=False, timeout=timeout,
         )  # fmt: skip
 
 
-def make_environment(folder: Path, wheel: Path) -> Installed:
+def make_environment(folder: Path, wheel: Path | None) -> Installed:
     """A fresh environment with the wheel; the libraries are those of this interpreter, so that nothing is fetched.
 
     Path files of this interpreter are not read by the new one, so what is installed here as editable is not seen there.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
-    options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", "--no-warn-script-location"]
-    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "install", *options, str(wheel)], check=True)
+    if wheel is not None:
+        options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", "--no-warn-script-location"]
+        pip = [sys.executable, "-m", "pip", "--python", str(python)]
+        subprocess.run([*pip, "install", *options, str(wheel)], check=True)
     (site,) = (folder / "lib").glob("python*/site-packages")
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     for entry in distribution("flwr").entry_points:

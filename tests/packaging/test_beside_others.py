@@ -1,7 +1,7 @@
 """The installed package where others own the names of its rooms: packages on the path, and the user's own files.
 
-The environment has the wheel and no checkout. `protocol`, `student`, `party`, `cli` and so on come first on the path, and
-lie in the working folder too; each fails when it is imported.
+The environment has the wheel and no checkout. `protocol`, `student`, `party`, `cli` and so on come first on the path,
+and lie in the working folder too; each fails when it is imported.
 """
 
 from __future__ import annotations
