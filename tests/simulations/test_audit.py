@@ -258,7 +258,7 @@ class TestOptimised:
             write_sums(tmp_path / case)
             expected[case] = 1
         script = (
-            "import sys, json, contextlib, cli\n"
+            "import sys, json, contextlib\nfrom consilium import cli\n"
             "codes = {}\n"
             "for name in json.loads(sys.argv[1]):\n"
             "    sys.argv[1:] = ['audit', './' + name]\n"
