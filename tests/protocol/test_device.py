@@ -59,7 +59,7 @@ def test_a_gpu_that_is_asked_and_absent_is_an_error(gpu: None) -> None:
 
 def test_without_a_driver_torch_is_not_imported() -> None:
     code = (
-        "import sys; from consilium.protocol import device; device._DRIVERS = ('libabsent.so',)\n"
+        "import sys; from consilium.protocol.node import device; device._DRIVERS = ('libabsent.so',)\n"
         "assert device.resolve_device('auto') == 'cpu'; sys.exit('torch' in sys.modules)"
     )
     root = str(Path(__file__).resolve().parents[2])

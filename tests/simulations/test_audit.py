@@ -258,7 +258,7 @@ class TestOptimised:
             write_sums(tmp_path / case)
             expected[case] = 1
         script = (
-            "import sys, json, contextlib, cli\n"
+            "import sys, json, contextlib\nfrom consilium import cli\n"
             "codes = {}\n"
             "for name in json.loads(sys.argv[1]):\n"
             "    sys.argv[1:] = ['audit', './' + name]\n"
@@ -277,7 +277,7 @@ class TestOptimised:
     def test_as_people_run_it(self, sound: Path, tmp_path: Path, case: str) -> None:
         shutil.copytree(sound, tmp_path / "run")
         TAMPERING[case][0](tmp_path / "run")
-        done = self.python("-m", "cli", "audit", "./run", cwd=tmp_path)
+        done = self.python("-m", "consilium", "audit", "./run", cwd=tmp_path)
         assert done.returncode == 1 and "NOT WHAT IT CLAIMS" in done.stdout, done.stderr
 
     def test_the_old_comparison_let_everything_pass(self, tmp_path: Path) -> None:
