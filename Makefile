@@ -31,7 +31,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
 BUSY ?= 12
-WAITING := tests/simulations/test_local_engine.py tests/deploy/test_supervisor.py tests/deploy/test_mutual_tls.py tests/coordinator/test_grpc.py
+WAITING := tests/simulations/engines/test_local_engine.py tests/protocol/node/test_supervisor.py tests/coordinator/labels/test_mutual_tls.py tests/coordinator/labels/test_grpc.py
 test-busy: $(VENV)/.dev
 	@# tests that wait for other processes, three times beside $(BUSY) that never rest: none may depend on the machine's speed
 	@for i in $$(seq $(BUSY)); do nice $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \

@@ -26,8 +26,8 @@ from consilium.simulations.report.data import ReportData
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.sums import check_sums, write_sums
+from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, edit, main, sql
-from tests.simulations.test_engines_agree import quiet
 from tests.simulations.test_resume import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,8 @@ import pytest
 from consilium.simulations.audit import audit_run
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.test_cli import consilium
-from tests.simulations.test_engines_agree import quiet
 
 FEW = ["caps.queries=30", "caps.answers=30", "parties.minimum=5"]
 GNMAX = [*FEW, "mechanism.sigma=2"]

@@ -26,9 +26,9 @@ from consilium.protocol.labels.wire import answers_to_wire, blocks, terms_to_wir
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.student.channel import LabelChannel
-from tests.coordinator.test_service import T, Votes
+from tests.coordinator.labels.test_mutual_tls import Site
+from tests.coordinator.labels.test_service import T, Votes
 from tests.deploy.edge import until
-from tests.deploy.test_mutual_tls import Site
 from tests.federation import make_config, make_rows
 
 OLD_THREADS = 8

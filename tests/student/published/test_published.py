@@ -19,7 +19,7 @@ from consilium.student.published.model import check_names, load_model, publish
 from consilium.student.run import METHODS
 from consilium.student.trainers.mlp import MlpModel
 from consilium.student.trainers.tabular import boosted_arrays, forest_arrays, linear_arrays
-from tests.student.published import CASES, case
+from tests.student.published.models import CASES, case
 
 KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", "both"}
 

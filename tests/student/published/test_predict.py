@@ -17,7 +17,7 @@ from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.rows.schema import Range, Schema
 from consilium.student.published.model import publish
 from consilium.student.published.table import read_rows
-from tests.student.published import case
+from tests.student.published.models import case
 
 GOOD = "age,pressure,drowsy\n60,140,0\n72,165.5,1\n"
 

@@ -72,7 +72,7 @@ def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, version: st
 
 
 def test_the_versions_are_those_of_the_package() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     first, before = (".".join(map(str, end)) for end in (FIRST, BEFORE))
     assert f"flwr>={first},<{before}" in project["dependencies"]
 

@@ -13,7 +13,7 @@ from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.arrays import grouped, one_hot, read_arrays, read_words, same_length
 from consilium.simulations.population.partition import iid_partition
 from consilium.simulations.scenario import divided_data, load_scenario
-from tests.simulations.test_images import made_up
+from tests.simulations.datasets.test_images import made_up
 
 
 def one_of_each(column: dict[str, np.ndarray], name: str) -> bool:

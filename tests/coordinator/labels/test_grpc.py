@@ -31,7 +31,7 @@ from consilium.student.asking.pool import Pool
 from consilium.student.channel import LabelChannel
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student
-from tests.coordinator.test_service import T, Votes
+from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import FEATURES, FakeTransport, make_config, make_rows
 
 

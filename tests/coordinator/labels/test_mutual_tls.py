@@ -22,7 +22,7 @@ from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.labels.tls import TlsFiles, fingerprint
 from consilium.protocol.noise import SeededNoise
 from consilium.student.channel import LabelChannel
-from tests.coordinator.test_service import T, Votes
+from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_config, make_rows
 
 WAIT = 250

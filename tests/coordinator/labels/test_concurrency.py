@@ -17,11 +17,11 @@ from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.noise import SystemNoise
-from tests.coordinator.concurrency import shared_config, storm
-from tests.coordinator.test_service import T, Votes
+from tests.coordinator.labels.concurrency import shared_config, storm
+from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_rows
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.slow
@@ -54,8 +54,8 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.noise import SystemNoise
 from consilium.coordinator.labels.service import LabelService
 from consilium.protocol.errors import LedgerError
-from tests.coordinator.concurrency import shared_config
-from tests.coordinator.test_service import T, Votes
+from tests.coordinator.labels.concurrency import shared_config
+from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_rows
 folder = Path(sys.argv[1])
 config = shared_config(4000)

@@ -14,7 +14,7 @@ from consilium.coordinator.ledger.verify import Verdict, find_run, holds, verify
 from consilium.coordinator.ledger.verify.files import read_events
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import held
-from tests.coordinator.verify.runs import (
+from tests.coordinator.ledger.verify.runs import (
     SANITISED,
     Tamper,
     edit,

@@ -34,7 +34,7 @@ from consilium.protocol.parties.messages import TeacherSpec
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Schema
 from tests.federation import make_config, make_home, make_rows
-from tests.party.test_network import images
+from tests.party.teachers.test_network import images
 from tests.party.test_node import hello, member, node, refused, train, vote
 
 SECRET = bytes(range(32))

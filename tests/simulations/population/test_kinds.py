@@ -23,8 +23,8 @@ from consilium.simulations.population.teacher_mix import own_teachers
 from consilium.simulations.run import resume_run, run_scenario
 from consilium.simulations.scenario import Scenario, TeacherShare, load_scenario
 from consilium.simulations.workspace import federation_config
-from tests.party.test_network import images
-from tests.simulations.test_engines_agree import quiet
+from tests.party.teachers.test_network import images
+from tests.simulations.engines.test_engines_agree import quiet
 
 SMALL = [
     "data.least_rows=150",

@@ -25,7 +25,7 @@ SPECS = {
     "mlp": TeacherSpec(model="mlp", hidden=16, epochs=15, batch=16, learning_rate=0.01),
     "cnn": TeacherSpec(model="cnn", hidden=16, channels=4, epochs=8, batch=16, learning_rate=0.01),
 }
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def images(count: int, seed: int = 0, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:

@@ -62,7 +62,7 @@ def test_without_a_driver_torch_is_not_imported() -> None:
         "import sys; from consilium.protocol.node import device; device._DRIVERS = ('libabsent.so',)\n"
         "assert device.resolve_device('auto') == 'cpu'; sys.exit('torch' in sys.modules)"
     )
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[3])
     assert (
         subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": root}, check=False).returncode
         == 0

@@ -23,7 +23,7 @@ from consilium.protocol.labels.service import Outcome
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.student.channel import LabelChannel
-from tests.coordinator.test_service import T, Votes
+from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_config, make_rows
 
 WAIT = 250

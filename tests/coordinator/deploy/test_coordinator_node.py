@@ -205,7 +205,7 @@ def test_events_in_words(event: dict, words: str) -> None:
 
 
 def test_the_example_of_the_guide_can_be_provisioned(tmp_path: Path) -> None:
-    guide = (Path(__file__).resolve().parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).resolve().parents[3] / "docs" / "deploy.md").read_text(encoding="utf-8")
     example = re.search(r"```toml\n(.*?)```", guide, re.DOTALL)
     assert example is not None
     write_plan(tmp_path)
