@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run test test-busy lint bench proto clean
+.PHONY: run fast check test test-busy proofs lint bench proto clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -24,11 +24,23 @@ $(VENV)/.dev: $(VENV)/.base
 run: $(VENV)/.base
 	$(BIN)/consilium run $(ARGS)
 
-# a module stays in one process, so what its tests share is made once; WORKERS= runs all in one
-WORKERS ?= -n 2 --dist loadfile
+# a module stays in one process, so what its tests share is made once, and the most expensive modules come first (see
+# tests/conftest.py); WORKERS= runs all in one
+WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
+FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
+
+fast: $(VENV)/.dev
+	@# a minute and a half: every room, every golden value, one whole small run
+	$(BIN)/python -m pytest $(WORKERS) -m '$(FAST)' $(ARGS)
+
+check: lint fast
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+
+proofs: $(VENV)/.dev
+	@# minutes each, one after the other; those in network namespaces need root
+	$(BIN)/python -m pytest -m proofs $(ARGS)
 
 BUSY ?= 12
 WAITING := tests/simulations/engines/test_local_engine.py tests/protocol/node/test_supervisor.py tests/coordinator/labels/test_mutual_tls.py tests/coordinator/labels/test_grpc.py

@@ -209,6 +209,7 @@ def test_every_file_of_a_run_is_listed_above(sound: Path) -> None:
     assert {path.as_posix() for path in found - listed} == {"lock", "ledger.db.lock"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_is_named(sound: Path, tmp_path: Path, name: str) -> None:
     """One test for each file, as copying and auditing a run for each damage takes longer than either."""
@@ -225,6 +226,7 @@ def test_a_damaged_file_is_named(sound: Path, tmp_path: Path, name: str) -> None
         shutil.rmtree(run)
 
 
+@pytest.mark.slow
 def test_labels_with_any_byte_changed_are_findings(sound: Path, tmp_path: Path) -> None:
     """The parser of a foreign format meets what nobody wrote."""
     run = tmp_path / "run"
@@ -238,6 +240,7 @@ def test_labels_with_any_byte_changed_are_findings(sound: Path, tmp_path: Path) 
         verify_student(run, recorded, None)  # nothing is raised
 
 
+@pytest.mark.slow
 class TestOptimised:
     """`python -O` takes asserts away, so nothing here may rest on one: a process of its own, and its exit codes."""
 

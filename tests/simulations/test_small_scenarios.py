@@ -30,6 +30,7 @@ CASES: dict[str, tuple[list[str], int, float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_small_one_from_files_to_report(
     shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -54,6 +55,7 @@ def test_a_small_one_from_files_to_report(
     assert f"All {parties} {word}, largest first" in page
 
 
+@pytest.mark.slow
 def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     """Run, audit, report; with scattering, the transform of the whole scenario."""
     changes = [*GNMAX, *SHARDS, "student.trainer=kernel_ridge", f"data.path={shared_data}"]

@@ -59,6 +59,7 @@ def buffered(site: Site, old: bool) -> int:
             site.superlink.hold.clear()
 
 
+@pytest.mark.slow
 def test_a_body_is_passed_on_and_not_held(site: Site) -> None:
     assert buffered(site, old=False) < 26 * MB  # the kernel's buffers on two connections, and none of the gateway's
 
@@ -84,6 +85,7 @@ def test_peers_that_only_connect_hold_few_places(site: Site) -> None:
     assert crowd(site, old=False) == (40, 200)
 
 
+@pytest.mark.slow
 def test_control_the_old_gateway_kept_all(site: Site) -> None:
     assert crowd(site, old=True) == (0, 200)
 
@@ -119,10 +121,12 @@ def silent_peers(site: Site, old: bool) -> list[bool]:
     return found
 
 
+@pytest.mark.slow
 def test_slow_peers_are_closed(site: Site) -> None:
     assert silent_peers(site, old=False) == [True] * 4
 
 
+@pytest.mark.slow
 def test_control_the_old_gateway_waited_for_them(site: Site) -> None:
     assert silent_peers(site, old=True) == [False] * 4
 

@@ -60,6 +60,7 @@ def audit_of_coin(coin: Leaks, seed: int, claimed: float, confidence: float, run
     return audit_mechanism(mechanism, SeededNoise(seed), setting, UserClaims(claimed, 1e-9), [TIE])
 
 
+@pytest.mark.statistics
 class TestFalseAlarms:
     def test_a_claim_without_slack_is_refuted_no_more_often_than_stated(self) -> None:
         """Epsilon is log 19 exactly. At confidence 0.6 each of two bounds may fail with 0.2; that on 0.05 decides, so
@@ -100,12 +101,14 @@ class TestFalseAlarms:
 
 
 class TestBounds:
+    @pytest.mark.statistics
     def test_the_bound_comes_close_to_the_truth(self) -> None:
         """Epsilon is log 4 exactly; 200,000 runs find all but 5 % of it."""
         audit = audit_of_coin(Leaks(0.8, 0.2), 3, 2.0, 0.999, runs=200_000)
         assert 0.95 * math.log(4) < audit.headline[1].lower < math.log(4)
         assert not audit.violated
 
+    @pytest.mark.statistics
     def test_more_queries_leak_more(self) -> None:
         found = [
             audit_mechanism(GNMax(sigma=10.0), SeededNoise(1), Setting(queries=n, runs=10_000, one_call=True))
@@ -190,10 +193,12 @@ class TestPlantedBugs:
         _, mechanism, setting = next(each for each in CASES if each[0] == bug)
         return audit_mechanism(cast(Mechanism, mechanism), SeededNoise(11), setting).violated
 
+    @pytest.mark.statistics
     @pytest.mark.parametrize("bug", [each[0] for each in CASES if each[0] not in HEAVY])
     def test_is_caught(self, bug: str) -> None:
         assert self.caught(bug)
 
+    @pytest.mark.statistics
     @pytest.mark.slow
     @pytest.mark.parametrize("bug", HEAVY)
     def test_is_caught_with_many_runs(self, bug: str) -> None:

@@ -79,6 +79,7 @@ assert len(ledger.batches()) == 2
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_releases_nothing_and_loses_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(tmp_path)],

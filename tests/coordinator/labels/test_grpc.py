@@ -58,6 +58,7 @@ def test_the_socket_gives_what_the_process_gives(service) -> None:
     assert service.finished.is_set()
 
 
+@pytest.mark.slow
 def test_many_rows_travel_in_blocks(service) -> None:
     x, _ = make_rows(2 * BLOCK_BYTES // 12 + 10, 3)
     assert len(blocks(x.astype(np.float32))) == 3

@@ -92,6 +92,7 @@ def refused(address: str, files: TlsFiles | None, said: str) -> str:
     return str(error.value)
 
 
+@pytest.mark.slow
 def test_whoever_has_no_good_certificate_is_refused(site: Site, service: LabelService, tmp_path: Path) -> None:
     other = Authority.create("other")
     cases = {
@@ -120,6 +121,7 @@ def test_whoever_has_no_good_certificate_is_refused(site: Site, service: LabelSe
             assert channel.describe().queries_left == 100  # nobody else was harmed
 
 
+@pytest.mark.slow
 def test_a_student_does_not_talk_to_another_server(site: Site, service: LabelService, tmp_path: Path) -> None:
     other = Authority.create("other")
     (tmp_path / "other").mkdir()

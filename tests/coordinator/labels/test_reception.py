@@ -144,6 +144,7 @@ def describes(address: str, files: TlsFiles | None = None, seconds: float = ANSW
             return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ask", "describe"])
 def test_control_stalled_calls_held_all_of_the_old_service(service, kind: str) -> None:
     with old_serving(service) as (address, servicer):

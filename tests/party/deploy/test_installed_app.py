@@ -51,6 +51,7 @@ def test_the_replacement_runs_the_installed_app_and_unpacks_nothing(restored) ->
     assert load("someone/app", "1.0", "hash") is consilium.party.client_app.app
 
 
+@pytest.mark.slow
 def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path) -> None:
     folder = write_programs(tmp_path / "programs")
     found = flower_environment(tmp_path / "flower", folder)

@@ -54,6 +54,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_is_started_again_ever_more_slowly(tmp_path: Path) -> None:
     told: list[str] = []
     child = script(tmp_path, "import time\nopen('starts', 'a').write(f'{time.time()}\\n')\nraise SystemExit(3)\n")
@@ -65,6 +66,7 @@ def test_a_program_that_ends_is_started_again_ever_more_slowly(tmp_path: Path) -
     assert "starts again in 0.4 s" in told[3]
 
 
+@pytest.mark.slow
 def test_a_calm_while_forgets_failures(tmp_path: Path) -> None:
     told: list[str] = []
     child = script(tmp_path, "import time\nopen('starts', 'a').write('x\\n')\ntime.sleep(0.4)\n")

@@ -54,6 +54,7 @@ def kinds(run: Path, federation: str) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_a_mixed_federation_end_to_end_and_its_seed(tmp_path: Path) -> None:
     scenario = load_scenario("stroke", [*SMALL, MIXED])
     found, labels = [], []

@@ -93,6 +93,7 @@ def test_pickles_within_the_description_stay_text(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_with_code_is_refused(tmp_path: Path) -> None:
     """Control: without `weights_only` it is executed."""
     x, y = bars(40, 8)

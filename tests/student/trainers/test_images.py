@@ -97,6 +97,7 @@ class TestContract:
         assert (torch.get_rng_state() == state).all()
         assert torch.get_num_threads() == threads
 
+    @pytest.mark.slow
     def test_goes_on_after_a_kill_with_the_same_result(self, trainer: str, tmp_path: Path) -> None:
         x, y = digits()
         settings = spec(trainer, steps=2 * CHECK_EVERY + 10, settled=0.01)
@@ -130,6 +131,7 @@ def accuracy_of_twenty_labels(trainer: str, augment: bool, steps: int) -> float:
     return float((model.predict_proba(x[1200:]).argmax(axis=1) == y[1200:]).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trainer", "augment", "steps"), [("vat", False, 200), ("fixmatch", True, 300), ("mixmatch", True, 200)]
 )
@@ -138,6 +140,7 @@ def test_unlabelled_images_help(trainer: str, augment: bool, steps: int) -> None
     assert with_them > without + 0.005
 
 
+@pytest.mark.slow
 def test_networks_help_the_graph() -> None:
     """Digits moved by a pixel by lot, so that pixels alone do not tell well which are alike."""
     x, y = digits()
@@ -156,6 +159,7 @@ def test_networks_help_the_graph() -> None:
     assert right["graph_cnn"] > right["graph"] + 0.04
 
 
+@pytest.mark.slow
 def test_it_stops_once_predictions_have_settled() -> None:
     x, y = digits()
     done: dict[float, int] = {}
