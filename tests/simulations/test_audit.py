@@ -100,6 +100,7 @@ def lower_curve(content: dict) -> None:
     content["guarantee"]["epsilon"] -= 50.0
 
 
+@pytest.mark.slow
 def test_a_run_that_was_closed_passes_and_says_so(closed: Path) -> None:
     assert failed(closed) == []
     summary = json.loads((closed / "summary.json").read_text())["privacy"]
@@ -109,6 +110,7 @@ def test_a_run_that_was_closed_passes_and_says_so(closed: Path) -> None:
     assert "Estimate released with noise" in report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

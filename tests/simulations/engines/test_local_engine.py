@@ -129,6 +129,7 @@ def test_a_party_that_hangs_dies_or_raises_is_left_out(
     assert "4711" not in (tmp_path / "run" / "events.jsonl").read_text()
 
 
+@pytest.mark.slow
 def test_too_few_left_is_an_error_and_nothing_is_charged(tmp_path: Path, sabotaged) -> None:
     sabotaged("die")
     with pytest.raises(NotEnoughParties, match=r"4 parties after stage 'vote', at least 5.*1 x node crashed"):
@@ -142,6 +143,7 @@ def test_too_few_left_is_an_error_and_nothing_is_charged(tmp_path: Path, sabotag
         assert ledger.execute("SELECT COUNT(*) FROM batches").fetchone() == (0,)
 
 
+@pytest.mark.slow
 def test_leaving_the_grid_while_a_party_hangs_ends_its_worker_once(tmp_path: Path, sabotaged, monkeypatch) -> None:
     """The thread that waits for the party and the one that leaves both want to end the worker."""
     sabotaged("hang")
