@@ -251,7 +251,7 @@ class TestOptimised:
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
         return subprocess.run(
             [sys.executable, "-O", *arguments],
-            cwd=cwd, capture_output=True, text=True, timeout=250, check=False, env=environment,
+            cwd=cwd, capture_output=True, text=True, timeout=800, check=False, env=environment,
         )  # fmt: skip
 
     def test_every_forgery_is_found(self, sound: Path, tmp_path: Path) -> None:

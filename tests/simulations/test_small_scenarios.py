@@ -14,7 +14,7 @@ from consilium.simulations.scenario import load_scenario
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.test_cli import consilium
 
-FEW = ["caps.queries=30", "caps.answers=30", "parties.minimum=5"]
+FEW = ["caps.queries=30", "caps.answers=30", "parties.minimum=5", "timeouts.enrol=600"]
 GNMAX = [*FEW, "mechanism.sigma=2"]
 SHARDS = ["data.parties=8", "data.most_rows=100"]
 PIXELS = ["data.representation=none", "student.trainer=logistic_regression", "teacher.alpha=50"]

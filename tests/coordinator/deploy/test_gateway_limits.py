@@ -31,7 +31,7 @@ def big_body(site: Site, old: bool) -> tuple[int, int]:
     """What the gateway takes of 24 MB without a signature, and what of it reaches the SuperLink."""
     with site.serving(old=old) as address:
         with contextlib.closing(site.begin(address, 24 * MB, {})) as stranger:
-            sent = sent_until_stopped(stranger, 24 * MB, 30)
+            sent = sent_until_stopped(stranger, 24 * MB, WAIT)
             if old:
                 until(lambda: site.superlink.bytes == 24 * MB)
         assert site.ask(address, "ward-a").status_code == 200
@@ -74,7 +74,7 @@ def crowd(site: Site, old: bool) -> tuple[int, int]:
         peers = [connected(address, f"127.0.0.{2 + number % 2}") for number in range(60)]
         status = site.ask(address, "ward-a").status_code
         with contextlib.suppress(AssertionError):
-            until(lambda: sum(map(is_closed, peers)) >= 40, 2 if old else 60)
+            until(lambda: sum(map(is_closed, peers)) >= 40, 2 if old else WAIT)
         dropped = sum(map(is_closed, peers))
         for peer in peers:
             peer.close()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -33,7 +34,9 @@ from tests.federation import make_config, make_rows
 
 OLD_THREADS = 8
 DESCRIBE = "/consilium.labels.v1.LabelService/Describe"
-ANSWER = 60.0
+ANSWER = 250.0
+PATIENT = Limits(call=ANSWER, stall=ANSWER)
+"""Whatever stalls is still there when the last one has come."""
 REFUSED_STREAM = "RST_STREAM with error code 7"
 MB = 1_000_000
 
@@ -161,7 +164,7 @@ def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, ballot:
     other = site.enrol("institute")
     ballot.go.set()
     with ExitStack() as stack:
-        address = stack.enter_context(serving(service, "127.0.0.1:0", 100, site.door()))
+        address = stack.enter_context(serving(service, "127.0.0.1:0", 100, site.door(), PATIENT))
         peers = Peers(address, site.student)
         stack.callback(peers.close)
         peers.ask(2 * OLD_THREADS)
@@ -174,7 +177,7 @@ def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, ballot:
 
 def test_without_certificates_there_is_a_bound_on_all_of_them(service, ballot: Slow) -> None:
     ballot.go.set()
-    with serving(service, "127.0.0.1:0", 100, limits=Limits(asks=3, threads=8)) as address:
+    with serving(service, "127.0.0.1:0", 100, limits=replace(PATIENT, asks=3, threads=8)) as address:
         peers = [Peers(address) for _ in range(2)]  # of one connection only so many streams are taken
         for peer in peers:
             peer.ask(10)
