@@ -133,18 +133,17 @@ class TestEveryEvent:
         """A vote missing in one row of 40 was taken as it came; the error tells where, and no count."""
         event = cls(**common(), **extra)
         p = np.full((40, 3), 1 / 3)
-        look = (lambda v, t: event.evidence_against(v, p, t)) if cls is InteractiveEvent else event.evidence
         told = r"^1 of 40 rows of votes \(int64\) have another number of votes than the first \(query 7\)"
         with pytest.raises(VotesError, match=told) as caught:
-            look(SHORT, None)
+            event.evidence(SHORT, None, p)
         assert "100" not in str(caught.value)
         assert "99" not in str(caught.value)
         with pytest.raises(VotesError, match="101 teachers"):
-            look(VOTES, 101)
-        if hasattr(event, "_evidence") and cls not in NO_EVIDENCE:
-            kept = event._evidence(SHORT) if cls is not InteractiveEvent else None
-            assert kept is None or len(kept.log_q_label if kept.log_q_label is not None else kept.log_q_check) == 40
-            look(VOTES, 100)
+            event.evidence(VOTES, 101, p)
+        if cls not in NO_EVIDENCE:  # control: it is that check alone which refuses
+            kept = event._evidence(SHORT, 100, p)
+            assert len(kept.log_q_label if kept.log_q_label is not None else kept.log_q_check) == 40
+            event.evidence(VOTES, 100, p)
 
     def test_worst_case_depends_on_counts_only_and_grows_with_them(self, cls, extra):
         event = cls(**common(), **extra)
@@ -178,11 +177,7 @@ class TestEveryEvent:
     def test_data_dependent_is_never_above_worst_case(self, cls, extra):
         event = cls(**common(), **extra)
         try:
-            evidence = (
-                event.evidence_against(VOTES, np.full((40, 3), 1 / 3))
-                if isinstance(event, InteractiveEvent)
-                else event.evidence(VOTES)
-            )
+            evidence = event.evidence(VOTES, probabilities=np.full((40, 3), 1 / 3))
         except NoDataDependentBoundError:
             with pytest.raises(NoDataDependentBoundError):
                 event.data_dependent_rdp(Evidence(None, None), np.ones(40, dtype=bool), DEFAULT_ORDERS)
@@ -270,11 +265,11 @@ def test_interactive_subtracts_public_predictions():
     p = np.tile([0.5, 0.25, 0.25], (40, 1))
     top = (VOTES - np.array([50, 25, 25])).max(axis=1)
     expected = log_q_threshold(top, 60.0, 30.0, "discrete")
-    assert event.evidence_against(VOTES, p).log_q_check == pytest.approx(expected)
-    with pytest.raises(EventError, match="evidence_against"):
+    assert event.evidence(VOTES, probabilities=p).log_q_check == pytest.approx(expected)
+    with pytest.raises(EventError, match="Pass probabilities"):
         event.evidence(VOTES)
     with pytest.raises(EventError, match="one row per query"):
-        event.evidence_against(VOTES, p[:3])
+        event.evidence(VOTES, probabilities=p[:3])
     assert np.array_equal(event.worst_case_rdp([2.0]), confident().worst_case_rdp([2.0]))
 
 
@@ -496,7 +491,7 @@ def test_sanitised_interactive_and_party_level():
     event = InteractiveEvent(**common(40, 25, noise=Noise.CONTINUOUS), **CONFIDENT)
     batch = Answered(event, VOTES, MASK, p)
     secret = secret_smoothness([batch], PLAN, 100)
-    exact = event.data_dependent_rdp(event.evidence_against(VOTES, p), MASK, [2.5])[0]
+    exact = event.data_dependent_rdp(event.evidence(VOTES, probabilities=p), MASK, [2.5])[0]
     assert secret.rdp == pytest.approx(exact, rel=1e-11)
     with pytest.raises(EventError, match="predictions"):
         secret_smoothness([Answered(event, VOTES, MASK)], PLAN, 100)
