@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 
@@ -187,6 +188,70 @@ class TestEveryEvent:
         assert np.all(total <= event.worst_case_rdp(DEFAULT_ORDERS) * (1 + 1e-12))
         each = event.data_dependent_rdp_per_query(evidence, mask, DEFAULT_ORDERS)
         assert each.sum(axis=0) == pytest.approx(total, rel=1e-11)
+
+
+PROFILES = {
+    "lnmax": (1, False, None, (None, None)),
+    "gnmax": (1, False, 10.0, (None, None)),
+    "confident": (1, False, 10.0, (None, None)),
+    "interactive": (1, False, 10.0, (None, None)),
+    "distributed": (1, True, None, ((20.0, 50), None)),
+    "distributed_two_phase": (2, True, None, ((40.0, 50), (20.0, 50))),
+    "stable": (1, False, None, (None, None)),
+    "sparse_vector": (1, False, None, (None, None)),
+    "immutable": (1, False, None, (None, None)),
+}
+"""By name: phases, noise of the parties or not, sigma of labels that can be sanitised, and the parties' noise in phase
+1 and 2 as (sigma, shares)."""
+
+
+@pytest.mark.parametrize(("cls", "extra"), ALL)
+def test_an_event_knows_its_own_profile(cls, extra):
+    event = cls(**common(40, 40), **extra)
+    noise = tuple(event.party_noise(phase) for phase in (1, 2))
+    assert (event.phases, event.noise_by_parties, event.label_sigma, noise) == PROFILES[event.TYPE]
+    assert [event.queries_in(phase) for phase in (1, 2, 3)] == [40, 40 if event.phases == 2 else 0, 0]
+    assert not event.closing
+    assert PLAN.event(event).closing
+
+
+@pytest.mark.parametrize(("cls", "extra"), ALL)
+def test_a_check_compares_a_number_that_one_vote_moves_by_one(cls, extra):
+    """For every vote that moves, in both directions; within the range that the event names."""
+    event = cls(**common(1, 1), **extra)
+    for votes in ([60, 25, 15], [50, 50, 0], [34, 33, 33], [100, 0, 0]):
+        there = event.comparison(np.array([votes]), 100, np.array([[0.2, 0.7, 0.1]]))
+        if there is None:
+            assert cls not in (ConfidentEvent, InteractiveEvent, StableEvent)
+            assert event.log_p_answered(np.array([votes]), 100).tolist() == [0.0]
+            continue
+        assert there.least <= there.number[0] <= there.most
+        for loses, gains in itertools.permutations(range(3), 2):
+            moved = np.array([votes])
+            moved[0, loses] -= 1
+            moved[0, gains] += 1
+            if moved.min() >= 0:
+                near = event.comparison(moved, 100, np.array([[0.2, 0.7, 0.1]]))
+                assert abs(int(near.number[0] - there.number[0])) <= 1
+
+
+def test_a_comparison_tells_nothing_of_the_votes_when_it_is_printed():
+    assert repr(confident().comparison(VOTES, 100)) == "Comparison(<secret>)"
+
+
+def test_expected_answers_cost_between_none_and_all():
+    event = confident(40, 40)
+    evidence, orders = event.evidence(VOTES), [2.0, 8.0]
+    p = np.exp(event.log_p_answered(VOTES, 100))
+    none, some, every = (event.expected_rdp(evidence, weights, orders) for weights in (np.zeros(40), p, np.ones(40)))
+    assert (every == event.data_dependent_rdp(evidence, np.ones(40, dtype=bool), orders)).all()
+    check, label = evidence
+    by_hand = rdp_data_dependent(check, 30.0, orders, scalar=True).sum(axis=0)
+    assert none == pytest.approx(by_hand, rel=1e-11)
+    by_hand += (p[:, None] * rdp_data_dependent(label, 10.0, orders)).sum(axis=0)
+    assert some == pytest.approx(by_hand, rel=1e-11)
+    assert (none < some).all()
+    assert (some < every).all()
 
 
 def test_registry_is_complete():
