@@ -152,6 +152,7 @@ class LabelService:
             collected.append(self._collector(chosen, query_set_hash(chosen), progress, phase=phase))
             return collected[-1].votes
 
+        # with distributed votes the parties' noise is in the sums already
         noise = None if self._config.votes == "distributed" else self._noise(self._ledger.next_batch())
         drawn = self._config.mechanism.release(sums, len(queries), room, noise, probabilities)
         histogram = collected[0]
