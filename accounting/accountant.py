@@ -19,7 +19,7 @@ from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError, BudgetExceededError, DeltaError, OrdersError, UnitError
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Guarantee, Kind
 
 

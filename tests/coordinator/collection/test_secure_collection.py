@@ -390,9 +390,9 @@ def test_distributed_sums_hold_noise_and_the_same_seed_gives_the_same(tmp_path: 
     assert abs(noise.mean()) < 5 * np.sqrt(16 * 7 / 5 / 1000)
 
 
-def service(made: Cluster, members, ballot=None) -> tuple[LabelService, Ledger]:
+def service(made: Cluster, members, collector=None) -> tuple[LabelService, Ledger]:
     ledger = Ledger(made.root / "ledger.db", made.config.digest(), made.config.model_dump_json())
-    collector = ballot or made.collector(members)
+    collector = collector or made.collector(members)
     return LabelService(made.config, ledger, SeededNoise, collector, PARTIES, made.log), ledger
 
 

@@ -18,7 +18,7 @@ from benchmarks.teacher_shards import divided_by_position
 from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.distinguish import Setting, audit_mechanism, pair
+from consilium.coordinator.distinguish import GameSetup, audit_mechanism, pair
 from consilium.coordinator.mechanisms import Confident, GNMax
 from consilium.party.data import identities
 from consilium.party.home import open_home
@@ -104,13 +104,13 @@ def test_the_game_sees_more_votes_than_are_claimed() -> None:
     change = Change("replace", 3, np.full(80, 3), before, before[:, ::-1].copy())
     mechanism = GNMax(sigma=8.0)
     seen = observed_pair(change, mechanism, 80)
-    setting = Setting(queries=80, runs=8000, teachers_per_party=3, neighbouring=Neighbouring.ADD_OR_REMOVE, classes=2)
-    found = audit_mechanism(mechanism, SeededNoise(1), setting, pairs=[seen])
+    setup = GameSetup(queries=80, runs=8000, teachers_per_party=3, neighbouring=Neighbouring.ADD_OR_REMOVE, classes=2)
+    found = audit_mechanism(mechanism, SeededNoise(1), setup, pairs=[seen])
     assert found.violated
     one = Change("replace", 1, np.ones(80, dtype=np.int64), before, np.tile([2, 1], (80, 1)))
-    assert not audit_mechanism(mechanism, SeededNoise(1), setting, pairs=[observed_pair(one, mechanism, 80)]).violated
+    assert not audit_mechanism(mechanism, SeededNoise(1), setup, pairs=[observed_pair(one, mechanism, 80)]).violated
     with pytest.raises(ConfigError, match="moves 3 votes, but a unit moves at most 1"):
-        audit_mechanism(mechanism, SeededNoise(1), setting, pairs=[pair("made", [[9, 0]], [[6, 3]])])
+        audit_mechanism(mechanism, SeededNoise(1), setup, pairs=[pair("made", [[9, 0]], [[6, 3]])])
 
 
 def test_the_observed_votes_are_tied_halfway_and_have_one_number_of_voters() -> None:
