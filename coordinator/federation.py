@@ -21,13 +21,13 @@ from consilium.coordinator.ledger.closing import Normal, close
 from consilium.coordinator.ledger.privacy import spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.files import replace_text
 from consilium.protocol.labels.service import LabelSource, Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.rows.schema import canonical_digest
 
 Student = Callable[[LabelSource], None]
 """A student that runs inside the coordinator's process: it asks, trains and finishes before it returns."""

@@ -20,6 +20,7 @@ from consilium.party.teachers.ensemble import check_rows, train_all, vote
 from consilium.party.teachers.inputs import query_inputs
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.units import check_promised_unit
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.messages import (
     PROTOCOL_VERSION,
@@ -36,7 +37,7 @@ from consilium.protocol.parties.messages import (
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.pool import proves
 from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, query_ids, query_set_hash
-from consilium.protocol.rows.schema import Schema, canonical_digest
+from consilium.protocol.rows.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from consilium.student.config import StudentSpec
 from consilium.student.evaluation import evaluate
 from consilium.student.published.card import make_card, tested_on, write_cards
 from consilium.student.published.model import MODEL_FILE, Published, check_names, publish
+from consilium.student.result import StudentResult
 from consilium.student.trainers.base import Model, Trainer, constant
 from consilium.student.trainers.images.cnn import Supervised
 from consilium.student.trainers.images.fixmatch import FixMatch
@@ -43,17 +44,6 @@ METHODS: dict[str, MakeMethod] = {
     "mixmatch": MixMatch,
     "gan": Gan,
 }
-
-
-@dataclass(frozen=True)
-class StudentResult:
-    """What the student node knows in the end. `answered`: by the teachers; `reinforced`: own predictions confirmed."""
-
-    asked: int
-    answered: int
-    reinforced: int
-    metrics: dict[str, Any] | None
-    seconds: float
 
 
 @dataclass

@@ -16,10 +16,10 @@ from consilium.party.secagg import masking
 from consilium.party.secagg.session import PartySession
 from consilium.party.secagg.store import SessionStore
 from consilium.party.spend import Spend
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.parties.messages import NAME_PATTERN, Terms
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.schema import canonical_digest
 from consilium.protocol.secagg import errors
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.messages import (

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils._param_validation import InvalidParameterError
 
 from consilium.party.data import Rows
-from consilium.party.teachers.network import NetworkTeacher
+from consilium.party.teachers.network import NetworkTeacher, train_many
 from consilium.party.teachers.one_hot import OneHotTeacher
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.teachers.ridge import RidgeTeacher
@@ -79,8 +79,6 @@ def train_all(
         return _own(rows, spec, parts, seeds, classes)
     if not spec.network:
         return [train(rows, spec, part, seed, classes) for part, seed in zip(parts, seeds, strict=True)]
-    from consilium.party.teachers.network_training import train_many  # torch takes two seconds to import
-
     networks = train_many(spec, rows.x, rows.y, parts, seeds, classes)
     return [
         network if _plural(rows, part) else _constant(rows, part, seed, classes)

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from consilium.protocol.rows.schema import canonical_digest
+from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
 
 PROTOCOL_VERSION = 2
 VOTE_DTYPE = np.dtype("<u2")
@@ -36,8 +36,6 @@ VOTES_MODES: tuple[VotesMode, ...] = ("clear", "secure", "distributed")
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 PartyName = Annotated[str, Field(pattern=NAME_PATTERN)]
-Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-OptionalHash = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 Class = Annotated[str, Field(min_length=1, max_length=100)]
 Promise = Annotated[str, Field(max_length=4000)]
 

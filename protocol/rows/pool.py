@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.parties.messages import Hash
 from consilium.protocol.rows.queries import query_ids
 
 MOST_ROWS = 10_000_000

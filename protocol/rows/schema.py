@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.rows.representation import IMAGE_FEATURES, Representation, represent
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
@@ -118,9 +117,3 @@ class Schema(BaseModel):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON form, hex."""
         return canonical_digest(self.model_dump(mode="json"))
-
-
-def canonical_digest(value: Any) -> str:
-    """SHA-256, hex, of `value` as JSON with sorted keys and no spaces."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import PartyName
-from consilium.protocol.rows.schema import canonical_digest
 from consilium.protocol.secagg.curve import is_proper
 from consilium.protocol.secagg.errors import RosterMismatch
 

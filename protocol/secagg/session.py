@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.parties.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, Hash, LedgerPosition
+from consilium.protocol.parties.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, LedgerPosition
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.protocol.secagg.errors import BadSignature, OverflowRisk, RosterMismatch, UnsafeSession
 from consilium.protocol.secagg.framing import canonical_json

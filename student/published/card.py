@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from consilium.protocol.versions import versions
 from consilium.student.config import StudentSpec
 from consilium.student.published.file import BadModel
 from consilium.student.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
-
-if TYPE_CHECKING:
-    from consilium.student.run import StudentResult
+from consilium.student.result import StudentResult
 
 _MOST_FEATURES_SHOWN = 60
 _Z = 1.959963984540054
