@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from consilium.protocol.errors import BudgetExceeded
-from consilium.protocol.labels.service import NO_LABEL, LabelSource, Outcome, Progress, Terms, no_progress
+from consilium.protocol.labels.service import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
@@ -215,7 +215,7 @@ def _test(published: Published, pool: Pool, queries: np.ndarray) -> tuple[dict[s
     return metrics, tested_on(pool.test_y, metrics, classes, again)
 
 
-def _write_labels(out: Path, terms: Terms, ids: list[str], asked: Asked) -> None:
+def _write_labels(out: Path, terms: LabelTerms, ids: list[str], asked: Asked) -> None:
     out.mkdir(parents=True, exist_ok=True)
     names = terms.schema.classes
     pl.DataFrame(

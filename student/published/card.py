@@ -16,7 +16,7 @@ import numpy as np
 from consilium.protocol.config_files import read_table
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
-from consilium.protocol.labels.service import Terms
+from consilium.protocol.labels.service import LabelTerms
 from consilium.protocol.versions import versions
 from consilium.student.config import StudentSpec
 from consilium.student.published.file import BadModel
@@ -62,7 +62,7 @@ def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], 
 
 
 def make_card(
-    terms: Terms, spec: StudentSpec, published: Published, result: StudentResult, tested: dict[str, Any] | None
+    terms: LabelTerms, spec: StudentSpec, published: Published, result: StudentResult, tested: dict[str, Any] | None
 ) -> dict[str, Any]:
     """What stands in student.json."""
     schema = terms.schema

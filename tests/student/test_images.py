@@ -12,7 +12,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.labels.service import Answers, Outcome, Terms
+from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
 from consilium.protocol.node.device import using_device
 from consilium.protocol.rows.schema import Schema
 from consilium.student.asking.pool import Pool
@@ -249,8 +249,8 @@ class Digits:
         )
         self.asked: list[np.ndarray] = []
 
-    def describe(self) -> Terms:
-        return Terms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
+    def describe(self) -> LabelTerms:
+        return LabelTerms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
 
     def ask(self, queries, progress=None, probabilities=None) -> Answers:
         self.asked.append(queries)
