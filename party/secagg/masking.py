@@ -13,7 +13,7 @@ from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
 from consilium.protocol.secagg.ring import encode
 from consilium.protocol.secagg.session import SessionDescriptor
 
-Ballot = Callable[[np.ndarray], np.ndarray]
+VotesOn = Callable[[np.ndarray], np.ndarray]
 """Canonical queries, float32 (queries, features) -> votes, uint16 (queries, classes). Charges the party's budget."""
 
 Noise = Callable[[float, tuple[int, int]], np.ndarray]
