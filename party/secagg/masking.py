@@ -16,7 +16,7 @@ from consilium.protocol.secagg.session import SessionDescriptor
 VotesOn = Callable[[np.ndarray], np.ndarray]
 """Canonical queries, float32 (queries, features) -> votes, uint16 (queries, classes). Charges the party's budget."""
 
-Noise = Callable[[float, tuple[int, int]], np.ndarray]
+NoiseOf = Callable[[float, tuple[int, int]], np.ndarray]
 """Standard deviation and shape -> discrete Gaussian noise, int64, from the system's entropy."""
 
 
@@ -40,7 +40,7 @@ def checked_votes(votes: np.ndarray, terms: SessionDescriptor) -> np.ndarray:
     return wide
 
 
-def noise_share(noise: Noise, terms: SessionDescriptor) -> np.ndarray:
+def noise_share(noise: NoiseOf, terms: SessionDescriptor) -> np.ndarray:
     """This party's share of the noise, int64 (queries, classes). Raises Refused where the sampler gives another."""
     share = noise(terms.sigma_share, terms.shape)
     if share.dtype != np.int64 or share.shape != terms.shape:

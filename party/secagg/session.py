@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from consilium.party.secagg import once
-from consilium.party.secagg.masking import Noise, VotesOn, checked_votes, mask, no_noise, noise_share
+from consilium.party.secagg.masking import NoiseOf, VotesOn, checked_votes, mask, no_noise, noise_share
 from consilium.party.secagg.memory import Memory, matrix, secret
 from consilium.party.secagg.peers import check_signatures, check_subset, check_wanted, checked_queries
 from consilium.party.secagg.sharing import check_adverts, open_shares, share_secrets
@@ -201,7 +201,7 @@ class PartySession:
 
         return self._serve(Stage.SHARE, request, ShareReply, compute)
 
-    def masked(self, request: MaskedRequest, ballot: VotesOn, noise: Noise = no_noise) -> MaskedReply:
+    def masked(self, request: MaskedRequest, ballot: VotesOn, noise: NoiseOf = no_noise) -> MaskedReply:
         """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
         session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
         before stage 4.

@@ -142,7 +142,7 @@ class SecureVotes:
         asked = Asked(request.queries, terms.query_set, request.places, request.proof)
         return session.masked(request, *self.sources(terms, asked))
 
-    def sources(self, terms: SessionDescriptor, asked: Asked) -> tuple[masking.VotesOn, masking.Noise]:
+    def sources(self, terms: SessionDescriptor, asked: Asked) -> tuple[masking.VotesOn, masking.NoiseOf]:
         """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
         told = self.spend.terms(terms.federation)
         source = self._noise(terms, told)
