@@ -78,7 +78,7 @@ class Asked:
     proof: np.ndarray = field(repr=False)
 
 
-class Ballot(Protocol):
+class ChargedVotes(Protocol):
     """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
 
     def __call__(self, asked: Asked, told: Terms, phase: int = 1) -> np.ndarray: ...
@@ -119,7 +119,7 @@ class SecureVotes:
 
     home: Home
     spend: Spend
-    ballot: Ballot
+    ballot: ChargedVotes
 
     def advertise(self, request: AdvertiseRequest) -> AdvertiseReply:
         """Stage 0: keys, if the session is one that this party was promised."""
