@@ -13,7 +13,7 @@ from consilium.party.data import load_rows
 from consilium.party.home import Home
 from consilium.party.policy import check_shards, check_terms, pool_of
 from consilium.party.promise import promise_of
-from consilium.party.secagg.votes import Asked, SecureVotes, check_roster
+from consilium.party.secagg.votes import QuerySet, SecureVotes, check_roster
 from consilium.party.spend import Spend
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ensemble import check_rows, train_all, vote
@@ -113,11 +113,11 @@ class PartyNode:
             raise Refused(Rule.VOTES, detail=f"clear votes asked in a federation of {told.votes} ones")
         if request.queries.dtype != QUERY_DTYPE or request.queries.ndim != 2:
             raise Refused(Rule.MALFORMED)
-        asked = Asked(request.queries, request.query_set, request.places, request.proof)
+        asked = QuerySet(request.queries, request.query_set, request.places, request.proof)
         self.spend.follow(request.federation, request.position)
         return VoteReply(party=self.home.name, query_set=request.query_set, votes=self.charged_votes(asked, told))
 
-    def charged_votes(self, asked: Asked, told: Terms, phase: int = 1) -> np.ndarray:
+    def charged_votes(self, asked: QuerySet, told: Terms, phase: int = 1) -> np.ndarray:
         """Votes uint16 (queries, classes), after they were counted. Secret.
 
         Raises

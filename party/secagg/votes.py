@@ -68,7 +68,7 @@ def refusal_of(error: errors.SecAggError) -> Refusal:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuerySet:
     """Queries, float32 (queries, features), their hash, and the proof that they are rows of the pool
     (`protocol.rows.pool`)."""
 
@@ -81,7 +81,7 @@ class Asked:
 class ChargedVotes(Protocol):
     """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
 
-    def __call__(self, asked: Asked, told: Terms, phase: int = 1) -> np.ndarray: ...
+    def __call__(self, asked: QuerySet, told: Terms, phase: int = 1) -> np.ndarray: ...
 
 
 def check_roster(home: Home, terms: Terms) -> Roster:
@@ -139,10 +139,10 @@ class SecureVotes:
         if begun is None:
             raise errors.StageOrder(f"session {request.sid.hex()} was never begun here")
         terms = parse_descriptor(begun.descriptor)
-        asked = Asked(request.queries, terms.query_set, request.places, request.proof)
+        asked = QuerySet(request.queries, terms.query_set, request.places, request.proof)
         return session.masked(request, *self.sources(terms, asked))
 
-    def sources(self, terms: SessionDescriptor, asked: Asked) -> tuple[masking.VotesOn, masking.NoiseOf]:
+    def sources(self, terms: SessionDescriptor, asked: QuerySet) -> tuple[masking.VotesOn, masking.NoiseOf]:
         """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
         told = self.spend.terms(terms.federation)
         source = self._noise(terms, told)
