@@ -65,7 +65,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredStage:
     """A stage that is done: digest of its request, and the reply's bytes, None once they are erased."""
 
     request: bytes
@@ -106,12 +106,12 @@ class Transaction:
             ),
         )
 
-    def answered(self, sid: bytes, stage: Stage) -> Answered | None:
+    def answered(self, sid: bytes, stage: Stage) -> AnsweredStage | None:
         """What was answered in this stage, or None."""
         row = self._connection.execute(
             "SELECT request, reply FROM replies WHERE sid = ? AND stage = ?", (sid, stage)
         ).fetchone()
-        return None if row is None else Answered(*row)
+        return None if row is None else AnsweredStage(*row)
 
     def answer(self, sid: bytes, stage: Stage, request: bytes, reply: bytes) -> None:
         """Keep the reply of a stage; a stage is answered once."""
