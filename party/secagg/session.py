@@ -20,7 +20,7 @@ from consilium.party.secagg.masking import NoiseOf, VotesOn, checked_votes, mask
 from consilium.party.secagg.memory import Memory, matrix, secret
 from consilium.party.secagg.peers import check_signatures, check_subset, check_wanted, checked_queries
 from consilium.party.secagg.sharing import check_adverts, open_shares, share_secrets
-from consilium.party.secagg.store import Session, SessionStore, State, Transaction
+from consilium.party.secagg.store import SessionStore, State, StoredSession, Transaction
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.secagg.agreement import new_private, public_of
@@ -167,7 +167,7 @@ class PartySession:
             )
             memory: Memory = {"b": share_bytes(b), "z": share_bytes(z), "cipher": cipher, "mask": pair, "keys": keys}
             tx.begin(
-                Session(
+                StoredSession(
                     sid,
                     terms.federation,
                     terms.query_set,
@@ -311,14 +311,14 @@ class PartySession:
             tx.commit()
             return reply
 
-    def _over(self, session: Session) -> bool:
+    def _over(self, session: StoredSession) -> bool:
         try:
             lifetime = parse_descriptor(session.descriptor).lifetime
         except MalformedMessage:
             return True  # of an older version of the protocol: nobody will go on with it
         return self._clock() - session.started > lifetime
 
-    def _check_lifetime(self, tx: Transaction, session: Session) -> None:
+    def _check_lifetime(self, tx: Transaction, session: StoredSession) -> None:
         if self._over(session):
             tx.erase(session.sid)
             tx.commit()

@@ -48,7 +48,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Session:
+class StoredSession:
     """What is known of one session.
 
     phases: bits, in which it uses up its queries. memory: secrets, never printed; empty once they are erased.
@@ -72,9 +72,9 @@ class AnsweredStage:
     reply: bytes | None = field(repr=False)
 
 
-def _session(row: tuple) -> Session:
+def _session(row: tuple) -> StoredSession:
     sid, federation, query_set, phases, state, started, descriptor, memory = row
-    return Session(
+    return StoredSession(
         sid, federation, query_set, phases, State(state), started, descriptor, unpack(memory) if memory else {}
     )
 
@@ -85,12 +85,12 @@ class Transaction:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def session(self, sid: bytes) -> Session | None:
+    def session(self, sid: bytes) -> StoredSession | None:
         """The session, or None if it was never begun here."""
         row = self._connection.execute(f"SELECT {COLUMNS} FROM sessions WHERE sid = ?", (sid,)).fetchone()
         return None if row is None else _session(row)
 
-    def begin(self, session: Session) -> None:
+    def begin(self, session: StoredSession) -> None:
         """Write a new session."""
         self._connection.execute(
             f"INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -131,7 +131,7 @@ class Transaction:
         )
         self._connection.execute("UPDATE replies SET reply = NULL WHERE sid = ?", (sid,))
 
-    def live(self) -> list[Session]:
+    def live(self) -> list[StoredSession]:
         """Sessions of which something is left to erase."""
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM sessions WHERE memory IS NOT NULL OR EXISTS"
