@@ -20,7 +20,7 @@ from consilium.party.secagg.masking import NoiseOf, VotesOn, checked_votes, mask
 from consilium.party.secagg.memory import Memory, matrix, secret
 from consilium.party.secagg.peers import check_signatures, check_subset, check_wanted, checked_queries
 from consilium.party.secagg.sharing import check_adverts, open_shares, share_secrets
-from consilium.party.secagg.store import SessionStore, State, StoredSession, Transaction
+from consilium.party.secagg.store import SessionStatus, SessionStore, StoredSession, Transaction
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.secagg.agreement import new_private, public_of
@@ -61,16 +61,16 @@ Accept = Callable[[SessionDescriptor], None]
 Reply = TypeVar("Reply", bound=WireModel)
 
 BEFORE = {
-    Stage.SHARE: State.ADVERTISED,
-    Stage.MASKED: State.SHARED,
-    Stage.CONSISTENCY: State.MASKED,
-    Stage.UNMASK: State.CONSISTENT,
+    Stage.SHARE: SessionStatus.ADVERTISED,
+    Stage.MASKED: SessionStatus.SHARED,
+    Stage.CONSISTENCY: SessionStatus.MASKED,
+    Stage.UNMASK: SessionStatus.CONSISTENT,
 }
 AFTER = {
-    Stage.SHARE: State.SHARED,
-    Stage.MASKED: State.MASKED,
-    Stage.CONSISTENCY: State.CONSISTENT,
-    Stage.UNMASK: State.DONE,
+    Stage.SHARE: SessionStatus.SHARED,
+    Stage.MASKED: SessionStatus.MASKED,
+    Stage.CONSISTENCY: SessionStatus.CONSISTENT,
+    Stage.UNMASK: SessionStatus.DONE,
 }
 
 
@@ -104,7 +104,7 @@ class PartySession:
     def __repr__(self) -> str:
         return f"PartySession(party={self._roster.name(self._me)!r}, store={str(self._store.path)!r})"
 
-    def state(self, sid: bytes) -> State | None:
+    def state(self, sid: bytes) -> SessionStatus | None:
         """Where the session is; None if it was never begun here."""
         with self._store.transaction() as tx:
             session = tx.session(sid)
@@ -172,7 +172,7 @@ class PartySession:
                     terms.federation,
                     terms.query_set,
                     once.phases_of(terms),
-                    State.ADVERTISED,
+                    SessionStatus.ADVERTISED,
                     self._clock(),
                     request.descriptor,
                     memory,

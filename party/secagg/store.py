@@ -36,7 +36,7 @@ MOST_VARIABLES = 500
 COLUMNS = "sid, federation, query_set, phases, state, started, descriptor, memory"
 
 
-class State(StrEnum):
+class SessionStatus(StrEnum):
     """Where a session is at this party. There is no row before ADVERTISED: that is idle."""
 
     ADVERTISED = "advertised"
@@ -58,7 +58,7 @@ class StoredSession:
     federation: str
     query_set: str
     phases: int
-    state: State
+    state: SessionStatus
     started: float
     descriptor: bytes
     memory: dict[str, Value] = field(repr=False)
@@ -75,7 +75,7 @@ class AnsweredStage:
 def _session(row: tuple) -> StoredSession:
     sid, federation, query_set, phases, state, started, descriptor, memory = row
     return StoredSession(
-        sid, federation, query_set, phases, State(state), started, descriptor, unpack(memory) if memory else {}
+        sid, federation, query_set, phases, SessionStatus(state), started, descriptor, unpack(memory) if memory else {}
     )
 
 
@@ -117,7 +117,7 @@ class Transaction:
         """Keep the reply of a stage; a stage is answered once."""
         self._connection.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", (sid, stage, request, reply))
 
-    def advance(self, sid: bytes, state: State, memory: Mapping[str, Value]) -> None:
+    def advance(self, sid: bytes, state: SessionStatus, memory: Mapping[str, Value]) -> None:
         """Go to a state with a new memory; what the old one held is overwritten."""
         self._connection.execute(
             "UPDATE sessions SET state = ?, memory = ? WHERE sid = ?", (state, pack(memory) if memory else None, sid)
@@ -127,7 +127,7 @@ class Transaction:
         """Overwrite a session's secrets and replies; one that is not done becomes ABORTED."""
         self._connection.execute(
             "UPDATE sessions SET memory = NULL, state = CASE state WHEN ? THEN state ELSE ? END WHERE sid = ?",
-            (State.DONE, State.ABORTED, sid),
+            (SessionStatus.DONE, SessionStatus.ABORTED, sid),
         )
         self._connection.execute("UPDATE replies SET reply = NULL WHERE sid = ?", (sid,))
 
