@@ -12,7 +12,7 @@ import numpy as np
 from consilium.party.data.problems import Problem, Unreadable
 from consilium.party.data.table import Table
 from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.rows.columns import Column, State, Wanted, from_numbers
+from consilium.protocol.rows.columns import Column, ValueState, Wanted, from_numbers
 
 FORM = "An .npz needs x (n, features), y (n,), and features and classes as text; save it without objects"
 
@@ -63,7 +63,7 @@ def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Ta
         return Table([*columns, None], [*problems, Problem(label.where, what, FORM)], patients)
     codes = label.codes or {}
     states = [
-        State.MISSING if name in label.missing else State.GOOD if name in codes else State.UNKNOWN_CODE
+        ValueState.MISSING if name in label.missing else ValueState.GOOD if name in codes else ValueState.UNKNOWN_CODE
         for name in classes
     ]
     values = [codes.get(name, np.nan) for name in classes]

@@ -13,7 +13,7 @@ from consilium.party.data import checks, csv_file, identities, npz, parquet
 from consilium.party.data.problems import Problem, Report, Unreadable
 from consilium.party.data.rules import DataRules
 from consilium.party.data.table import Table
-from consilium.protocol.rows.columns import State, Wanted
+from consilium.protocol.rows.columns import ValueState, Wanted
 from consilium.protocol.rows.representation import represent
 from consilium.protocol.rows.schema import Schema
 
@@ -135,7 +135,7 @@ def _fit(
         if allowed is not None:
             outside += checks.outside(feature, column, allowed)
         x[:, index] = column.values
-        absent = column.states == State.MISSING
+        absent = column.states == ValueState.MISSING
         match rules.missing_of(feature.name):
             case "drop-row":
                 keep &= ~absent
@@ -145,7 +145,7 @@ def _fit(
                 problems.append(checks.missing(feature, column, 'missing = "drop-row" or "mean"'))
     if answers is not None:
         problems += checks.label_faults(label, answers)
-        absent = answers.states == State.MISSING
+        absent = answers.states == ValueState.MISSING
         if rules.label.missing == "drop-row":
             keep &= ~absent
         elif absent.any():
