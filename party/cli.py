@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     import numpy as np
 
-    from consilium.party.dry_run import Check
+    from consilium.party.dry_run import PartyCheck
     from consilium.party.policy import PartyFile
     from consilium.protocol.rows.schema import Schema
 
@@ -96,7 +96,7 @@ def _settings(home: Path) -> PartyFile:
     return load(home / SETTINGS, PartyFile)
 
 
-def _show(found: Check, settings: PartyFile) -> None:
+def _show(found: PartyCheck, settings: PartyFile) -> None:
     report = found.report
     print(LOCAL_ONLY)
     print(f"data       {settings.data}: {report.rows} rows", end="")

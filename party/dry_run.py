@@ -35,7 +35,7 @@ MADE_UP = 1000
 
 
 @dataclass(frozen=True)
-class Check:
+class PartyCheck:
     """What `consilium party check` finds: `refusals` by the party's own policy, and the report on its data."""
 
     report: Report
@@ -61,7 +61,7 @@ class DryRun:
     constant: bool = field(repr=False)
 
 
-def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[Rows | None, Check]:
+def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[Rows | None, PartyCheck]:
     """The rows, if they could be trained on, and what is wrong with policy or data.
 
     Raises
@@ -94,7 +94,7 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
             by_lot = "" if lasting else " (by a secret made up for this check; the first run makes the party's own)"
             refusals.append(f"{what}{by_lot}, {least}: bring more rows, or agree on fewer teachers")
     unused = tuple(sorted(set(settings.columns) - set(federation.rows.features)))
-    return rows, Check(report, tuple(refusals), unused)
+    return rows, PartyCheck(report, tuple(refusals), unused)
 
 
 def dry_run(
@@ -133,7 +133,7 @@ def dry_run(
     return DryRun(reply, trained - start, voted - trained, bool((votes == votes[0]).all()))
 
 
-def stop(found: Check) -> None:
+def stop(found: PartyCheck) -> None:
     """Raise DataError or ConfigError if something was found; the lines themselves are shown by the caller."""
     if found.faults:
         count = len(found.faults)
