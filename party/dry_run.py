@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.accounting.units import Unit
-from consilium.party.data import Problem, Report, Rows, read_rows
+from consilium.party.data import DataReport, Problem, Rows, read_rows
 from consilium.party.data.federation import FederationFile
 from consilium.party.policy import PartyFile, check_shards, check_terms
 from consilium.party.teachers import shards, store
@@ -38,7 +38,7 @@ MADE_UP = 1000
 class PartyCheck:
     """What `consilium party check` finds: `refusals` by the party's own policy, and the report on its data."""
 
-    report: Report
+    report: DataReport
     refusals: tuple[str, ...]
     unused: tuple[str, ...]
 

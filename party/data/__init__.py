@@ -11,8 +11,8 @@ federation  what a party reads of the federation's file before it takes part
 
 from __future__ import annotations
 
-from consilium.party.data.problems import Problem, Report
+from consilium.party.data.problems import DataReport, Problem
 from consilium.party.data.rows import Rows, load_rows, read_rows
 from consilium.party.data.rules import DataRules
 
-__all__ = ["DataRules", "Problem", "Report", "Rows", "load_rows", "read_rows"]
+__all__ = ["DataReport", "DataRules", "Problem", "Rows", "load_rows", "read_rows"]

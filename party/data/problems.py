@@ -37,7 +37,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
-class Report:
+class DataReport:
     """What `party check` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
 
     `problems`: why there are no rows to use. `outside`: values that training moves to the schema's range.
