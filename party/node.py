@@ -14,7 +14,7 @@ from consilium.party.home import Home
 from consilium.party.policy import check_shards, check_terms, pool_of
 from consilium.party.promise import promise_of
 from consilium.party.secagg.votes import QuerySet, SecureVotes, check_roster
-from consilium.party.spend import Spend
+from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ensemble import check_rows, train_all, vote
 from consilium.party.teachers.inputs import query_inputs
@@ -162,9 +162,9 @@ class PartyNode:
         return SecureVotes(self.home, self.spend, self.charged_votes)
 
     @property
-    def spend(self) -> Spend:
+    def spend(self) -> SpendStore:
         """What the party has given."""
-        return Spend(self.home.spend_file)
+        return SpendStore(self.home.spend_file)
 
     def _trained(self, federation: str, made_from: str) -> bool:
         try:

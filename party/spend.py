@@ -38,7 +38,7 @@ OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
 ROW = np.dtype("<f4")
 
 
-class Spend:
+class SpendStore:
     """The file `spend.db`; made on first use."""
 
     def __init__(self, path: Path) -> None:

@@ -15,7 +15,7 @@ from consilium.party.promise import promise_of
 from consilium.party.secagg import masking
 from consilium.party.secagg.session import PartySession
 from consilium.party.secagg.store import SessionStore
-from consilium.party.spend import Spend
+from consilium.party.spend import SpendStore
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.parties.messages import NAME_PATTERN, Terms
@@ -118,7 +118,7 @@ class SecureVotes:
     """
 
     home: Home
-    spend: Spend
+    spend: SpendStore
     ballot: ChargedVotes
 
     def advertise(self, request: AdvertiseRequest) -> AdvertiseReply:
