@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from consilium.coordinator.labels.reception import LIMITS, Busy, Desk, Limits, Measure, Place, in_time, receive
+from consilium.coordinator.labels.reception import LIMITS, Busy, Desk, Limits, Measure, PendingRequest, in_time, receive
 from consilium.coordinator.labels.service import LabelService
 from consilium.protocol.errors import ConfigError, ConsiliumError, MalformedMessage
 from consilium.protocol.files import more_descriptors
@@ -170,7 +170,7 @@ class _Servicer:
         queries: np.ndarray,
         probabilities: np.ndarray | None,
         replies: queue.SimpleQueue[pb.AskReply | None],
-        place: Place,
+        place: PendingRequest,
     ) -> None:
         def progress(stage: str, done: int, total: int) -> None:
             replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=done, total=total)))

@@ -54,7 +54,7 @@ class Busy(ServiceError):
     """There is no room for another request."""
 
 
-class Place:
+class PendingRequest:
     """One request for labels: whether its student still waits for it, and whether it is being answered."""
 
     def __init__(self, desk: Desk, student: str | None) -> None:
@@ -82,10 +82,10 @@ class Desk:
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
         self._lock = threading.Lock()
-        self._places: set[Place] = set()
+        self._places: set[PendingRequest] = set()
         self._calls: dict[str, int] = {}
 
-    def enter(self, student: str | None) -> Place:
+    def enter(self, student: str | None) -> PendingRequest:
         """A place for a request for labels. Raises Busy."""
         with self._lock:
             own = [place for place in self._places if place.student == student] if student is not None else []
@@ -93,11 +93,11 @@ class Desk:
                 raise Busy("another request of this student is under way", "Ask again when it is answered: it is free")
             if len(self._places) >= self._limits.asks:
                 raise Busy(f"{self._limits.asks} requests are under way", "Ask again in a minute")
-            place = Place(self, student)
+            place = PendingRequest(self, student)
             self._places.add(place)
             return place
 
-    def change(self, place: Place, streams: bool, works: bool) -> None:
+    def change(self, place: PendingRequest, streams: bool, works: bool) -> None:
         """Set what a place is still needed for; it is free when that is nothing."""
         with self._lock:
             place.streams, place.works = streams, works
