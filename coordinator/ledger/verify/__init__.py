@@ -20,7 +20,7 @@ from consilium.coordinator.ledger.verify.findings import (
     Verdict,
     holds,
 )
-from consilium.coordinator.ledger.verify.place import Place, find_run
+from consilium.coordinator.ledger.verify.place import RunPlace, find_run
 from consilium.coordinator.ledger.verify.recorded import Recorded
 from consilium.coordinator.ledger.verify.run import VerifiedRun, verify_run
 from consilium.coordinator.ledger.verify.student import verify_student
@@ -31,8 +31,8 @@ __all__ = [
     "Contradiction",
     "Damaged",
     "Finding",
-    "Place",
     "Recorded",
+    "RunPlace",
     "Unfinished",
     "Verdict",
     "VerifiedRun",

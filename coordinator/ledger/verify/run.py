@@ -20,7 +20,7 @@ from consilium.coordinator.ledger.verify.findings import (
     Unfinished,
     agree,
 )
-from consilium.coordinator.ledger.verify.place import Place
+from consilium.coordinator.ledger.verify.place import RunPlace
 from consilium.coordinator.ledger.verify.recorded import Recorded, read_ledger
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -46,7 +46,7 @@ class VerifiedRun:
     events: Events = field(repr=False)
 
 
-def verify_run(place: Place, finished: bool | None = None) -> VerifiedRun:
+def verify_run(place: RunPlace, finished: bool | None = None) -> VerifiedRun:
     """All that a coordinator's folder says, against its ledger. It is read only, while its coordinator may serve.
 
     finished: whether the run says that it is; None for a deployed one, which says so by coordinator.json.
@@ -196,7 +196,7 @@ def _claims(files: Files, recorded: Recorded, found: _Found) -> str:
     return check_claims(COORDINATOR, claims, found.guarantees)
 
 
-def _kit(checks: Checks, place: Place, recorded: Recorded | None) -> None:
+def _kit(checks: Checks, place: RunPlace, recorded: Recorded | None) -> None:
     def federation() -> str:
         kit = Files(place.kit or place.run_dir, finished=True)
         try:
@@ -243,7 +243,7 @@ def _raise(error: Exception) -> Callable[[], str]:
     return look
 
 
-def _not_finished(files: Files, place: Place) -> str:
+def _not_finished(files: Files, place: RunPlace) -> str:
     if place.serving:
         raise Unfinished("its coordinator is serving")
     try:
