@@ -84,7 +84,7 @@ def entry(table: dict[str, Any], name: str, *keys: str) -> Any:
 
 
 @dataclass
-class Events:
+class LoggedEvents:
     """An event log. torn: lines that a crash broke off; altered: numbers of lines that no crash explains."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -96,12 +96,12 @@ class Events:
         return [event for event in self.events if event["event"] == name]
 
 
-def read_events(content: bytes) -> Events:
+def read_events(content: bytes) -> LoggedEvents:
     """Every line of an event log.
 
     A process that dies leaves a line without its end; the process that goes on writes its own first line behind it.
     """
-    found = Events()
+    found = LoggedEvents()
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         event = _event(line)

@@ -10,7 +10,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised, spent
 from consilium.coordinator.ledger.verify.charges import check_caps, check_charges, check_evidence, check_sanitised
 from consilium.coordinator.ledger.verify.claims import check_claims, check_guarantee, number
-from consilium.coordinator.ledger.verify.files import Events, Files, entry, read_events
+from consilium.coordinator.ledger.verify.files import Files, LoggedEvents, entry, read_events
 from consilium.coordinator.ledger.verify.findings import (
     Absent,
     Checks,
@@ -43,7 +43,7 @@ class VerifiedRun:
     recorded: Recorded | None = field(repr=False)
     guarantees: dict[str, dict[str, Any]] = field(repr=False)
     coordinator: dict[str, Any] | None = field(repr=False)
-    events: Events = field(repr=False)
+    events: LoggedEvents = field(repr=False)
 
 
 def verify_run(place: RunPlace, finished: bool | None = None) -> VerifiedRun:
@@ -72,7 +72,7 @@ def verify_run(place: RunPlace, finished: bool | None = None) -> VerifiedRun:
 class _Found:
     """What the checks have read so far."""
 
-    events: Events = field(default_factory=Events)
+    events: LoggedEvents = field(default_factory=LoggedEvents)
     recorded: Recorded | None = None
     guarantees: dict[str, dict[str, Any]] = field(default_factory=dict)
     coordinator: dict[str, Any] | None = None
