@@ -11,7 +11,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from consilium.coordinator.deploy.flower import Nodes
+from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.coordinator.provision.party_keys import PartyKeys
 from consilium.coordinator.provision.pool import POOL_IDS, POOL_ROWS
@@ -107,7 +107,7 @@ def pem(certificate: x509.Certificate) -> str:
 
 def nodes(registry: Registry) -> str:
     """nodes.json."""
-    known = Nodes(nodes={name: record.node for name, record in registry.parties.items()})
+    known = NodesFile(nodes={name: record.node for name, record in registry.parties.items()})
     return known.model_dump_json(indent=1) + "\n"
 
 
