@@ -25,7 +25,7 @@ from consilium.student.trainers.images.rows import Pixels, square_side
 from consilium.student.trainers.kernel import KernelModel
 from consilium.student.trainers.linear import Linear
 from consilium.student.trainers.mlp import MlpModel
-from consilium.student.trainers.trees import LEAF, Boosted, Forest, Nodes
+from consilium.student.trainers.trees import LEAF, Boosted, Forest, TreeNodes
 
 Inputs = Literal["features", "representation"]
 """What a model takes, see `StudentSpec.inputs`."""
@@ -271,9 +271,9 @@ def _kernel_rows(arrays: Arrays, form: Form, schema: Schema) -> np.ndarray:
     return arrays["rows"]
 
 
-def _nodes(arrays: Arrays, inputs: int) -> Nodes:
+def _nodes(arrays: Arrays, inputs: int) -> TreeNodes:
     """Trees in which every way ends: one parent for each node but the roots, before it and in the same tree."""
-    nodes = Nodes(**arrays)
+    nodes = TreeNodes(**arrays)
     total, at = len(nodes.left), np.arange(len(nodes.left))
     if nodes.roots[0] != 0 or (np.diff(nodes.roots) <= 0).any() or nodes.roots[-1] >= total:
         raise _unfit("roots that are no nodes")
