@@ -15,7 +15,7 @@ from consilium.protocol.labels.service import NO_LABEL, LabelSource, LabelTerms,
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
-from consilium.student.asking.plan import Plan
+from consilium.student.asking.plan import AskingPlan
 from consilium.student.asking.pool import Pool, check_fits
 from consilium.student.asking.selection import BY_ROWS, choose
 from consilium.student.config import StudentSpec
@@ -129,7 +129,7 @@ def run_student(
     rows = inputs(spec, terms.schema, queries)
     classes = len(terms.schema.classes)
     wanted = min(len(queries), spec.queries or len(queries))
-    plan = Plan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
+    plan = AskingPlan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
     if plan.total == 0:
         raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
     asked, model, job = Asked(), None, Job(out / "student", progress)

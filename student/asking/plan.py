@@ -11,7 +11,7 @@ import numpy as np
 from consilium.protocol.errors import DataError
 
 
-class Plan:
+class AskingPlan:
     """Rows of the pool by round. `federation` is the hash of the federation that they were chosen for."""
 
     def __init__(self, path: Path, federation: str, total: int) -> None:
