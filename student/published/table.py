@@ -36,7 +36,7 @@ class BadRows(DataError):
 
 
 @dataclass(frozen=True)
-class Table:
+class RawRows:
     """`x` float64 (n, features) in the schema's order and units. `ignored`: columns that the student does not use.
     `told`: what is odd about values, though they can be judged."""
 
@@ -45,7 +45,7 @@ class Table:
     told: tuple[str, ...]
 
 
-def read_rows(path: Path, schema: Schema, rule: CsvRule) -> Table:
+def read_rows(path: Path, schema: Schema, rule: CsvRule) -> RawRows:
     """Read and check the file. Columns may come in any order; those that the schema does not have are ignored.
 
     Raises
@@ -79,7 +79,7 @@ def read_rows(path: Path, schema: Schema, rule: CsvRule) -> Table:
         raise BadRows(f"{path}: {_shown(faults)}")
     x = np.stack([column.values for column in columns], axis=1)
     ignored = tuple(name for name in names if name not in schema.features)
-    return Table(x, ignored, tuple(_odd(x, schema, numbers)))
+    return RawRows(x, ignored, tuple(_odd(x, schema, numbers)))
 
 
 def _check_header(path: Path, names: Sequence[str], schema: Schema, rule: CsvRule) -> None:
