@@ -12,7 +12,7 @@ import numpy as np
 from consilium.party.data import checks, csv_file, identities, npz, parquet
 from consilium.party.data.problems import DataReport, Problem, Unreadable
 from consilium.party.data.rules import DataRules
-from consilium.party.data.table import Table
+from consilium.party.data.table import FileColumns
 from consilium.protocol.rows.columns import ValueState, Wanted
 from consilium.protocol.rows.representation import represent
 from consilium.protocol.rows.schema import Schema
@@ -103,7 +103,7 @@ def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None
     return _fit(table, [*wanted, label], schema, rules, [*problems, *table.problems])
 
 
-def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> Table:
+def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> FileColumns:
     match path.suffix.lower():
         case ".npz":
             return npz.read(path, wanted, rules.patient.column)
@@ -115,7 +115,7 @@ def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> Table:
 
 
 def _fit(
-    table: Table, wanted: Sequence[Wanted], schema: Schema, rules: DataRules, problems: list[Problem]
+    table: FileColumns, wanted: Sequence[Wanted], schema: Schema, rules: DataRules, problems: list[Problem]
 ) -> tuple[Rows | None, DataReport]:
     *features, label = wanted
     columns = table.columns
