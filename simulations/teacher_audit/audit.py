@@ -32,7 +32,7 @@ PLAYABLE = ("gnmax", "lnmax", "confident", "distributed", "distributed_two_phase
 
 
 @dataclass(frozen=True)
-class Plan:
+class AuditEffort:
     """How an audit is made. changes : data sets that are tried. queries, runs, confidence : of the game, at most so
     many queries of those asked, the ones on which most votes moved. seed : of all choices; noise has its own."""
 
@@ -72,7 +72,7 @@ class TeacherAudit:
     """The outcome. claimed : votes that a unit moves by `votes_moved`. game : None where no vote moved, or where there
     is no game for the mechanism."""
 
-    plan: Plan
+    plan: AuditEffort
     teachers: int
     claimed: int
     asked: int
@@ -103,7 +103,7 @@ class TeacherAudit:
 
 
 def audit_teachers(
-    home: Home, config: FederationConfig, queries: np.ndarray, plan: Plan, noise: NoiseSource
+    home: Home, config: FederationConfig, queries: np.ndarray, plan: AuditEffort, noise: NoiseSource
 ) -> TeacherAudit:
     """Audit a party with these rows in this federation. `queries` float32 (n, features), as a student would ask them.
 
@@ -167,7 +167,7 @@ def _worth(change: Change, queries: int) -> int:
     return int((np.sort(change.moved)[::-1][:queries] ** 2).sum())
 
 
-def _game(change: Change, config: FederationConfig, plan: Plan, noise: NoiseSource) -> MechanismAudit:
+def _game(change: Change, config: FederationConfig, plan: AuditEffort, noise: NoiseSource) -> MechanismAudit:
     mechanism = config.mechanism
     pair = observed_pair(change, mechanism, plan.queries)
     setting = Setting(
