@@ -23,7 +23,7 @@ from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.party.home import Home
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource
-from consilium.simulations.teacher_audit.neighbours import Kind, neighbours, units_of
+from consilium.simulations.teacher_audit.neighbours import ChangeKind, neighbours, units_of
 from consilium.simulations.teacher_audit.row_files import open_rows
 from consilium.simulations.teacher_audit.teachers import AuditedParty, Predictions
 
@@ -60,7 +60,7 @@ class Change:
     before, after : int64 (queries, classes), the party's votes. All of it is private.
     """
 
-    kind: Kind
+    kind: ChangeKind
     teachers: int
     moved: np.ndarray = field(repr=False)
     before: np.ndarray = field(repr=False)
@@ -157,7 +157,7 @@ def audit_teachers(
     )
 
 
-def _change(kind: Kind, before: Predictions, after: Predictions) -> Change:
+def _change(kind: ChangeKind, before: Predictions, after: Predictions) -> Change:
     moved = np.abs(after.votes - before.votes).sum(axis=1) // 2
     return Change(kind, int((after.said != before.said).any(axis=1).sum()), moved, before.votes, after.votes)
 
