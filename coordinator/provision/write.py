@@ -19,7 +19,7 @@ from consilium.coordinator.provision.registry import OPERATOR, Registry
 from consilium.coordinator.provision.render import party_settings, write_start_files
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, write_private
-from consilium.protocol.node.kit import KIT_FILE, Kind, KitFile
+from consilium.protocol.node.kit import KIT_FILE, KitFile, NodeKind
 from consilium.protocol.secagg.identity import Identity
 
 
@@ -68,7 +68,7 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
 
 
 def _kit(
-    folder: Path, registry: Registry, authority: Authority, kind: Kind, name: str, fill: Callable[[Path], None]
+    folder: Path, registry: Registry, authority: Authority, kind: NodeKind, name: str, fill: Callable[[Path], None]
 ) -> Path:
     """One kit, and the same packed."""
     if folder.exists():
