@@ -37,7 +37,7 @@ VOTES_MODES: tuple[VotesMode, ...] = ("clear", "secure", "distributed")
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 PartyName = Annotated[str, Field(pattern=NAME_PATTERN)]
 Class = Annotated[str, Field(min_length=1, max_length=100)]
-Promise = Annotated[str, Field(max_length=4000)]
+PromiseText = Annotated[str, Field(max_length=4000)]
 
 
 def _places(array: np.ndarray) -> np.ndarray:
@@ -133,7 +133,7 @@ class Terms(WireModel):
     classes: Annotated[list[Class], Field(min_length=2, max_length=MOST_CLASSES)]
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     simulation: bool
-    promise: Promise
+    promise: PromiseText
     votes: VotesMode
     roster: OptionalHash
     pool: str = Field(max_length=500)
