@@ -52,7 +52,7 @@ def _hashes(array: np.ndarray) -> np.ndarray:
     return array
 
 
-Places = Annotated[np.ndarray, AfterValidator(_places), Field(repr=False)]
+PoolPlaces = Annotated[np.ndarray, AfterValidator(_places), Field(repr=False)]
 Proof = Annotated[np.ndarray, AfterValidator(_hashes), Field(repr=False)]
 
 
@@ -208,7 +208,7 @@ class VoteRequest(WireModel):
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
     queries: np.ndarray = Field(repr=False)
-    places: Places
+    places: PoolPlaces
     proof: Proof
 
     @property
