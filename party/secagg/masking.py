@@ -33,7 +33,7 @@ def checked_votes(votes: np.ndarray, terms: SessionDescriptor) -> np.ndarray:
     Refused : they are not uint16 of the session's shape with `teachers` in each row; the fault is the party's own.
     """
     if votes.dtype != VOTE_DTYPE or votes.shape != terms.shape:
-        raise Refused(Rule.INTERNAL, detail=f"ballot gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
+        raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
     wide = votes.astype(np.int64)
     if (wide.sum(axis=1) != terms.teachers).any():
         raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to the number of teachers")

@@ -201,12 +201,12 @@ class PartySession:
 
         return self._serve(Stage.SHARE, request, ShareReply, compute)
 
-    def masked(self, request: MaskedRequest, ballot: VotesOn, noise: NoiseOf = no_noise) -> MaskedReply:
+    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf = no_noise) -> MaskedReply:
         """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
         session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
         before stage 4.
 
-        `ballot` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
+        `votes_on` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
         again. `noise` is called only where the session asks for noise.
 
         Raises
@@ -215,7 +215,7 @@ class PartySession:
         AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
         Replay : a query stands twice in this set.
         StageOrder : not the stage that is due, or the session is over.
-        Refused : from `ballot`, or what it gave has the wrong form.
+        Refused : from `votes_on`, or what it gave has the wrong form.
         """
 
         def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[MaskedReply, Memory]:
@@ -225,7 +225,7 @@ class PartySession:
             once.check_unanswered(tx, terms, ids)
             ctx = terms.ctx()
             kept, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
-            values = checked_votes(ballot(queries), terms)
+            values = checked_votes(votes_on(queries), terms)
             if terms.sigma > 0:
                 values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)

@@ -119,7 +119,7 @@ class SecureVotes:
 
     home: Home
     spend: SpendStore
-    ballot: ChargedVotes
+    charged_votes: ChargedVotes
 
     def advertise(self, request: AdvertiseRequest) -> AdvertiseReply:
         """Stage 0: keys, if the session is one that this party was promised."""
@@ -148,7 +148,7 @@ class SecureVotes:
         source = self._noise(terms, told)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.ballot(replace(asked, queries=queries), told, terms.phase)
+            return self.charged_votes(replace(asked, queries=queries), told, terms.phase)
 
         return votes, lambda sigma, shape: source.gaussian(sigma, shape)
 
