@@ -27,7 +27,7 @@ from consilium.student.trainers.base import Model, Trainer, constant
 from consilium.student.trainers.images.cnn import Supervised
 from consilium.student.trainers.images.fixmatch import FixMatch
 from consilium.student.trainers.images.gan import Gan
-from consilium.student.trainers.images.graph_cnn import BothTrainer, Represent
+from consilium.student.trainers.images.graph_cnn import GraphCnnTrainer, Represent
 from consilium.student.trainers.images.loop import SILENT, ImageTrainer, Job, MakeMethod
 from consilium.student.trainers.images.mixmatch import MixMatch
 from consilium.student.trainers.images.rows import square_side
@@ -87,7 +87,7 @@ def train(
         case "cnn" | "vat" | "fixmatch" | "mixmatch" | "gan":
             trainer = ImageTrainer(METHODS[spec.trainer], spec, unlabelled, job)
         case "graph_cnn":
-            trainer = BothTrainer(spec, unlabelled, represent, job)
+            trainer = GraphCnnTrainer(spec, unlabelled, represent, job)
         case _:
             trainer = TabularTrainer(spec)
     if spec.self_training:

@@ -19,7 +19,7 @@ from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel
 from consilium.student.published.rows_within import Form, pack, unpack
 from consilium.student.trainers.base import Constant, Model
-from consilium.student.trainers.images.graph_cnn import Both, Sight
+from consilium.student.trainers.images.graph_cnn import GraphCnnModel, Sight
 from consilium.student.trainers.images.network import HIDDEN, ImageModel
 from consilium.student.trainers.images.rows import Pixels, square_side
 from consilium.student.trainers.kernel import KernelModel
@@ -63,7 +63,7 @@ class _Network(Frozen):
     channels: int = Field(ge=1, le=1024)
 
 
-class _Both(Frozen):
+class _GraphCnn(Frozen):
     gamma: FiniteFloat = Field(gt=0)
     rows: Form
     scales: tuple[FiniteFloat, ...]
@@ -95,7 +95,7 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
             form, rows = pack(model.rows, schema, pool)
             settings = {"gamma": model.gamma, "rows": form}
             return Parts("kernel", settings, {"rows": rows, "weights": model.weights})
-        case Both():
+        case GraphCnnModel():
             form, rows = pack(model.rows)
             networks = model.sight.networks
             settings = {
@@ -200,7 +200,7 @@ def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
     return KernelModel(unpack(settings.rows, rows, schema), arrays["weights"], settings.gamma)
 
 
-def _both(arrays: Arrays, settings: _Both, schema: Schema) -> Model:
+def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema) -> Model:
     if settings.rows.of != "features" or len(settings.scales) != 1 + len(settings.networks):
         raise _unfit(f"{len(settings.scales)} scales for {len(settings.networks)} networks")
     networks = []
@@ -210,7 +210,7 @@ def _both(arrays: Arrays, settings: _Both, schema: Schema) -> Model:
         networks.append(_network(own, network, schema))
     rows = unpack(settings.rows, _kernel_rows(arrays, settings.rows, schema))
     sight = Sight(schema.inputs, tuple(networks), settings.scales)
-    return Both.around(sight, rows, arrays["weights"], settings.gamma)
+    return GraphCnnModel.around(sight, rows, arrays["weights"], settings.gamma)
 
 
 _NODES = {
@@ -229,7 +229,7 @@ _BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, S
     "mlp": ("representation", _None, _mlp),
     "kernel": ("representation", _Kernel, _kernel),
     "network": ("features", _Network, _network),
-    "both": ("features", _Both, _both),
+    "both": ("features", _GraphCnn, _graph_cnn),  # the word for graph_cnn in files
 }
 
 

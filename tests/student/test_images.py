@@ -19,7 +19,7 @@ from consilium.student.asking.pool import Pool
 from consilium.student.config import StudentSpec
 from consilium.student.published.model import load_model
 from consilium.student.run import run_student, train
-from consilium.student.trainers.images.graph_cnn import Both
+from consilium.student.trainers.images.graph_cnn import GraphCnnModel
 from consilium.student.trainers.images.loop import CHECK_EVERY, Job
 from consilium.student.trainers.images.network import HIDDEN, ImageModel
 from consilium.student.trainers.images.rows import STRONG, WEAK, Distortion, Pixels
@@ -86,7 +86,7 @@ class TestContract:
     def test_what_is_kept_are_arrays(self, trainer: str) -> None:
         x, y = digits()
         model = train(x[:40], y[:40], x[40:90], 10, spec(trainer, steps=5), seed=0)
-        network = model.sight.networks[-1] if isinstance(model, Both) else model
+        network = model.sight.networks[-1] if isinstance(model, GraphCnnModel) else model
         assert isinstance(network, ImageModel)
         assert all(type(value) is np.ndarray for value in network.weights.values())  # no tensor that needs a GPU
 
@@ -313,7 +313,7 @@ def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     settings = spec("graph_cnn", queries=60, steps=100)
     result = run_student(source, pool(source), settings, tmp_path, seed=0)
     model = load_model(tmp_path / "student" / "model.safetensors").model
-    assert isinstance(model, Both)
+    assert isinstance(model, GraphCnnModel)
     x = digits()[0][:200].astype(np.float32)
     assert len(model.sight.networks) == 2
     first, second = model.sight.networks
