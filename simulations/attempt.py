@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.files import replace_text
 from consilium.simulations.interruption import Signals
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.sums import write_sums
@@ -76,10 +77,8 @@ class Attempt:
     def _status(self, status: str) -> None:
         """Whole or not at all: a resumed run depends on it."""
         assert self._space is not None
-        path = self._space.run_dir / "manifest.json"
-        temporary = path.with_suffix(".json.part")
-        temporary.write_text(json.dumps({**self._manifest, "status": status}, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
+        text = json.dumps({**self._manifest, "status": status}, indent=2) + "\n"
+        replace_text(self._space.run_dir / "manifest.json", text)
 
 
 def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> dict[str, Any]:

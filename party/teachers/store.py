@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from consilium.party.teachers.ensemble import Teacher
+from consilium.protocol.files import replacing
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Schema
 
@@ -47,9 +48,8 @@ def save(folder: Path, federation: str, made_from: str, schema: Schema, teachers
         "schema": schema.model_dump(mode="json"),
         "teachers": hashes,
     }
-    temporary = folder / (MANIFEST + ".part")
-    temporary.write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
-    temporary.replace(folder / MANIFEST)
+    with replacing(folder / MANIFEST, durable=False) as file:
+        file.write(json.dumps(manifest, sort_keys=True).encode())
 
 
 def load(folder: Path, federation: str) -> TeacherSet:
