@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError, model_validator
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.party.data.rules import Columns, DataRules, LabelRule, MissingRule, PatientRule
 from consilium.party.teachers.own_teacher import OwnTeacher
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.parties.messages import VOTES_MODES, PartyName, Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.csv_files import CsvRule

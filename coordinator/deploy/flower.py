@@ -11,9 +11,10 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field
 
-from consilium.protocol.config_files import Frozen, load
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import private_folder, replace_text
+from consilium.protocol.models import Frozen
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.supervisor import Program, Tell

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.csv_files import CsvRule
 
 Missing = Literal["refuse", "drop-row", "mean"]

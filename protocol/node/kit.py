@@ -17,10 +17,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from consilium.protocol.config_files import Frozen, load
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import private_folder
 from consilium.protocol.labels.tls import TlsFiles
+from consilium.protocol.models import Frozen
 from consilium.protocol.parties.messages import PartyName
 
 KIT_FILE = "kit.json"

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
+from consilium.protocol.models import Strict
 
 PROTOCOL_VERSION = 2
 VOTE_DTYPE = np.dtype("<u2")
@@ -56,10 +57,10 @@ PoolPlaces = Annotated[np.ndarray, AfterValidator(_places), Field(repr=False)]
 Proof = Annotated[np.ndarray, AfterValidator(_hashes), Field(repr=False)]
 
 
-class WireModel(BaseModel):
+class WireModel(Strict):
     """Base of all messages: frozen, strict, no unknown keys; arrays are left out of `repr`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     kind: ClassVar[str]
 
@@ -140,10 +141,8 @@ class Terms(WireModel):
     request: Hash
 
 
-class LedgerPosition(BaseModel):
+class LedgerPosition(Strict):
     """Where a coordinator's ledger stands: its random id, the number of its last batch and that batch's hash."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)

@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     FiniteFloat,
     SerializerFunctionWrapHandler,
@@ -16,15 +14,14 @@ from pydantic import (
 )
 
 from consilium.protocol.digests import canonical_digest
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.representation import IMAGE_FEATURES, Representation, represent
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class Range(BaseModel):
+class Range(Frozen):
     """The values that a feature may have, both ends included; `whole`: no fractions."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     feature: Name
     low: FiniteFloat
@@ -38,15 +35,13 @@ class Range(BaseModel):
         return self
 
 
-class Schema(BaseModel):
+class Schema(Frozen):
     """What every row means. `center` and `scale` (features,) are statistics of public rows only.
 
     Every node standardises with them, so that no statistic of private rows is ever needed outside the party.
     `ranges`, of some features or none, let a party find wrong units and codes in its own file. `representation` is what
     models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     features: tuple[Name, ...] = Field(min_length=1)
     classes: tuple[Name, ...] = Field(min_length=2)

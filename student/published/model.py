@@ -11,8 +11,9 @@ from unicodedata import category
 import numpy as np
 from pydantic import Field
 
-from consilium.protocol.config_files import Frozen, validate
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel, read, write

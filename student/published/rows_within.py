@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.rows.schema import Schema
 

@@ -12,8 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from consilium.protocol.config_files import Frozen, validate
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.representation import width
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel
