@@ -133,13 +133,14 @@ def dry_run(
     return DryRun(reply, trained - start, voted - trained, bool((votes == votes[0]).all()))
 
 
-def stop(found: PartyCheck) -> None:
-    """Raise DataError or ConfigError if something was found; the lines themselves are shown by the caller."""
-    if found.faults:
+def usable(rows: Rows | None, found: PartyCheck) -> Rows:
+    """The rows. Raise DataError or ConfigError if something was found; the lines themselves are shown by the caller."""
+    if rows is None or found.faults:
         count = len(found.faults)
         raise DataError(f"the data do not fit: {count} {'problem' if count == 1 else 'problems'}", "Correct them first")
     if found.refusals:
         raise ConfigError("; ".join(found.refusals))
+    return rows
 
 
 def made_up_queries(schema: Schema, count: int) -> np.ndarray:

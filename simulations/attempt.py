@@ -48,37 +48,37 @@ class Attempt:
             space.remove_work()  # what a killed process left behind
             (space.run_dir / "failure.json").unlink(missing_ok=True)
             self._space, self._manifest = space, manifest
-            self._status("running")
+            self._status(space, "running")
         return space
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         with self._lock:
-            if self._space is None:
+            space = self._space
+            if space is None:
                 return
             interrupted = self._signals.interrupted
             with self._signals.held():
                 if not self._keep_work:
-                    self._space.remove_work()
+                    space.remove_work()
                 if interrupted is not None or isinstance(error, KeyboardInterrupt):
-                    self._status("interrupted")
+                    self._status(space, "interrupted")
                 elif error is None:
-                    self._status("complete")
-                    write_sums(self._space.run_dir)
+                    self._status(space, "complete")
+                    write_sums(space.run_dir)
                 else:
                     told = str(error) if isinstance(error, ConsiliumError) else type(error).__name__
-                    self._status(f"failed: {told}")
+                    self._status(space, f"failed: {told}")
             if interrupted is not None:
-                interrupted.run_dir = self._space.run_dir
+                interrupted.run_dir = space.run_dir
                 if error is not interrupted:
                     raise interrupted from None
 
-    def _status(self, status: str) -> None:
+    def _status(self, space: Workspace, status: str) -> None:
         """Whole or not at all: a resumed run depends on it."""
-        assert self._space is not None
         text = json.dumps({**self._manifest, "status": status}, indent=2) + "\n"
-        replace_text(self._space.run_dir / "manifest.json", text)
+        replace_text(space.run_dir / "manifest.json", text)
 
 
 def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> dict[str, Any]:

@@ -130,8 +130,6 @@ def run_student(
     classes = len(terms.schema.classes)
     wanted = min(len(queries), spec.queries or len(queries))
     plan = AskingPlan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
-    if plan.total == 0:
-        raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
     asked, model, job = Asked(), None, Job(out / "student", progress)
     for number, count in enumerate(_split(plan.total, spec.rounds)):
         chosen = plan.rows(number)
@@ -151,8 +149,9 @@ def run_student(
         model = train(rows[labelled], labels, rows[rest], classes, spec, seed, job, terms.schema.inputs)
         if not more:
             break
+    if model is None:  # the plan is empty
+        raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
     source.finish()
-    assert model is not None
     _write_labels(out, terms, query_ids(queries[asked.rows]), asked)
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, model, terms.schema, spec.inputs, queries)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from consilium.party.data.federation import load_federation
 from consilium.party.deploy.keys import check_own, lacks_own_keys
-from consilium.party.dry_run import check, stop
+from consilium.party.dry_run import check, usable
 from consilium.party.home import SETTINGS, open_home
 from consilium.party.policy import PartyFile, check_terms
 from consilium.party.secagg.votes import check_roster as check_served_roster
@@ -90,10 +90,9 @@ def _data(kit: Kit) -> str:
         )
     rows, found = check(load(kit / SETTINGS, PartyFile), kit.folder, load_federation(kit / "federation.json"))
     try:
-        stop(found)
+        count = len(usable(rows, found).y)
     except ConsiliumError as error:
         raise DataError(error.what, command) from None
-    count = 0 if rows is None else len(rows.y)
     return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"
 
 
