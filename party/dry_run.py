@@ -156,7 +156,7 @@ def made_up_queries(schema: Schema, count: int) -> np.ndarray:
 
 def _secret(name: str, home: Path, federation: FederationFile) -> tuple[bytes, bool]:
     """What decides over the shards, and whether a run would take the same. Leaves nothing behind: a party that has no
-    secret yet gets one for the moment."""
+    secret yet gets one for this run only."""
     if federation.seed >= 0:
         return shards.simulated_secret(federation.seed, name), True
     found = shards.secret_if_there(home / "state")

@@ -61,7 +61,7 @@ class PartyFile(Frozen):
     terms: file with the terms of the one federation that the party takes part in (`terms.json` of a kit); without it,
     in any that the policy allows.
     simulated_noise_seed: of the party's share of the noise in simulations, which must be allowed; elsewhere the
-    operating system's entropy is used whatever stands here.
+    operating system's entropy is used whatever this says.
     teacher: what is trained here, instead of the kind that the coordinator asks for.
     """
 

@@ -1,4 +1,4 @@
-"""One attempt at a run: the folder is held, its manifest says how it stands, and private rows do not outlive it."""
+"""One attempt at a run: it locks the folder, keeps the status in the manifest, and removes private rows at its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Attempt:
 
         Raises
         ------
-        OutputExists, ConfigError : there is no folder to be had, or another process works in it.
+        OutputExists, ConfigError : the folder cannot be made or opened, or another process works in it.
         """
         with self._signals.held():
             space = open_space()
@@ -82,7 +82,7 @@ class Attempt:
 
 
 def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
-    """Manifest of a run that can be gone on with.
+    """Manifest of a run that can be resumed.
 
     Parameters
     ----------

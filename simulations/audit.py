@@ -1,4 +1,4 @@
-"""`consilium audit PATH`: does a run hold what it claims? `ledger.verify`, and what only a simulation can tell.
+"""`consilium audit PATH`: do the claims of a run hold? `ledger.verify`, and what only a simulation can tell.
 
 It reads the folder and the package only, and changes nothing. A check that cannot be made counts as failed.
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StudentResult:
-    """What the student node knows in the end. `answered`: by the teachers; `reinforced`: own predictions confirmed."""
+    """The result of a student's run. `answered`: by the teachers; `reinforced`: own predictions confirmed."""
 
     asked: int
     answered: int

@@ -72,7 +72,7 @@ def train(
 ) -> Model:
     """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
 
-    `represent` is the schema's, for a student that takes bare features and what it makes of them.
+    `represent` is the schema's, for a student that takes bare features and also needs their representation.
     """
     if len(np.unique(y)) < 2:
         return constant(y, classes)

@@ -61,7 +61,7 @@ class NodeWatch:
         self._last: dict[str, str] = {}
 
     def tell(self, name: str, what: str) -> None:
-        """A `Tell` that passes on what it is told, and notices whether there is a connection."""
+        """A `Tell` that passes on every message, and notices whether there is a connection."""
         if what == CONNECTED:
             self._connected = True
         elif what.startswith("ended"):

@@ -50,7 +50,7 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     errors.StageOrder: Rule.STAGE_ORDER,
     errors.ThresholdNotMet: Rule.THRESHOLD,
 }
-"""What the coordinator is told of an error; the text stays in the party's log."""
+"""The rule that the coordinator learns of an error; the text stays in the party's log."""
 
 
 def refusal_of(error: errors.SecAggError) -> Refusal:
@@ -114,7 +114,7 @@ def check_roster(home: Home, terms: Terms) -> Roster:
 class SecureVotes:
     """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then.
 
-    spend: where the terms are kept that the party was told when it enrolled.
+    spend: where the party keeps the terms of its enrolment.
     """
 
     home: Home

@@ -3,9 +3,8 @@
 They belong to the federation and not to the coordinator's run, so that a coordinator that was started again finds them
 and gets the same votes. `made_from` tells whether they are still those of the party's file and of what was asked.
 
-
-A manifest with the SHA-256 of each file is written last, so that a half-written set is never taken for whole. The
-files are pickles: they are loaded only from the party's own state folder and only with the hash that was written.
+A manifest with the SHA-256 of each file is written last, so that a half-written set is never mistaken for a whole one.
+The files are pickles: they are loaded only from the party's own state folder and only with the hash that was written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks that a node makes of its own kit: each says what it found, or what is wrong and what to do about it."""
+"""A node's checks of its own kit: each says what it found, or what is wrong and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file of comma-separated values may look like, and what else people give in its place."""
+"""What a CSV file may look like, and what people often give instead of one."""
 
 from __future__ import annotations
 

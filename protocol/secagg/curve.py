@@ -3,7 +3,7 @@
 Nothing here runs in constant time, so nothing here touches a secret that is still one: parties make their points with
 `cryptography` (`protocol.secagg.commitments`), the coordinator checks them and multiplies what has been given up.
 
-Checks are cofactored: two points that differ by one of order 8 or less are taken for the same. That is what X25519 does
+Checks are cofactored: two points that differ by one of order 8 or less count as the same. That is what X25519 does
 as well, whose keys are multiples of 8, so that such a part of a key can neither break a check nor change a mask.
 """
 

@@ -160,7 +160,7 @@ class MaskedRequest(SessionMessage):
 
 class MaskedReply(SessionMessage):
     """y: uint16 or uint32 (queries, classes); those of U2 whose shares for this party are no shares of what they are
-    committed to; and the party's signature on both and on what it was told of U1 and U2."""
+    committed to; and the party's signature on both and on its view of U1 and U2."""
 
     kind: ClassVar[str] = "query.sa_masked"
     party: Index

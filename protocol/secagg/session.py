@@ -1,5 +1,5 @@
 """The session descriptor SD: all terms of one sum, signed by the coordinator. CTX, its hash, enters every signature,
-key derivation and ciphertext, so that parties that were told different terms cannot take part in one sum."""
+key derivation and ciphertext, so that parties with different terms cannot take part in one sum."""
 
 from __future__ import annotations
 

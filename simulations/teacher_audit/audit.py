@@ -3,7 +3,7 @@
 Two findings refute a claim. The number of votes that moved is exact: one change that moves more than
 `units.votes_moved` is a counterexample. The distinguishing game of `coordinator.distinguish` then says what that
 is worth: it is played on the votes that this change moved, with the votes of all other parties chosen so that the two
-classes concerned are as good as tied, as an adversary who has the other parties could.
+classes concerned are nearly tied, as an adversary who controls the other parties could.
 """
 
 from __future__ import annotations

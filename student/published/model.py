@@ -76,7 +76,7 @@ class Published:
 
 
 def publish(path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.ndarray) -> Published:
-    """Write the student to `path`, and return what stands there; `pool`: see `structures.take_apart`.
+    """Write the student to `path`, and return it as it was written; `pool`: see `structures.take_apart`.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Forests and boosted trees as arrays, without the objects of the library that grew them.
 
-The nodes of all trees stand one after the other. A row goes from a tree's root to the left where its feature is at most
+The nodes of all trees follow one another. A row goes from a tree's root to the left where its feature is at most
 the threshold, both as scikit-learn compares them: a float32 with a float64.
 """
 

@@ -1,4 +1,4 @@
-"""Does a run hold what it claims? Everything is recomputed from its ledger; nothing in the run is changed.
+"""Do the claims of a run hold? Everything is recomputed from its ledger; nothing in the run is changed.
 
 findings  a verdict for each check, and what makes one
 files     JSON, event logs and tables of somebody who may have damaged or forged them
@@ -7,7 +7,7 @@ charges   caps, events, evidence and closing of that ledger
 claims    epsilons that are claimed, against the ledger's
 run       the coordinator's run folder, whoever made it: simulation or kit, closed, crashed or serving
 student   a student's folder against that ledger
-place     where the run of a path is
+place     the run of a path
 """
 
 from consilium.coordinator.ledger.verify.findings import (

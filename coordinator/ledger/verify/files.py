@@ -1,4 +1,4 @@
-"""Files of a run, read with nothing taken for granted: any content at all ends in a value or in a typed error."""
+"""Files of a run, read with no trust in their content: whatever is in them, the result is a value or a typed error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Files:
             raise self.broken(name, f"{error.strerror}") from None
 
     def object(self, name: str) -> dict[str, Any]:
-        """A JSON object; a key that stands in it twice is refused, as two readers may take different ones."""
+        """A JSON object; a key that occurs twice is refused, since two readers may take different ones."""
         content = self.content(name)
         try:
             value = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)

@@ -1,4 +1,4 @@
-"""Where the run of a path is: a run folder, a coordinator's kit, or one of the runs in its state."""
+"""The run of a path: a run folder, a coordinator's kit, or one of the runs in its state."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _of_kit(kit: Path) -> RunPlace:
     try:
         current = f"run-{load(kit / 'federation.json', FederationConfig).digest()[:12]}"
     except ConfigError:
-        current = runs[0] if len(runs) == 1 else ""  # the damaged file is told by the check of the kit
+        current = runs[0] if len(runs) == 1 else ""  # the check of the kit reports the damaged file
     if current not in runs:
         raise DataError(
             f"{kit} has {', '.join(runs)}, but no run of its federation.json", "Give the folder of one of them"

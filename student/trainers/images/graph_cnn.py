@@ -22,7 +22,7 @@ from consilium.student.trainers.images.network import ImageModel
 from consilium.student.trainers.kernel import KernelModel, kernel_ridge, spread_labels
 
 Represent = Callable[[np.ndarray], np.ndarray]
-"""Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""
+"""Features as they travel (n, features) -> their representation by the schema (n, inputs): `Schema.inputs`."""
 
 _LAST = 2
 """Networks that are looked at: earlier ones learned from worse labels."""
@@ -30,7 +30,7 @@ _LAST = 2
 
 @dataclass(frozen=True)
 class Sight:
-    """What `represent` makes of rows, beside what `networks` see in them, each times its scale."""
+    """The representation of rows by `represent` beside that by each of `networks`, each times its scale."""
 
     represent: Represent
     networks: tuple[ImageModel, ...]
