@@ -54,8 +54,10 @@ def replacing(path: Path, mode: int = 0o666, durable: bool = True, part: str = "
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is not None:
+            error.filename = str(path)  # nobody has named the temporary file
         raise
     if durable:
         _sync_folder(path.parent)

@@ -37,6 +37,13 @@ def test_what_is_broken_off_leaves_the_old_content_and_nothing_else(path: Path, 
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_an_error_names_the_file_that_was_to_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "state.json"
+    with pytest.raises(FileNotFoundError) as caught, replacing(path):
+        pass
+    assert caught.value.filename == str(path)
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o666])
 def test_a_part_that_a_crash_left_gives_neither_content_nor_mode(path: Path, mode: int) -> None:
     left = path.with_name("state.json.part")
