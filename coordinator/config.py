@@ -13,10 +13,11 @@ from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.protocol.config_files import Frozen
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import MOST_TEACHERS, TeacherSpec, Terms, TrainRequest, VotesMode
 from consilium.protocol.rows.pool import PoolTerms
-from consilium.protocol.rows.schema import Schema, canonical_digest
+from consilium.protocol.rows.schema import Schema
 
 
 class Caps(Frozen):

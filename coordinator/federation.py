@@ -21,13 +21,13 @@ from consilium.coordinator.ledger.closing import Normal, close
 from consilium.coordinator.ledger.privacy import spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
-from consilium.protocol.files import replace_text
+from consilium.protocol.files import replace_text, replacing
 from consilium.protocol.labels.service import LabelSource, Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.rows.schema import canonical_digest
 
 Student = Callable[[LabelSource], None]
 """A student that runs inside the coordinator's process: it asks, trains and finishes before it returns."""
@@ -193,8 +193,7 @@ def _votes_sink(run_dir: Path, queries: np.ndarray, query_set: str) -> Callable[
         votes = np.stack([counted[name] for name in names]).astype(np.uint16)
         ids = np.array(query_ids(queries))
         path = folder / f"votes-{query_set[:12]}.npz"
-        with open(path.with_suffix(".part"), "wb") as file:
+        with replacing(path) as file:
             np.savez_compressed(file, parties=np.array(names), query_ids=ids, votes=votes)
-        path.with_suffix(".part").replace(path)
 
     return write

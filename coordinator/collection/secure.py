@@ -109,8 +109,8 @@ class SecureCollector:
             if done is not None:
                 return self._histogram(done)
         proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
-        failure: SecAggError | None = None
-        for _ in range(MOST_SESSIONS):
+        sessions = 0
+        while True:
             terms = self._terms(queries, phase)
             machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof, choose)
             try:
@@ -119,9 +119,9 @@ class SecureCollector:
                 if not self._leave_out(error):
                     raise
                 path.unlink(missing_ok=True)
-                failure = error
-        assert failure is not None
-        raise failure
+                sessions += 1
+                if sessions == MOST_SESSIONS:
+                    raise
 
     def settle(self) -> None:
         """Forget the sessions that gave the last sums: these are in the ledger. Those that failed are kept."""
@@ -206,7 +206,8 @@ class SecureCollector:
             return self._send(stage, asked, progress)
 
         self._accused = {}
-        for attempt in range(ATTEMPTS):
+        attempts = 0
+        while True:
             try:
                 return drive(machine, send, path=path, progress=report)
             except (ThresholdNotMet, SetTooClose):
@@ -214,9 +215,9 @@ class SecureCollector:
                 reasons = {name: Failure(why) for name, why in machine.dropped.get(stage, {}).items()}
                 tell_left_out(self._log, stage, reasons)
                 self._check_accused()
-                if attempt + 1 == ATTEMPTS:
+                attempts += 1
+                if attempts == ATTEMPTS:
                     raise
-        raise AssertionError("unreachable")
 
     def _check_accused(self) -> None:
         """Raise BadShare for the parties that c + 2 others say they cannot go on with, once a session has failed.

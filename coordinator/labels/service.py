@@ -16,7 +16,7 @@ from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
-from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome, Progress, Terms, no_progress
+from consilium.protocol.labels.service import NO_LABEL, Answers, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
@@ -68,11 +68,11 @@ class LabelService:
         self.promised: Guarantee = promised(config)
         self.finished = threading.Event()
 
-    def describe(self) -> Terms:
+    def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
         asked, answered = self._ledger.spent()
         open_ = self._ledger.closing() is None
-        return Terms(
+        return LabelTerms(
             federation=self._config.digest(),
             schema=self._config.rows,
             mechanism=self._config.mechanism.describe(),

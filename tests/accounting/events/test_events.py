@@ -19,7 +19,7 @@ from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.curves.threshold import log_q_threshold
 from consilium.accounting.errors import (
     AccountingError,
-    BudgetExceededError,
+    CapExceededError,
     ConditionError,
     DeltaError,
     EventError,
@@ -364,7 +364,7 @@ def test_immutable_has_no_finite_guarantee():
     text = str(accountant.guarantee(1e-5, Kind.WORST_CASE))
     assert "inf" in text
     assert accountant.guarantee(1e-5, Kind.WORST_CASE).to_json()["epsilon"] == "inf"
-    with pytest.raises(BudgetExceededError):
+    with pytest.raises(CapExceededError):
         Accountant([2.0], cap=Cap(100.0, 1e-5)).commit(event)
 
 
@@ -433,7 +433,7 @@ def test_a_refused_release_leaves_no_trace_and_the_cap_ignores_the_data():
     # Nothing was spent on this data, and still the second release is refused: the cap never looks at the data.
     assert accountant.data_dependent_epsilon(1e-5).epsilon == 0.0
     assert not accountant.preview(event).allowed
-    with pytest.raises(BudgetExceededError, match="nothing was charged"):
+    with pytest.raises(CapExceededError, match="nothing was charged"):
         accountant.commit(event, np.zeros(DEFAULT_ORDERS.size))
     after = accountant.worst_case_rdp(), accountant.data_dependent_rdp(), accountant.events
     assert np.array_equal(state[0], after[0])

@@ -18,7 +18,7 @@ from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase
 from consilium.coordinator.secagg.machine import Aggregation
-from consilium.party.secagg.store import SessionStore, State
+from consilium.party.secagg.store import SessionStatus, SessionStore
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.labels.service import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
@@ -578,5 +578,5 @@ def test_nothing_secret_is_left_at_a_party_when_a_session_is_done(cluster) -> No
     with SessionStore(path).transaction() as transaction:
         session = transaction.session(sid)
     assert session is not None
-    assert session.state is State.DONE
+    assert session.state is SessionStatus.DONE
     assert session.memory == {}

@@ -27,7 +27,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.messages import TeacherSpec
-from consilium.simulations.teacher_audit.audit import Change, Plan, TeacherAudit, audit_teachers, observed_pair
+from consilium.simulations.teacher_audit.audit import AuditEffort, Change, TeacherAudit, audit_teachers, observed_pair
 from consilium.simulations.teacher_audit.neighbours import neighbours
 from consilium.simulations.teacher_audit.row_files import open_rows
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def audited(folder: Path, relation: Neighbouring, unit: Unit = Unit.RECORD, **changes: Any) -> TeacherAudit:
-    plan = Plan(unit=unit, neighbouring=relation, changes=30, queries=60, runs=2000, seed=4)
+    plan = AuditEffort(unit=unit, neighbouring=relation, changes=30, queries=60, runs=2000, seed=4)
     return audit_teachers(open_home(folder), config(**changes), QUERIES, plan, SeededNoise(4))
 
 
@@ -183,9 +183,9 @@ def test_neighbours_differ_in_one_unit() -> None:
 
 def test_what_an_audit_refuses(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not depend on how its rows are divided"):
-        Plan(unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE)
+        AuditEffort(unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE)
     with pytest.raises(ConfigError, match="changes is 0"):
-        Plan(unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, changes=0)
+        AuditEffort(unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, changes=0)
     plain = make_home(tmp_path / "plain", "p")
     with pytest.raises(ConfigError, match="does not say which rows are of one patient"):
         audited(plain, Neighbouring.REPLACE, Unit.PATIENT)
