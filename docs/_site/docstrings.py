@@ -14,6 +14,8 @@ import griffe
 SECTIONS = ("Parameters", "Fields", "Returns", "Raises")
 DESCRIBED = re.compile(r"(?P<names>\*{0,2}\w+(?:, \*{0,2}\w+)*) : (?P<meaning>\S.*)")
 """`delta : probability in (0, 1).`, at the beginning of a line."""
+COLUMNS = re.compile(r"\S {3,}\S")
+"""A line of a table that is set with spaces."""
 NEXT_ONE = re.compile(r"(?<=\.) (?=\w+(?:, \w+)* : \S)")
 """Where a second description begins in the same line."""
 
@@ -53,10 +55,13 @@ def _paragraph(text: str) -> str:
 
 
 def _prose(lines: list[str]) -> str:
-    """Sentences, with a list from the first ``name : meaning`` on."""
+    """Sentences, with a list from the first ``name : meaning`` on; columns stay columns."""
+    if any(COLUMNS.search(line) for line in lines):
+        return "\n".join(["```text", *lines, "```"])
     out: list[str] = []
     listed = False
     for line in lines:
+        line = _plain(line)
         found = DESCRIBED.match(line)
         if found:
             if not listed and out:
@@ -67,3 +72,10 @@ def _prose(lines: list[str]) -> str:
         else:
             out.append(f"  {line.strip()}" if listed else line)
     return "\n".join(out)
+
+
+def _plain(line: str) -> str:
+    """A sentence in which brackets are brackets and no link, and ``<`` is no tag, but for what is code."""
+    parts = re.split(r"(`+[^`]*`+)", line)
+    parts[::2] = [part.replace("[", "\\[").replace("<", "&lt;") for part in parts[::2]]
+    return "".join(parts)
