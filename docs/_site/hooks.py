@@ -26,7 +26,9 @@ ROOMS = ("accounting", "protocol", "party", "coordinator", "student", "simulatio
 FROM_THE_TOP = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 GENERATED = re.compile(r"_pb2(_grpc)?$")
 LINK = re.compile(r"\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
-FETCHED = re.compile(rb"""<(?:script|img|iframe|link(?![^>]*rel="?canonical))[^>]*?(?:src|href)="?(?:https?:)?//[^"\s>]+""")
+FETCHED = re.compile(
+    rb"""<(?:script|img|iframe|link(?![^>]*rel="?canonical))[^>]*?(?:src|href)="?(?:https?:)?//[^"\s>]+"""
+)
 
 _copy: tempfile.TemporaryDirectory[str] | None = None
 
