@@ -57,8 +57,8 @@ lint: $(VENV)/.dev
 	@$(MAKE) --no-print-directory docs
 
 docs: $(VENV)/.dev
-	@# into site/, strictly: no dead link or anchor, no public name without its docstring
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@# into site/; not --quiet, with which mkdocs counts no warnings and strict means nothing
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -2,7 +2,8 @@
 
 - The package is copied to a temporary folder, where the rooms lie inside it: the checkout has links there, and the
   collector of docstrings follows none.
-- A page of the reference is made for every room, with all of its public modules.
+- A page of the reference is made of the public names, `consilium.__all__`, and one for every room, with all of its
+  public modules. A name that is not there ends the build.
 - CONTRIBUTING.md and CHANGELOG.md, which stand at the top of the repository, become pages.
 - Links that lead out of docs/ go to the page made of that file; any other is an error.
 - The finished site is looked through for anything that a browser would fetch from elsewhere.
@@ -24,6 +25,9 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("accounting", "protocol", "party", "coordinator", "student", "simulations")
 FROM_THE_TOP = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PUBLIC_NAMES = "reference/consilium.md"
+COMMANDS = ("cli", "command")
+"""Modules that are the command line: `--help` says what is in them."""
 GENERATED = re.compile(r"_pb2(_grpc)?$")
 LINK = re.compile(r"\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 FETCHED = re.compile(
@@ -66,6 +70,7 @@ def on_files(files: Files, config: Any) -> Files:
     for source, target in FROM_THE_TOP.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, target, content=LINK.sub(_from_the_top, text)))
+    files.append(File.generated(config, PUBLIC_NAMES, content=_public_names()))
     for folder, modules in rooms():
         files.append(File.generated(config, page_of(folder), content=_reference(folder, modules)))
     return files
@@ -94,13 +99,28 @@ def rooms() -> Iterator[tuple[str, list[str]]]:
 
 
 def public(file: Path) -> bool:
-    """Whether a module has a place in the reference: not generated, not private."""
-    return not file.stem.startswith("_") and not GENERATED.search(file.stem)
+    """Whether a module has a place in the reference: not generated, not private, no commands."""
+    return not file.stem.startswith("_") and not GENERATED.search(file.stem) and file.stem not in COMMANDS
 
 
 def page_of(folder: str) -> str:
     """The page of a room: `reference/accounting.curves.md`."""
     return f"reference/{folder.replace('/', '.')}.md"
+
+
+def public_names() -> list[str]:
+    """`consilium.__all__` but for the version, read and not imported: the links of a checkout need not be followed."""
+    tree = ast.parse((ROOT / "consilium/__init__.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == "__all__" for to in node.targets):
+            return [name for name in ast.literal_eval(node.value) if name != "__version__"]
+    return []
+
+
+def _public_names() -> str:
+    """The page of the public names."""
+    told = ast.get_docstring(ast.parse((ROOT / "consilium/__init__.py").read_text(encoding="utf-8"))) or ""
+    return "\n\n".join(["# consilium", told, *(f"::: consilium.{name}" for name in public_names())]) + "\n"
 
 
 def _reference(folder: str, modules: list[str]) -> str:
@@ -124,5 +144,6 @@ def _expanded(entry: Any) -> Any:
         pages = sorted((ROOT / "docs/decisions").glob("*.md"))
         return {"Decisions": [f"decisions/{page.name}" for page in pages]}
     if entry == "REFERENCE":
-        return {"Modules": [{folder.replace("/", "."): page_of(folder)} for folder, _ in rooms()]}
+        modules = [{folder.replace("/", "."): page_of(folder)} for folder, _ in rooms()]
+        return {"Modules": [{"consilium": PUBLIC_NAMES}, *modules]}
     return entry
