@@ -1,4 +1,4 @@
-"""The reference of the site: nothing public without a sentence about it, and docstrings that come out as they were meant."""
+"""The reference of the site: nothing public without a sentence about it, and docstrings come out as they were meant."""
 
 from __future__ import annotations
 
