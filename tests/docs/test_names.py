@@ -42,8 +42,8 @@ def test_files_and_folders(page: Path) -> None:
 
 @by_page
 def test_files_that_are_named_alone(page: Path) -> None:
-    named = {code for code in inline_code(page) if re.fullmatch(r"test_\w+\.py", code)}
-    assert [name for name in sorted(named) if not list(ROOT.glob(f"tests/**/{name}"))] == []
+    named = {code for code in inline_code(page) if re.fullmatch(r"\w+\.py", code)}
+    assert [name for name in sorted(named) if not list(ROOT.glob(f"[!.]*/**/{name}"))] == []
 
 
 @by_page
