@@ -29,7 +29,7 @@ ONLY_PARSED = {
 }
 """Beginning of a `consilium` command -> why it is not run here, and where it is."""
 
-SLOW = r"(run|prepare)\b"
+SIMULATES = r"(run|prepare)\b"
 MORE = {r"audit mechanism": ["--runs", "400", "--queries", "10"]}
 """What is added to a command to make it short; an option that is there twice counts the second time."""
 EXIT_CODES = {
@@ -71,9 +71,9 @@ TO_RUN = [command for command in ALL if matching(ONLY_PARSED, command.text) is N
 
 
 def marked(command: Command) -> Any:
-    """With its text as the test's name; whole simulations are slow."""
-    slow = re.match(SLOW, command.text.removeprefix("consilium "))
-    # Ray takes half a minute to start, for the one line that names it
+    """With its text as the test's name; what is a simulation, or works on one, is slow."""
+    on_a_run = {word.split("/")[0] for word in command.words[2:]} & {"out1", "student"}
+    slow = on_a_run or re.match(SIMULATES, command.text.removeprefix("consilium "))
     marks = [pytest.mark.slow] * bool(slow) + [pytest.mark.ray] * ("--engine ray" in command.text)
     return pytest.param(command, id=command.text, marks=marks)
 
@@ -97,7 +97,7 @@ def test_it_runs(
     else:
         desk.lay_out(words)
     words += matching(MORE, command.text) or []
-    if re.match(SLOW, " ".join(words)):
+    if re.match(SIMULATES, " ".join(words)):
         named = words[1:2] if words[1:2] and words[1] in SHORTER else []
         # what is printed comes last, and so wins
         shorter = SHORTER[named[0] if named else "stroke"]
