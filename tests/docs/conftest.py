@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 import subprocess
@@ -91,7 +92,7 @@ def kits(operator: Path) -> Path:
     assert done.returncode == 0, done.stderr
     home = operator / "made" / f"party-{OWN_KEYS}"
     x, y = make_rows(400, 1)
-    classes = np.array(["no disease", "disease"])
+    classes = np.array(json.loads((home / "federation.json").read_text(encoding="utf-8"))["rows"]["classes"])
     np.savez(home / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=classes)
     return operator / "made"
 

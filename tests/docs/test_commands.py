@@ -20,6 +20,7 @@ from tests.docs.conftest import consilium as in_a_process
 from tests.docs.pages import Command, commands
 
 ONLY_PARSED = {
+    r"run --engine ray": "half a minute for Ray to start: tests/simulations/engines/test_engines_agree.py",
     r"run mnist-250": "needs MNIST, two minutes: tests/simulations/test_small_scenarios.py",
     r"run --resume": "needs a run that was killed: tests/simulations/test_resume.py",
     r"audit (kits|runs)/.*": "a deployed run: tests/simulations/test_deployed.py; a simulated one is audited below",
@@ -74,8 +75,7 @@ def marked(command: Command) -> Any:
     """With its text as the test's name; what is a simulation, or works on one, is slow."""
     on_a_run = {word.split("/")[0] for word in command.words[2:]} & {"out1", "student"}
     slow = on_a_run or re.match(SIMULATES, command.text.removeprefix("consilium "))
-    marks = [pytest.mark.slow] * bool(slow) + [pytest.mark.ray] * ("--engine ray" in command.text)
-    return pytest.param(command, id=command.text, marks=marks)
+    return pytest.param(command, id=command.text, marks=[pytest.mark.slow] if slow else [])
 
 
 @pytest.mark.parametrize("command", [marked(command) for command in TO_RUN])
