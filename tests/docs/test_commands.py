@@ -17,7 +17,7 @@ from click import Group
 import consilium.cli
 from tests.docs.conftest import OWN_KEYS, SHORTER, Desk
 from tests.docs.conftest import consilium as in_a_process
-from tests.docs.pages import Command, commands
+from tests.docs.pages import ROOT, Command, commands
 
 ONLY_PARSED = {
     r"run --engine ray": "half a minute for Ray to start: tests/simulations/engines/test_engines_agree.py",
@@ -42,15 +42,15 @@ EXIT_CODES = {
 ELSEWHERE = {
     "chown": "root: the service's files",
     "cp": "root: into /etc/systemd/system",
-    "docker": "no daemon; the image's content is in tests/packaging",
+    "docker": "no daemon here; what goes into the image: tests/packaging/test_image.py",
     "export": "of the reader's shell",
-    "flwr": "Flower's own: engine ray runs it in tests/simulations/engines, tests/test_bundle.py looks into its bundle",
+    "flwr": "needs a free port and half a minute: tests/packaging/test_flwr_run.py",
     "journalctl": "systemd",
     "mkdir": "a folder of the system",
     "pip": "network",
     "python3": "network: installs afterwards",
     "systemctl": "systemd",
-    "tar": "kits are unpacked in tests/coordinator/provision",
+    "tar": "into folders of the system; what is packed: tests/coordinator/provision/test_provision.py",
     "useradd": "root",
 }
 """Other programs, and why their lines are not run."""
@@ -142,7 +142,13 @@ def test_other_programs_are_accounted_for() -> None:
     assert first - {"consilium", "make", "cd", *ELSEWHERE} == set()
 
 
-def test_no_table_speaks_of_what_is_gone() -> None:
+@pytest.mark.parametrize("reason", [*ONLY_PARSED.values(), *ELSEWHERE.values()])
+def test_where_else_it_is_tested(reason: str) -> None:
+    for path in re.findall(r"tests/[\w/]+(?:\.py)?", reason):
+        assert (ROOT / path).exists(), path
+
+
+def test_no_table_names_what_is_gone() -> None:
     """Reasons outlive their commands otherwise."""
     texts = [command.text.removeprefix("consilium ") for command in ALL]
     gone = [pattern for pattern in (*ONLY_PARSED, *MORE, *EXIT_CODES) if not any(re.match(pattern, t) for t in texts)]
