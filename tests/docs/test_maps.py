@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from consilium.protocol.parties.refusals import Rule
 from tests.docs.pages import ROOT
 
 ROOMS = ("accounting", "protocol", "party", "coordinator", "student", "simulations")
@@ -42,6 +43,12 @@ def test_every_marker() -> None:
     marked = {marker.split(":")[0] for marker in settings["markers"]}
     text = (ROOT / "docs/tests.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE)) == marked
+
+
+def test_every_rule_of_refusal() -> None:
+    text = (ROOT / "docs/parties.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \|", text[text.index("## Refusals") :], re.MULTILINE)
+    assert sorted(name for cell in cells for name in re.findall(r"[a-z-]+", cell)) == sorted(Rule)
 
 
 def test_every_decision_is_titled() -> None:
