@@ -13,11 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.mechanisms import Immutable
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.node.device import Device, resolve_device, using_device
@@ -280,7 +278,7 @@ def _report_data(
         guarantees=shown_guarantees(coordinator["privacy"], scenario.votes),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
-        claimed_epsilon=_claimed_epsilon(scenario, summary["queries"]["asked"]),
+        claimed_epsilon=scenario.mechanism.claimed_epsilon(summary["queries"]["asked"], scenario.privacy.delta),
         student=summary["student"],
         baselines=analysis.baselines,
         classes=dataset.classes,
@@ -291,13 +289,6 @@ def _report_data(
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
     )
-
-
-def _claimed_epsilon(scenario: Scenario, asked: int) -> float | None:
-    """What the near-zero-cost paper would state for its mechanism."""
-    if not isinstance(scenario.mechanism, Immutable):
-        return None
-    return claimed_epsilon(asked, scenario.mechanism.gamma, scenario.privacy.delta).epsilon
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
