@@ -19,7 +19,7 @@ from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError, CapExceededError, DeltaError, OrdersError, UnitError
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Guarantee, Kind
 
 
@@ -149,7 +149,7 @@ class Accountant:
 
         Raises
         ------
-        BudgetExceededError : the cap would be passed. UnitError, OrdersError : see there. State is unchanged.
+        CapExceededError : the cap would be passed. UnitError, OrdersError : see there. State is unchanged.
         """
         spend = self.preview(event)
         if not spend.allowed and self._cap is not None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, epsilon, parse_events, promise_of
 from consilium.protocol.parties.messages import LedgerPosition, Terms

@@ -105,8 +105,10 @@ def check_roster(home: Home, terms: Terms) -> Roster:
     if roster.least_difference < home.policy.least_difference:
         raise Refused(Rule.LEAST_DIFFERENCE, limit=home.policy.least_difference, requested=roster.least_difference)
     noise = promise_of(terms).noise(1)
-    if noise is not None and noise[1] > sure:
-        raise Refused(Rule.PROMISE, limit=sure, requested=noise[1], detail="noise in more shares than are sure to be")
+    if noise is not None and noise.shares > sure:
+        raise Refused(
+            Rule.PROMISE, limit=sure, requested=noise.shares, detail="noise in more shares than are sure to be"
+        )
     return roster
 
 

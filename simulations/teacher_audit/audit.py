@@ -18,7 +18,7 @@ import numpy as np
 
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.distinguish import MechanismAudit, Pair, Setting, audit_mechanism
+from consilium.coordinator.distinguish import GameSetup, MechanismAudit, Pair, audit_mechanism
 from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.party.home import Home
 from consilium.protocol.errors import ConfigError
@@ -170,7 +170,7 @@ def _worth(change: Change, queries: int) -> int:
 def _game(change: Change, config: FederationConfig, plan: AuditEffort, noise: NoiseSource) -> MechanismAudit:
     mechanism = config.mechanism
     pair = observed_pair(change, mechanism, plan.queries)
-    setting = Setting(
+    setup = GameSetup(
         queries=len(pair.kinds),
         runs=plan.runs,
         delta=config.privacy.delta,
@@ -181,7 +181,7 @@ def _game(change: Change, config: FederationConfig, plan: AuditEffort, noise: No
         classes=len(config.rows.classes),
         one_call=True,
     )
-    return audit_mechanism(mechanism, noise, setting, pairs=[pair])
+    return audit_mechanism(mechanism, noise, setup, pairs=[pair])
 
 
 def observed_pair(change: Change, mechanism: Mechanism, queries: int) -> Pair:

@@ -29,7 +29,7 @@ from consilium.coordinator.deploy.node_keys import NodeKeys
 from consilium.protocol.node.kit import Kit, open_kit
 from tests.deploy.kits import free_ports, make_kits
 
-WAIT = 60.0
+WAIT = 250.0
 OLD_MOST_BYTES = 128 * 1024 * 1024
 
 
