@@ -43,7 +43,8 @@ proofs: $(VENV)/.dev
 	$(BIN)/python -m pytest -m proofs $(ARGS)
 
 BUSY ?= 12
-WAITING := tests/simulations/engines/test_local_engine.py tests/protocol/node/test_supervisor.py tests/coordinator/labels/test_mutual_tls.py tests/coordinator/labels/test_grpc.py
+WAITING := tests/simulations/engines/test_local_engine.py tests/protocol/node/test_supervisor.py tests/coordinator/labels/test_mutual_tls.py tests/coordinator/labels/test_grpc.py \
+	tests/coordinator/labels/test_reception.py tests/coordinator/deploy/test_gateway_limits.py
 test-busy: $(VENV)/.dev
 	@# tests that wait for other processes, three times beside $(BUSY) that never rest: none may depend on the machine's speed
 	@for i in $$(seq $(BUSY)); do nice $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \
