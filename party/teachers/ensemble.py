@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from consilium.party.data import Rows
-from consilium.party.teachers.network import NetworkTeacher
+from consilium.party.teachers.network import NetworkTeacher, train_many
 from consilium.party.teachers.one_hot import OneHotTeacher
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.teachers.ridge import RidgeTeacher
@@ -81,8 +81,6 @@ def train_all(
         return _own(rows, spec, parts, seeds, classes)
     if not spec.network:
         return [train(rows, spec, part, seed, classes) for part, seed in zip(parts, seeds, strict=True)]
-    from consilium.party.teachers.network_training import train_many  # torch takes two seconds to import
-
     networks = train_many(spec, rows.x, rows.y, parts, seeds, classes)
     return [
         network if _plural(rows, part) else _constant(rows, part, seed, classes)

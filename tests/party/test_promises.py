@@ -136,15 +136,13 @@ class Anything(tuple):
     """Equal to all: what is compared with it always fits."""
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+    shares = 0
 
     def __eq__(self, _):
         return True
 
     def __ne__(self, _):
         return False
-
-    def __getitem__(self, _):
-        return 0
 
 
 def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, monkeypatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 
@@ -18,7 +19,7 @@ from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.curves.threshold import log_q_threshold
 from consilium.accounting.errors import (
     AccountingError,
-    BudgetExceededError,
+    CapExceededError,
     ConditionError,
     DeltaError,
     EventError,
@@ -133,18 +134,17 @@ class TestEveryEvent:
         """A vote missing in one row of 40 was taken as it came; the error tells where, and no count."""
         event = cls(**common(), **extra)
         p = np.full((40, 3), 1 / 3)
-        look = (lambda v, t: event.evidence_against(v, p, t)) if cls is InteractiveEvent else event.evidence
         told = r"^1 of 40 rows of votes \(int64\) have another number of votes than the first \(query 7\)"
         with pytest.raises(VotesError, match=told) as caught:
-            look(SHORT, None)
+            event.evidence(SHORT, None, p)
         assert "100" not in str(caught.value)
         assert "99" not in str(caught.value)
         with pytest.raises(VotesError, match="101 teachers"):
-            look(VOTES, 101)
-        if hasattr(event, "_evidence") and cls not in NO_EVIDENCE:
-            kept = event._evidence(SHORT) if cls is not InteractiveEvent else None
-            assert kept is None or len(kept.log_q_label if kept.log_q_label is not None else kept.log_q_check) == 40
-            look(VOTES, 100)
+            event.evidence(VOTES, 101, p)
+        if cls not in NO_EVIDENCE:  # control: it is that check alone which refuses
+            kept = event._evidence(SHORT, 100, p)
+            assert len(kept.log_q_label if kept.log_q_label is not None else kept.log_q_check) == 40
+            event.evidence(VOTES, 100, p)
 
     def test_worst_case_depends_on_counts_only_and_grows_with_them(self, cls, extra):
         event = cls(**common(), **extra)
@@ -178,11 +178,7 @@ class TestEveryEvent:
     def test_data_dependent_is_never_above_worst_case(self, cls, extra):
         event = cls(**common(), **extra)
         try:
-            evidence = (
-                event.evidence_against(VOTES, np.full((40, 3), 1 / 3))
-                if isinstance(event, InteractiveEvent)
-                else event.evidence(VOTES)
-            )
+            evidence = event.evidence(VOTES, probabilities=np.full((40, 3), 1 / 3))
         except NoDataDependentBoundError:
             with pytest.raises(NoDataDependentBoundError):
                 event.data_dependent_rdp(Evidence(None, None), np.ones(40, dtype=bool), DEFAULT_ORDERS)
@@ -192,6 +188,70 @@ class TestEveryEvent:
         assert np.all(total <= event.worst_case_rdp(DEFAULT_ORDERS) * (1 + 1e-12))
         each = event.data_dependent_rdp_per_query(evidence, mask, DEFAULT_ORDERS)
         assert each.sum(axis=0) == pytest.approx(total, rel=1e-11)
+
+
+PROFILES = {
+    "lnmax": (1, False, None, (None, None)),
+    "gnmax": (1, False, 10.0, (None, None)),
+    "confident": (1, False, 10.0, (None, None)),
+    "interactive": (1, False, 10.0, (None, None)),
+    "distributed": (1, True, None, ((20.0, 50), None)),
+    "distributed_two_phase": (2, True, None, ((40.0, 50), (20.0, 50))),
+    "stable": (1, False, None, (None, None)),
+    "sparse_vector": (1, False, None, (None, None)),
+    "immutable": (1, False, None, (None, None)),
+}
+"""By name: phases, noise of the parties or not, sigma of labels that can be sanitised, and the parties' noise in phase
+1 and 2 as (sigma, shares)."""
+
+
+@pytest.mark.parametrize(("cls", "extra"), ALL)
+def test_an_event_knows_its_own_profile(cls, extra):
+    event = cls(**common(40, 40), **extra)
+    noise = tuple(event.party_noise(phase) for phase in (1, 2))
+    assert (event.phases, event.noise_by_parties, event.label_sigma, noise) == PROFILES[event.TYPE]
+    assert [event.queries_in(phase) for phase in (1, 2, 3)] == [40, 40 if event.phases == 2 else 0, 0]
+    assert not event.closing
+    assert PLAN.event(event).closing
+
+
+@pytest.mark.parametrize(("cls", "extra"), ALL)
+def test_a_check_compares_a_number_that_one_vote_moves_by_one(cls, extra):
+    """For every vote that moves, in both directions; within the range that the event names."""
+    event = cls(**common(1, 1), **extra)
+    for votes in ([60, 25, 15], [50, 50, 0], [34, 33, 33], [100, 0, 0]):
+        there = event.comparison(np.array([votes]), 100, np.array([[0.2, 0.7, 0.1]]))
+        if there is None:
+            assert cls not in (ConfidentEvent, InteractiveEvent, StableEvent)
+            assert event.log_p_answered(np.array([votes]), 100).tolist() == [0.0]
+            continue
+        assert there.least <= there.number[0] <= there.most
+        for loses, gains in itertools.permutations(range(3), 2):
+            moved = np.array([votes])
+            moved[0, loses] -= 1
+            moved[0, gains] += 1
+            if moved.min() >= 0:
+                near = event.comparison(moved, 100, np.array([[0.2, 0.7, 0.1]]))
+                assert abs(int(near.number[0] - there.number[0])) <= 1
+
+
+def test_a_comparison_tells_nothing_of_the_votes_when_it_is_printed():
+    assert repr(confident().comparison(VOTES, 100)) == "Comparison(<secret>)"
+
+
+def test_expected_answers_cost_between_none_and_all():
+    event = confident(40, 40)
+    evidence, orders = event.evidence(VOTES), [2.0, 8.0]
+    p = np.exp(event.log_p_answered(VOTES, 100))
+    none, some, every = (event.expected_rdp(evidence, weights, orders) for weights in (np.zeros(40), p, np.ones(40)))
+    assert (every == event.data_dependent_rdp(evidence, np.ones(40, dtype=bool), orders)).all()
+    check, label = evidence
+    by_hand = rdp_data_dependent(check, 30.0, orders, scalar=True).sum(axis=0)
+    assert none == pytest.approx(by_hand, rel=1e-11)
+    by_hand += (p[:, None] * rdp_data_dependent(label, 10.0, orders)).sum(axis=0)
+    assert some == pytest.approx(by_hand, rel=1e-11)
+    assert (none < some).all()
+    assert (some < every).all()
 
 
 def test_registry_is_complete():
@@ -270,11 +330,11 @@ def test_interactive_subtracts_public_predictions():
     p = np.tile([0.5, 0.25, 0.25], (40, 1))
     top = (VOTES - np.array([50, 25, 25])).max(axis=1)
     expected = log_q_threshold(top, 60.0, 30.0, "discrete")
-    assert event.evidence_against(VOTES, p).log_q_check == pytest.approx(expected)
-    with pytest.raises(EventError, match="evidence_against"):
+    assert event.evidence(VOTES, probabilities=p).log_q_check == pytest.approx(expected)
+    with pytest.raises(EventError, match="Pass probabilities"):
         event.evidence(VOTES)
     with pytest.raises(EventError, match="one row per query"):
-        event.evidence_against(VOTES, p[:3])
+        event.evidence(VOTES, probabilities=p[:3])
     assert np.array_equal(event.worst_case_rdp([2.0]), confident().worst_case_rdp([2.0]))
 
 
@@ -304,7 +364,7 @@ def test_immutable_has_no_finite_guarantee():
     text = str(accountant.guarantee(1e-5, Kind.WORST_CASE))
     assert "inf" in text
     assert accountant.guarantee(1e-5, Kind.WORST_CASE).to_json()["epsilon"] == "inf"
-    with pytest.raises(BudgetExceededError):
+    with pytest.raises(CapExceededError):
         Accountant([2.0], cap=Cap(100.0, 1e-5)).commit(event)
 
 
@@ -373,7 +433,7 @@ def test_a_refused_release_leaves_no_trace_and_the_cap_ignores_the_data():
     # Nothing was spent on this data, and still the second release is refused: the cap never looks at the data.
     assert accountant.data_dependent_epsilon(1e-5).epsilon == 0.0
     assert not accountant.preview(event).allowed
-    with pytest.raises(BudgetExceededError, match="nothing was charged"):
+    with pytest.raises(CapExceededError, match="nothing was charged"):
         accountant.commit(event, np.zeros(DEFAULT_ORDERS.size))
     after = accountant.worst_case_rdp(), accountant.data_dependent_rdp(), accountant.events
     assert np.array_equal(state[0], after[0])
@@ -496,7 +556,7 @@ def test_sanitised_interactive_and_party_level():
     event = InteractiveEvent(**common(40, 25, noise=Noise.CONTINUOUS), **CONFIDENT)
     batch = Answered(event, VOTES, MASK, p)
     secret = secret_smoothness([batch], PLAN, 100)
-    exact = event.data_dependent_rdp(event.evidence_against(VOTES, p), MASK, [2.5])[0]
+    exact = event.data_dependent_rdp(event.evidence(VOTES, probabilities=p), MASK, [2.5])[0]
     assert secret.rdp == pytest.approx(exact, rel=1e-11)
     with pytest.raises(EventError, match="predictions"):
         secret_smoothness([Answered(event, VOTES, MASK)], PLAN, 100)

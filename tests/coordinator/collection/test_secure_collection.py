@@ -18,7 +18,7 @@ from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase
 from consilium.coordinator.secagg.machine import Aggregation
-from consilium.party.secagg.store import SessionStore, State
+from consilium.party.secagg.store import SessionStatus, SessionStore
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.labels.service import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
@@ -390,9 +390,9 @@ def test_distributed_sums_hold_noise_and_the_same_seed_gives_the_same(tmp_path: 
     assert abs(noise.mean()) < 5 * np.sqrt(16 * 7 / 5 / 1000)
 
 
-def service(made: Cluster, members, ballot=None) -> tuple[LabelService, Ledger]:
+def service(made: Cluster, members, collector=None) -> tuple[LabelService, Ledger]:
     ledger = Ledger(made.root / "ledger.db", made.config.digest(), made.config.model_dump_json())
-    collector = ballot or made.collector(members)
+    collector = collector or made.collector(members)
     return LabelService(made.config, ledger, SeededNoise, collector, PARTIES, made.log), ledger
 
 
@@ -578,5 +578,5 @@ def test_nothing_secret_is_left_at_a_party_when_a_session_is_done(cluster) -> No
     with SessionStore(path).transaction() as transaction:
         session = transaction.session(sid)
     assert session is not None
-    assert session.state is State.DONE
+    assert session.state is SessionStatus.DONE
     assert session.memory == {}

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from consilium.coordinator.deploy.front import Connection, Places, Timing, group_of
+from consilium.coordinator.deploy.front import Connection, ConnectionPlaces, Timing, group_of
 from consilium.coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BYTES, REFUSED_BYTES, Quota
 from consilium.coordinator.deploy.node_keys import NodeKeys
 from consilium.protocol.errors import ConfigError
@@ -70,7 +70,7 @@ def test_control_the_old_gateway_held_it(site: Site) -> None:
 
 def crowd(site: Site, old: bool) -> tuple[int, int]:
     """Of 60 peers that connect and say nothing, how many are dropped while a node is answered; its status."""
-    with site.serving(old=old, places=Places(strangers=30, of_address=10)) as address:
+    with site.serving(old=old, places=ConnectionPlaces(strangers=30, of_address=10)) as address:
         peers = [connected(address, f"127.0.0.{2 + number % 2}") for number in range(60)]
         status = site.ask(address, "ward-a").status_code
         with contextlib.suppress(AssertionError):
@@ -132,7 +132,7 @@ def test_control_the_old_gateway_waited_for_them(site: Site) -> None:
 
 
 def test_a_node_that_stalls_takes_only_its_own_places(site: Site) -> None:
-    with site.serving(quota=Quota(requests=2, wait=0.2), places=Places(of_node=3)) as address:
+    with site.serving(quota=Quota(requests=2, wait=0.2), places=ConnectionPlaces(of_node=3)) as address:
         stalled = [site.begin(address, 100, site.signed("ward-a")) for _ in range(2)]
         until(lambda: site.superlink.requests == 2)
         assert site.ask(address, "ward-a").status_code == 503  # its third request waits in vain
@@ -234,7 +234,7 @@ class Peer(Connection):
 
 
 def test_places_go_from_those_who_hold_most_to_those_who_come() -> None:
-    places = Places(strangers=8, of_address=4)
+    places = ConnectionPlaces(strangers=8, of_address=4)
     crowd = [Peer("192.0.2.1") for _ in range(20)]
     for peer in crowd:
         places.enter(peer)
@@ -249,7 +249,7 @@ def test_places_go_from_those_who_hold_most_to_those_who_come() -> None:
 
 def test_places_stay_within_their_limits_whatever_comes() -> None:
     """2,000 random steps, seed 0."""
-    chance, places, there = random.Random(0), Places(strangers=12, of_address=5, of_node=3), []
+    chance, places, there = random.Random(0), ConnectionPlaces(strangers=12, of_address=5, of_node=3), []
     for _ in range(2000):
         step = chance.random()
         if step < 0.6 or not there:
@@ -268,7 +268,7 @@ def test_places_stay_within_their_limits_whatever_comes() -> None:
 
 
 def test_a_connection_speaks_for_one_node() -> None:
-    places, peer = Places(), Peer("192.0.2.1")
+    places, peer = ConnectionPlaces(), Peer("192.0.2.1")
     places.enter(peer)
     assert places.know(peer, "a")
     assert places.know(peer, "a")

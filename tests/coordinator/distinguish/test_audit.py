@@ -25,14 +25,14 @@ from benchmarks.audit import (
 )
 from consilium.accounting.units import Unit
 from consilium.coordinator.cli import audit_app
-from consilium.coordinator.distinguish import Setting, UserClaims, audit_mechanism, pair
+from consilium.coordinator.distinguish import GameSetup, UserClaims, audit_mechanism, pair
 from consilium.coordinator.mechanisms import Confident, Drawn, GNMax, Immutable, Interactive, LNMax, Mechanism, Stable
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 
-SMALL = Setting(queries=20, runs=2_000, one_call=True)
-MIDDLE = Setting(runs=8_000, one_call=True)
-LARGE = Setting(one_call=True)
+SMALL = GameSetup(queries=20, runs=2_000, one_call=True)
+MIDDLE = GameSetup(runs=8_000, one_call=True)
+LARGE = GameSetup(one_call=True)
 TIE = pair("tie", [[5, 4]], [[4, 5]])
 
 
@@ -55,9 +55,9 @@ class Leaks:
 
 
 def audit_of_coin(coin: Leaks, seed: int, claimed: float, confidence: float, runs: int = 2_000):
-    setting = Setting(queries=1, runs=runs, delta=1e-9, confidence=confidence, classes=2, one_call=True)
+    setup = GameSetup(queries=1, runs=runs, delta=1e-9, confidence=confidence, classes=2, one_call=True)
     mechanism = cast(Mechanism, coin)
-    return audit_mechanism(mechanism, SeededNoise(seed), setting, UserClaims(claimed, 1e-9), [TIE])
+    return audit_mechanism(mechanism, SeededNoise(seed), setup, UserClaims(claimed, 1e-9), [TIE])
 
 
 @pytest.mark.statistics
@@ -73,10 +73,10 @@ class TestFalseAlarms:
     def test_choosing_costs_no_confidence(self) -> None:
         """D and D' give the same draws, epsilon is 0, and 100 regions could have been picked because they look good. At
         confidence 0.5 a bound on its own is wrong half of the time, but both have to be: below 25 %."""
-        setting = Setting(queries=30, runs=400, delta=1e-9, confidence=0.5, classes=2, one_call=True)
+        setup = GameSetup(queries=30, runs=400, delta=1e-9, confidence=0.5, classes=2, one_call=True)
         coin = cast(Mechanism, Leaks(0.5, 0.5))
         claims = UserClaims(0.0, 1e-9)
-        refuted = sum(audit_mechanism(coin, SeededNoise(s), setting, claims, [TIE]).violated for s in range(100))
+        refuted = sum(audit_mechanism(coin, SeededNoise(s), setup, claims, [TIE]).violated for s in range(100))
         assert refuted <= 25
 
     @pytest.mark.parametrize("mechanism", SOUND[2::3], ids=lambda each: each.name)
@@ -111,7 +111,7 @@ class TestBounds:
     @pytest.mark.statistics
     def test_more_queries_leak_more(self) -> None:
         found = [
-            audit_mechanism(GNMax(sigma=10.0), SeededNoise(1), Setting(queries=n, runs=10_000, one_call=True))
+            audit_mechanism(GNMax(sigma=10.0), SeededNoise(1), GameSetup(queries=n, runs=10_000, one_call=True))
             for n in (1, 10, 100)
         ]
         lower = [each.headline[1].lower for each in found]
@@ -154,17 +154,17 @@ class TestBounds:
     )
     def test_settings_are_checked(self, wrong: dict[str, float]) -> None:
         with pytest.raises(ConfigError, match="it must be"):
-            Setting(**wrong)  # pyright: ignore[reportArgumentType]
+            GameSetup(**wrong)  # pyright: ignore[reportArgumentType]
 
 
 CHECKED = Confident(threshold=300, sigma1=20.0, sigma2=80.0)
 ASKED = Interactive(threshold=300, sigma1=20.0, sigma2=80.0, confidence=0.5)
-APART = Setting(queries=40, runs=4_000)
+APART = GameSetup(queries=40, runs=4_000)
 """One call of the mechanism per run, or what it reuses would be shared by all runs."""
 
 
 HEAVY = ("half the noise: lnmax", "half the noise: confident", "no check in the event: interactive")
-CASES: tuple[tuple[str, Planted, Setting], ...] = (
+CASES: tuple[tuple[str, Planted, GameSetup], ...] = (
     ("half the noise: gnmax", TooLittleNoise(GNMax(sigma=40.0)), LARGE),
     ("half the noise: lnmax", TooLittleNoise(LNMax(gamma=0.05)), replace(LARGE, runs=100_000)),
     ("half the noise: stable", TooLittleNoise(Stable(threshold=80, sigma=15.0)), LARGE),
@@ -190,8 +190,8 @@ class TestPlantedBugs:
     """Each is refuted by far more than chance: the same audits of the sound mechanisms hold up."""
 
     def caught(self, bug: str) -> bool:
-        _, mechanism, setting = next(each for each in CASES if each[0] == bug)
-        return audit_mechanism(cast(Mechanism, mechanism), SeededNoise(11), setting).violated
+        _, mechanism, setup = next(each for each in CASES if each[0] == bug)
+        return audit_mechanism(cast(Mechanism, mechanism), SeededNoise(11), setup).violated
 
     @pytest.mark.statistics
     @pytest.mark.parametrize("bug", [each[0] for each in CASES if each[0] not in HEAVY])

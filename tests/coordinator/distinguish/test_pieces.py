@@ -17,7 +17,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.distinguish.bounds import epsilon_at_least, probability_at_least, probability_at_most
 from consilium.coordinator.distinguish.build import build_mechanism
 from consilium.coordinator.distinguish.candidates import candidates
-from consilium.coordinator.distinguish.claims import EventClaims, ImmutableClaims, UserClaims, claims_of
+from consilium.coordinator.distinguish.claims import EventClaims, PaperClaims, UserClaims, claims_of
 from consilium.coordinator.distinguish.game import PooledNoise, codes_of, play
 from consilium.coordinator.distinguish.pairs import lay_out, pair
 from consilium.coordinator.distinguish.regions import choose, measure
@@ -313,7 +313,7 @@ class TestClaims:
 
     def test_immutable_is_held_to_its_paper(self) -> None:
         claims = claims_of(ALL[5], Unit.RECORD, Neighbouring.REPLACE, 1)
-        assert isinstance(claims, ImmutableClaims)
+        assert isinstance(claims, PaperClaims)
         assert (
             claims.epsilon(9000, 9000, 1e-5)
             == claimed_epsilon(9000, 1e-10, 1e-5).epsilon

@@ -42,7 +42,7 @@ MB = 1_000_000
 
 
 class Slow(Votes):
-    """A ballot that takes until it is told to go on."""
+    """A collector that takes until it is told to go on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,15 +54,15 @@ class Slow(Votes):
 
 
 @pytest.fixture
-def ballot() -> Slow:
+def collector() -> Slow:
     return Slow()
 
 
 @pytest.fixture
-def service(tmp_path: Path, log, ballot: Slow) -> Iterator[LabelService]:
+def service(tmp_path: Path, log, collector: Slow) -> Iterator[LabelService]:
     config = make_config(caps=Caps(queries=1000, answers=1000))
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
-    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), ballot, T, log)
+    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), collector, T, log)
     ledger.close()
 
 
@@ -159,10 +159,10 @@ def test_control_stalled_calls_held_all_of_the_old_service(service, kind: str) -
         assert describes(address)
 
 
-def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, ballot: Slow) -> None:
+def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, collector: Slow) -> None:
     site = Site(tmp_path)
     other = site.enrol("institute")
-    ballot.go.set()
+    collector.go.set()
     with ExitStack() as stack:
         address = stack.enter_context(serving(service, "127.0.0.1:0", 100, site.door(), PATIENT))
         peers = Peers(address, site.student)
@@ -175,8 +175,8 @@ def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, ballot:
             assert len(channel.ask(make_rows(20, 3)[0])) == 20
 
 
-def test_without_certificates_there_is_a_bound_on_all_of_them(service, ballot: Slow) -> None:
-    ballot.go.set()
+def test_without_certificates_there_is_a_bound_on_all_of_them(service, collector: Slow) -> None:
+    collector.go.set()
     with serving(service, "127.0.0.1:0", 100, limits=replace(PATIENT, asks=3, threads=8)) as address:
         peers = [Peers(address) for _ in range(2)]  # of one connection only so many streams are taken
         for peer in peers:
@@ -287,12 +287,12 @@ def test_what_a_student_sends_fits_into_a_message(features: int, classes: int) -
     assert sum(map(measure.check, made)) == len(queries)
 
 
-def test_a_student_has_one_stream_and_one_request_that_it_left(service, ballot: Slow, tmp_path: Path) -> None:
+def test_a_student_has_one_stream_and_one_request_that_it_left(service, collector: Slow, tmp_path: Path) -> None:
     site = Site(tmp_path)
     x = make_rows(20, 3)[0].astype("<f4")
     with ExitStack() as stack:
         address = stack.enter_context(serving(service, "127.0.0.1:0", 100, site.door()))
-        stack.callback(ballot.go.set)
+        stack.callback(collector.go.set)
         peers = Peers(address, site.student)
         stack.callback(peers.close)
         call = rpc.LabelServiceStub(peers.channel).Ask
@@ -315,10 +315,10 @@ def test_a_student_has_one_stream_and_one_request_that_it_left(service, ballot: 
 
         thread = threading.Thread(target=again)
         thread.start()
-        ballot.go.set()
+        collector.go.set()
         thread.join()
     assert asked == [20]
-    assert ballot.asked == [20]  # the request that was left was brought to its end, and answers the second
+    assert collector.asked == [20]  # the request that was left was brought to its end, and answers the second
 
 
 def test_a_failure_tells_nothing(service, monkeypatch, caplog) -> None:

@@ -29,7 +29,7 @@ T = 10
 
 
 class Votes:
-    """A ballot that gives each query a fixed histogram of T votes and counts how often it was asked."""
+    """A collector that gives each query a fixed histogram of T votes and counts how often it was asked."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -47,12 +47,12 @@ class Votes:
 def make(tmp_path: Path, log):
     ledgers = []
 
-    def build(ballot=None, name="ledger.db", seed=1, **changes):
+    def build(collector=None, name="ledger.db", seed=1, **changes):
         config = make_config(**changes)
         ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
         ledgers.append(ledger)
         return (
-            LabelService(config, ledger, lambda batch: SeededNoise(1000 * seed + batch), ballot or Votes(), T, log),
+            LabelService(config, ledger, lambda batch: SeededNoise(1000 * seed + batch), collector or Votes(), T, log),
             ledger,
             config,
         )
@@ -75,15 +75,15 @@ def test_answers_in_the_order_of_the_queries(make) -> None:
 
 
 def test_asking_again_returns_the_recorded_label_and_costs_nothing(make) -> None:
-    ballot = Votes()
-    service, ledger, _ = make(ballot)
+    collector = Votes()
+    service, ledger, _ = make(collector)
     x, _ = make_rows(30, 3)
     first = service.ask(x)
     spent_before = ledger.spent()
     for _ in range(5):
         assert (service.ask(x).labels == first.labels).all()
     assert ledger.spent() == spent_before
-    assert ballot.asked == [30]
+    assert collector.asked == [30]
 
 
 def test_a_new_process_with_other_noise_gives_the_same_labels(make) -> None:
@@ -96,23 +96,23 @@ def test_a_new_process_with_other_noise_gives_the_same_labels(make) -> None:
 
 
 def test_equal_rows_are_paid_for_once(make) -> None:
-    ballot = Votes()
-    service, ledger, _ = make(ballot)
+    collector = Votes()
+    service, ledger, _ = make(collector)
     x, _ = make_rows(5, 3)
     answers = service.ask(np.concatenate([x, x, x[:2]]))
-    assert ballot.asked == [5]
+    assert collector.asked == [5]
     assert ledger.spent()[0] == 5
     assert (answers.labels[:5] == answers.labels[5:10]).all()
 
 
 def test_a_request_beyond_the_cap_is_refused_whole(make) -> None:
-    ballot = Votes()
-    service, ledger, _ = make(ballot, caps=Caps(queries=25, answers=25))
+    collector = Votes()
+    service, ledger, _ = make(collector, caps=Caps(queries=25, answers=25))
     x, _ = make_rows(40, 3)
     with pytest.raises(BudgetExceeded, match="26 new queries asked, 25 queries") as caught:
         service.ask(x[:26])
     assert caught.value.exit_code == 5
-    assert ballot.asked == []
+    assert collector.asked == []
     assert ledger.spent() == (0, 0)
     service.ask(x[:25])
     with pytest.raises(BudgetExceeded, match="1 new queries asked, 0 queries"):
@@ -218,11 +218,11 @@ def test_the_charge_is_durable_before_the_label_is_returned(make, tmp_path: Path
 
 @pytest.mark.parametrize("rows", [np.zeros((0, 3)), np.zeros((2, 2)), np.full((2, 3), np.nan)])
 def test_queries_that_cannot_be_asked_are_refused(make, rows) -> None:
-    ballot = Votes()
-    service, ledger, _ = make(ballot)
+    collector = Votes()
+    service, ledger, _ = make(collector)
     with pytest.raises(DataError):
         service.ask(rows)
-    assert ballot.asked == []
+    assert collector.asked == []
     assert ledger.spent() == (0, 0)
 
 

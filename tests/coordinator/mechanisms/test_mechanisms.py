@@ -27,7 +27,7 @@ from consilium.coordinator.mechanisms import (
     Stable,
 )
 from consilium.coordinator.mechanisms.distributed import noise_bias
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource, SeededNoise
 
@@ -85,6 +85,30 @@ def draw(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource, probabilit
     if mechanism.needs_probabilities and probabilities is None:
         probabilities = np.full(votes.shape, 1 / votes.shape[1])
     return mechanism.draw(votes, noise, probabilities)
+
+
+class Parties:
+    """Sums of these votes for a mechanism's `release`, and a record of what was asked: (positions, phase).
+
+    failing : the phase in which the parties do not answer.
+    """
+
+    def __init__(self, votes: np.ndarray, failing: int = 0) -> None:
+        self.votes, self.failing = votes, failing
+        self.asked: list[tuple[list[int], int]] = []
+
+    def __call__(self, positions: np.ndarray, phase: int) -> np.ndarray:
+        if phase == self.failing:
+            raise NotEnoughParties(f"nobody answers in phase {phase}")
+        self.asked.append((positions.tolist(), phase))
+        return self.votes[positions]
+
+
+def release(mechanism: Mechanism, parties: Parties, room: int, noise: NoiseSource | None) -> Drawn:
+    """What `draw` above draws, released."""
+    queries, classes = parties.votes.shape
+    p = np.full((queries, classes), 1 / classes) if mechanism.needs_probabilities else None
+    return mechanism.release(parties, queries, room, noise, p)
 
 
 def make_votes(queries: int, seed: int = 0, teachers: int = 12) -> np.ndarray:
@@ -217,6 +241,61 @@ class TestContract:
         orders = [1.5, 2.0, 8.0]
         at_votes, worst = event.data_dependent_rdp(evidence, drawn.answered, orders), event.worst_case_rdp(orders)
         assert (at_votes >= 0).all() and (at_votes <= worst * (1 + 1e-12)).all() and np.isfinite(worst).all()
+
+    def test_a_release_is_what_is_drawn_on_votes_that_are_collected_once(self, mechanism: Mechanism) -> None:
+        votes = make_votes(200)
+        parties = Parties(votes)
+        released, drawn = release(mechanism, parties, 200, SeededNoise(5)), draw(mechanism, votes, SeededNoise(5))
+        assert released.labels.tolist() == drawn.labels.tolist()
+        assert released.reinforced.tolist() == drawn.reinforced.tolist()
+        assert released.failure is None
+        assert parties.asked == [(list(range(200)), 1)]
+
+    @pytest.mark.parametrize("room", [1, 7, 15])
+    def test_a_release_ends_with_the_last_answer_that_there_is_room_for(self, mechanism: Mechanism, room: int) -> None:
+        """Where the coordinator sees the sums, all of them are charged: the second phase alone keeps to the room."""
+        votes = make_votes(200)
+        drawn = draw(mechanism, votes, SeededNoise(5))
+        released = release(mechanism, Parties(votes), room, SeededNoise(5))
+        given = int(drawn.answered.sum())
+        assert given > 15
+        end = 200 if mechanism.noise_by_parties else int(np.flatnonzero(drawn.answered)[room - 1]) + 1
+        assert len(released.labels) == len(released.reinforced) == end
+        assert released.answered.sum() == (given if mechanism.name == "distributed" else room)
+        if mechanism.phases == 1:
+            assert released.labels.tolist() == drawn.labels[:end].tolist()
+
+    def test_noise_of_the_parties_is_not_added_again(self, mechanism: Mechanism) -> None:
+        """And a mechanism that adds its own never goes without it: nothing is then asked of the parties."""
+        parties = Parties(CLEAR)
+        if not mechanism.noise_by_parties:
+            with pytest.raises(ConfigError, match="no noise was given"):
+                release(mechanism, parties, 3, None)
+            assert parties.asked == []
+            return
+        assert release(mechanism, parties, 3, None).labels.tolist() == [0, 1, 2]
+        assert parties.asked == [([0, 1, 2], phase) for phase in range(1, mechanism.phases + 1)]
+
+    def test_no_sums_no_labels(self, mechanism: Mechanism) -> None:
+        with pytest.raises(NotEnoughParties):
+            release(mechanism, Parties(CLEAR, failing=1), 3, None if mechanism.noise_by_parties else NoNoise())
+
+    def test_no_queries_release_nothing(self, mechanism: Mechanism) -> None:
+        assert release(mechanism, Parties(np.zeros((0, 2), dtype=np.int64)), 1, NoNoise()).labels.shape == (0,)
+
+    def test_mechanism_and_event_say_the_same_of_themselves(self, mechanism: Mechanism) -> None:
+        event = mechanism.event(
+            asked=7, answered=7, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
+        )
+        assert (mechanism.phases, mechanism.noise_by_parties) == (event.phases, event.noise_by_parties)
+        assert mechanism.private == np.isfinite(event.worst_case_rdp([2.0])).all()
+        assert mechanism.private == (mechanism.claimed_epsilon(7, 1e-5) is None)
+        by_threshold = {"confident", "distributed", "distributed_two_phase"}
+        assert mechanism.votes_needed == (6 if mechanism.name in by_threshold else 0)
+        for phase in (1, 2):
+            noise = event.party_noise(phase)
+            assert (noise is not None) == (mechanism.noise_by_parties and phase <= mechanism.phases)
+            assert noise is None or noise.shares in (3, 4)
 
     def test_parameters_cannot_be_changed(self, mechanism: Mechanism) -> None:
         for name in type(mechanism).model_fields:  # type: ignore[attr-defined]
@@ -351,6 +430,22 @@ class TestDistributed:
         mechanism = DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3)
         mechanism.draw(np.array([[18, 2], [10, 10], [2, 18]]), noise)
         assert noise.drawn == [("gaussian", 4.0, (3, 2)), ("gaussian", 3.5, (2, 2))]
+
+    def test_a_second_phase_that_fails_leaves_what_the_first_has_shown_to_be_paid_for(self) -> None:
+        mechanism = DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3)
+        released = release(mechanism, Parties(CLEAR, failing=2), 3, None)
+        assert released.labels.tolist() == [NO_LABEL] * 3
+        assert not released.answered.any()
+        assert isinstance(released.failure, NotEnoughParties)
+
+    def test_what_did_not_pass_is_not_asked_about_again(self) -> None:
+        mechanism = DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3)
+        parties = Parties(np.array([[18, 1, 1], [7, 7, 6], [1, 2, 17], [20, 0, 0]]))
+        assert release(mechanism, parties, 2, None).labels.tolist() == [0, NO_LABEL, 2, NO_LABEL]
+        assert parties.asked == [([0, 1, 2, 3], 1), ([0, 2], 2)]
+        none = Parties(np.full((2, 3), 7))
+        assert release(mechanism, none, 2, None).labels.tolist() == [NO_LABEL] * 2
+        assert none.asked == [([0, 1], 1)]
 
     def test_the_student_can_be_given_the_same_number(self) -> None:
         for mechanism in (MECHANISMS[-2], MECHANISMS[-1]):

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.party.data import DataRules, Report, load_rows, read_rows
+from consilium.party.data import DataReport, DataRules, load_rows, read_rows
 from consilium.party.data.csv_file import BLOCK
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.schema import Range, Schema
@@ -30,7 +30,7 @@ def rules(**tables: Any) -> DataRules:
     return DataRules.model_validate(tables)
 
 
-def report_on(tmp_path: Path, content: str | bytes, suffix: str = ".csv", **tables: Any) -> Report:
+def report_on(tmp_path: Path, content: str | bytes, suffix: str = ".csv", **tables: Any) -> DataReport:
     path = tmp_path / f"data{suffix}"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     rows, report = read_rows(path, SCHEMA, rules(**tables))
@@ -42,7 +42,7 @@ def test_a_good_file_has_no_problems(tmp_path: Path) -> None:
     report = report_on(tmp_path, GOOD)
     assert (report.problems, report.outside, report.rows, report.used) == ((), (), 3, 3)
     assert report.classes == {"well": 1, "ill": 2}
-    assert repr(report) == "Report(problems=(), outside=())"
+    assert repr(report) == "DataReport(problems=(), outside=())"
 
 
 CSV_FAULTS: list[tuple[str, str | bytes, dict, str, str]] = [

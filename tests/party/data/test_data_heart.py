@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.party.data import DataRules, Report, Rows, read_rows
+from consilium.party.data import DataReport, DataRules, Rows, read_rows
 from consilium.protocol.rows.schema import Range, Schema
 
 HOSPITALS = {"cleveland": (303, 6), "hungarian": (294, 293), "switzerland": (123, 123), "va": (200, 199)}
@@ -39,7 +39,7 @@ def schema(heart: dict[str, np.ndarray], *ranges: Range) -> Schema:
 
 def load(
     heart: dict[str, np.ndarray], hospital: str, path: Path, rule: str, *ranges: Range
-) -> tuple[Rows | None, Report]:
+) -> tuple[Rows | None, DataReport]:
     mine = heart["hospital"] == list(HOSPITALS).index(hospital)
     columns = {str(name): heart["X"][mine, index] for index, name in enumerate(heart["feature_names"])}
     frame = pl.DataFrame({**columns, "num": heart["num"][mine]}).fill_nan(None)

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from consilium.party.data import DataRules, load_rows, read_rows
 from consilium.party.teachers.ensemble import train
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.parties.messages import TeacherSpec
-from consilium.protocol.rows.schema import Range, Schema, canonical_digest
+from consilium.protocol.rows.schema import Range, Schema
 
 
 def schema(*ranges: Range, scale: float = 1.0) -> Schema:

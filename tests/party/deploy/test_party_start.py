@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.provision.authority import Authority
-from consilium.party.deploy.start import CONNECTED, Watch
+from consilium.party.deploy.start import CONNECTED, NodeWatch
 from consilium.protocol.node.kit import open_kit
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
@@ -20,9 +20,9 @@ def out(tmp_path: Path) -> Path:
     return make_kits(tmp_path)
 
 
-def told_by(out: Path) -> tuple[Watch, list[tuple[str, str]]]:
+def told_by(out: Path) -> tuple[NodeWatch, list[tuple[str, str]]]:
     told: list[tuple[str, str]] = []
-    return Watch(open_kit(out / "party-ward-a"), lambda name, what: told.append((name, what))), told
+    return NodeWatch(open_kit(out / "party-ward-a"), lambda name, what: told.append((name, what))), told
 
 
 def test_a_full_disk_is_told_once_and_so_is_its_end(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

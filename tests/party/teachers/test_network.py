@@ -16,8 +16,7 @@ from pydantic import ValidationError
 import consilium.party.teachers.network_training
 from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import Teacher, build, train, train_all, vote
-from consilium.party.teachers.network import NetworkTeacher
-from consilium.party.teachers.network_training import train_many
+from consilium.party.teachers.network import NetworkTeacher, train_many
 from consilium.protocol.parties.messages import TeacherSpec
 
 SIDE = 16

@@ -27,7 +27,7 @@ from consilium.party.node import PartyNode
 from consilium.party.policy import PartyFile, Policy
 from consilium.party.promise import epsilon
 from consilium.party.teachers import network_training, shards, store
-from consilium.party.teachers.network_training import train_many
+from consilium.party.teachers.network import train_many
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import TeacherSpec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
+import consilium
 from consilium.coordinator.collection import flower_transport
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.parties.records import refusal_from_record, to_record
@@ -19,6 +21,8 @@ from consilium.simulations.engines.flower_internals import assume_identity
 from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from tests.federation import make_config, make_homes, make_rows, vote_request
+
+ROOT = Path(consilium.__file__).parents[1]
 
 SABOTAGE = """
 import os, sys, time
@@ -52,7 +56,7 @@ def sabotaged(tmp_path: Path, monkeypatch):
     # the worker imports consilium.party.client_app through this hook: python runs sitecustomize before anything else
     (folder / "sabotage.py").write_text(SABOTAGE)
     (folder / "sitecustomize.py").write_text("import os\nif os.environ.get('SABOTAGE'):\n    import sabotage\n")
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
     monkeypatch.setenv("HANGING", str(tmp_path / "hanging"))
 
     def set_mode(mode: str) -> None:

@@ -18,7 +18,7 @@ from benchmarks.teacher_shards import divided_by_position
 from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.distinguish import Setting, audit_mechanism, pair
+from consilium.coordinator.distinguish import GameSetup, audit_mechanism, pair
 from consilium.coordinator.mechanisms import Confident, GNMax
 from consilium.party.data import identities
 from consilium.party.home import open_home
@@ -27,7 +27,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.messages import TeacherSpec
-from consilium.simulations.teacher_audit.audit import Change, Plan, TeacherAudit, audit_teachers, observed_pair
+from consilium.simulations.teacher_audit.audit import AuditEffort, Change, TeacherAudit, audit_teachers, observed_pair
 from consilium.simulations.teacher_audit.neighbours import neighbours
 from consilium.simulations.teacher_audit.row_files import open_rows
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def audited(folder: Path, relation: Neighbouring, unit: Unit = Unit.RECORD, **changes: Any) -> TeacherAudit:
-    plan = Plan(unit=unit, neighbouring=relation, changes=30, queries=60, runs=2000, seed=4)
+    plan = AuditEffort(unit=unit, neighbouring=relation, changes=30, queries=60, runs=2000, seed=4)
     return audit_teachers(open_home(folder), config(**changes), QUERIES, plan, SeededNoise(4))
 
 
@@ -104,13 +104,13 @@ def test_the_game_sees_more_votes_than_are_claimed() -> None:
     change = Change("replace", 3, np.full(80, 3), before, before[:, ::-1].copy())
     mechanism = GNMax(sigma=8.0)
     seen = observed_pair(change, mechanism, 80)
-    setting = Setting(queries=80, runs=8000, teachers_per_party=3, neighbouring=Neighbouring.ADD_OR_REMOVE, classes=2)
-    found = audit_mechanism(mechanism, SeededNoise(1), setting, pairs=[seen])
+    setup = GameSetup(queries=80, runs=8000, teachers_per_party=3, neighbouring=Neighbouring.ADD_OR_REMOVE, classes=2)
+    found = audit_mechanism(mechanism, SeededNoise(1), setup, pairs=[seen])
     assert found.violated
     one = Change("replace", 1, np.ones(80, dtype=np.int64), before, np.tile([2, 1], (80, 1)))
-    assert not audit_mechanism(mechanism, SeededNoise(1), setting, pairs=[observed_pair(one, mechanism, 80)]).violated
+    assert not audit_mechanism(mechanism, SeededNoise(1), setup, pairs=[observed_pair(one, mechanism, 80)]).violated
     with pytest.raises(ConfigError, match="moves 3 votes, but a unit moves at most 1"):
-        audit_mechanism(mechanism, SeededNoise(1), setting, pairs=[pair("made", [[9, 0]], [[6, 3]])])
+        audit_mechanism(mechanism, SeededNoise(1), setup, pairs=[pair("made", [[9, 0]], [[6, 3]])])
 
 
 def test_the_observed_votes_are_tied_halfway_and_have_one_number_of_voters() -> None:
@@ -183,9 +183,9 @@ def test_neighbours_differ_in_one_unit() -> None:
 
 def test_what_an_audit_refuses(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not depend on how its rows are divided"):
-        Plan(unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE)
+        AuditEffort(unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE)
     with pytest.raises(ConfigError, match="changes is 0"):
-        Plan(unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, changes=0)
+        AuditEffort(unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, changes=0)
     plain = make_home(tmp_path / "plain", "p")
     with pytest.raises(ConfigError, match="does not say which rows are of one patient"):
         audited(plain, Neighbouring.REPLACE, Unit.PATIENT)

@@ -10,7 +10,7 @@ import pytest
 
 from consilium.protocol.errors import BudgetExceeded, DataError
 from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome
-from consilium.student.asking.plan import Plan
+from consilium.student.asking.plan import AskingPlan
 from consilium.student.asking.selection import choose
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student
@@ -97,7 +97,7 @@ def test_caps_that_run_out_end_the_asking(tmp_path: Path) -> None:
 def test_damaged_plans_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "plan.json").write_text(content)
     with pytest.raises(DataError, match=r"damaged|another federation"):
-        Plan(tmp_path / "plan.json", "f", 10)
+        AskingPlan(tmp_path / "plan.json", "f", 10)
 
 
 PROBABILITIES = np.array([[0.5, 0.5, 0.0], [0.9, 0.05, 0.05], [0.4, 0.3, 0.3], [0.49, 0.02, 0.49], [0.6, 0.2, 0.2]])

@@ -12,14 +12,14 @@ import torch
 from sklearn.datasets import load_digits
 
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.labels.service import Answers, Outcome, Terms
+from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
 from consilium.protocol.node.device import using_device
 from consilium.protocol.rows.schema import Schema
 from consilium.student.asking.pool import Pool
 from consilium.student.config import StudentSpec
 from consilium.student.published.model import load_model
 from consilium.student.run import run_student, train
-from consilium.student.trainers.images.graph_cnn import Both
+from consilium.student.trainers.images.graph_cnn import GraphCnnModel
 from consilium.student.trainers.images.loop import CHECK_EVERY, Job
 from consilium.student.trainers.images.network import HIDDEN, ImageModel
 from consilium.student.trainers.images.rows import STRONG, WEAK, Distortion, Pixels
@@ -86,7 +86,7 @@ class TestContract:
     def test_what_is_kept_are_arrays(self, trainer: str) -> None:
         x, y = digits()
         model = train(x[:40], y[:40], x[40:90], 10, spec(trainer, steps=5), seed=0)
-        network = model.sight.networks[-1] if isinstance(model, Both) else model
+        network = model.sight.networks[-1] if isinstance(model, GraphCnnModel) else model
         assert isinstance(network, ImageModel)
         assert all(type(value) is np.ndarray for value in network.weights.values())  # no tensor that needs a GPU
 
@@ -253,8 +253,8 @@ class Digits:
         )
         self.asked: list[np.ndarray] = []
 
-    def describe(self) -> Terms:
-        return Terms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
+    def describe(self) -> LabelTerms:
+        return LabelTerms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
 
     def ask(self, queries, progress=None, probabilities=None) -> Answers:
         self.asked.append(queries)
@@ -319,7 +319,7 @@ def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     settings = spec("graph_cnn", queries=60, steps=100)
     result = run_student(source, pool(source), settings, tmp_path, seed=0)
     model = load_model(tmp_path / "student" / "model.safetensors").model
-    assert isinstance(model, Both)
+    assert isinstance(model, GraphCnnModel)
     x = digits()[0][:200].astype(np.float32)
     assert len(model.sight.networks) == 2
     first, second = model.sight.networks

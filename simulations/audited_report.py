@@ -1,4 +1,4 @@
-"""What a report shows of a run that is no finished simulation: what its ledger and its nodes' files say, no more."""
+"""The report of a deployed or unfinished run: only what its ledger and its nodes' files say."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def report_of(path: Path, student: Path | None = None) -> tuple[ReportData, Path
 
     Raises
     ------
-    DataError : no run here, nothing was charged yet, or the run does not hold what it claims.
+    DataError : no run here, nothing was charged yet, or a claim of the run does not hold.
     ConfigError : a student was given for a simulation.
     """
     if (path / REPORT_DATA).exists():
@@ -45,7 +45,7 @@ def report_of(path: Path, student: Path | None = None) -> tuple[ReportData, Path
     audited = audit_path(path, [] if student is None else [student])
     if not holds(audited.findings):
         wrong = next(finding for finding in audited.findings if not finding.holds)
-        raise DataError(f"{path} does not hold what it claims: {wrong.check}: {wrong.found}", "Run: consilium audit")
+        raise DataError(f"a claim of {path} does not hold: {wrong.check}: {wrong.found}", "Run: consilium audit")
     if audited.run.recorded is None:
         raise DataError(f"{path}: nothing was charged yet, so there is nothing to report", "Wait for the first labels")
     return _data(audited, audited.run.recorded, student), audited.place.run_dir
