@@ -29,8 +29,8 @@ PACKAGE = "consilium"
 ROOMS = ("accounting", "protocol", "party", "coordinator", "student", "simulations")
 V020 = "85c8fff"
 WINDOW = 6
-"""Lines in a row that count as written twice, without blank ones, comments, docstrings, imports, and signatures: those of
-one interface are equal on purpose."""
+"""Lines in a row that count as written twice, without blank ones, comments, docstrings, imports, and signatures: those
+of one interface are equal on purpose."""
 LONG = 400
 
 
