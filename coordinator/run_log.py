@@ -6,13 +6,14 @@ votes.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from consilium.protocol.strict_json import dumps
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -35,7 +36,7 @@ class EventLog:
             **fields,
         }
         with self._lock:
-            self._file.write(json.dumps(record) + "\n")
+            self._file.write(dumps(record) + "\n")
             self._file.flush()
         if self._listener is not None:
             self._listener(record)

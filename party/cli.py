@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from consilium.protocol.output import Format, FormatOption, error_table, show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,17 +31,17 @@ FederationArgument = Annotated[Path, typer.Argument(metavar="FEDERATION.json", h
 
 
 @app.command()
-def check(home: HomeArgument, federation: FederationArgument) -> None:
+def check(home: HomeArgument, federation: FederationArgument, output: FormatOption = Format.text) -> None:
     """Hold the data against the federation's schema: every problem of every column at once. Trains nothing."""
     from consilium.party.data.federation import load_federation
-    from consilium.party.dry_run import check, stop
+    from consilium.party.dry_run import check
 
     settings = _settings(home)
     terms = load_federation(federation)
     _, found = check(settings, home, terms)
-    _show(found, settings)
-    stop(found)
-    print(f"The data fit federation {terms.name!r}.")
+    _stop(found, settings, output)
+    lines = [*_lines(found, settings), f"The data fit federation {terms.name!r}."]
+    show(output, {**_table(found, settings), "federation": terms.name}, lines)
 
 
 @app.command("dry-run")
@@ -49,10 +51,11 @@ def dry_run_command(
     queries: Annotated[
         Path | None, typer.Option(help=".npz with features and queries, as the student's; else rows are made up.")
     ] = None,
+    output: FormatOption = Format.text,
 ) -> None:
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
     from consilium.party.data.federation import load_federation
-    from consilium.party.dry_run import check, dry_run, stop
+    from consilium.party.dry_run import check, dry_run
     from consilium.party.teachers.own_teacher import name_of
 
     settings = _settings(home)
@@ -61,15 +64,28 @@ def dry_run_command(
     start = time.perf_counter()
     rows, found = check(settings, home, terms)
     read_seconds = time.perf_counter() - start
-    _show(found, settings)
-    stop(found)
+    _stop(found, settings, output)
+    if output is Format.text:
+        print("\n".join(_lines(found, settings)), flush=True)  # training may take long
     assert rows is not None
     result = dry_run(rows, settings.name, home, terms, asked, settings.teacher)
     votes = result.reply.votes
     count, classes = votes.shape
+    kind = name_of(settings.teacher or terms.teacher)
+    if output is Format.json:
+        told = {
+            "federation": terms.name,
+            "queries": {"count": count, "made_up": queries is None},
+            "teachers": {"count": terms.teachers_per_party, "kind": kind, "own": settings.teacher is not None},
+            "seconds": {"read": read_seconds, "train": result.train_seconds, "vote": result.vote_seconds},
+            "would_send": {"votes": terms.votes, "shape": [count, classes], "dtype": str(votes.dtype)},
+            "same_votes_on_every_query": result.constant,
+        }
+        show(output, {**_table(found, settings), **told}, ())
+        return
     print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
     whose = " (your own [teacher])" if settings.teacher else ""
-    print(f"teachers   {terms.teachers_per_party} x {name_of(settings.teacher or terms.teacher)}{whose}")
+    print(f"teachers   {terms.teachers_per_party} x {kind}{whose}")
     print(f"seconds    read {read_seconds:.2f}, train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}")
     print("would send to the coordinator")
     print("  hello    name and number of teachers")
@@ -96,19 +112,50 @@ def _settings(home: Path) -> PartyFile:
     return load(home / SETTINGS, PartyFile)
 
 
-def _show(found: Check, settings: PartyFile) -> None:
+def _lines(found: Check, settings: PartyFile) -> list[str]:
+    """What was found, for the party's own eyes."""
     report = found.report
-    print(LOCAL_ONLY)
-    print(f"data       {settings.data}: {report.rows} rows", end="")
-    print(f", {report.used} used, {report.rows - report.used} dropped" if not report.problems else "")
+    used = "" if report.problems else f", {report.used} used, {report.rows - report.used} dropped"
+    lines = [LOCAL_ONLY, f"data       {settings.data}: {report.rows} rows{used}"]
     if report.filled:
-        print("mean for   " + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
+        lines.append("mean for   " + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
     if report.classes:
-        print("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
+        lines.append("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
     if found.unused:
-        print(f"not asked  {', '.join(found.unused)}: in [columns], no feature of this federation")
-    for line in (*found.faults, *found.refusals):
-        print(f"PROBLEM    {line}")
+        lines.append(f"not asked  {', '.join(found.unused)}: in [columns], no feature of this federation")
+    return [*lines, *(f"PROBLEM    {line}" for line in (*found.faults, *found.refusals))]
+
+
+def _table(found: Check, settings: PartyFile) -> dict[str, Any]:
+    """The same for a program of the party's own."""
+    report = found.report
+    return {
+        "local_only": LOCAL_ONLY,
+        "data": {
+            "file": settings.data,
+            "rows": report.rows,
+            "used": None if report.problems else report.used,
+            "filled": dict(report.filled),
+            "classes": dict(report.classes),
+        },
+        "not_asked": list(found.unused),
+        "problems": [str(line) for line in (*found.faults, *found.refusals)],
+    }
+
+
+def _stop(found: Check, settings: PartyFile, output: Format) -> None:
+    """End the command if something was found: all of it, and the error that it amounts to."""
+    from consilium.party.dry_run import stop
+    from consilium.protocol.errors import ConsiliumError
+
+    try:
+        stop(found)
+    except ConsiliumError as error:
+        if output is Format.text:
+            print("\n".join(_lines(found, settings)))
+            raise
+        show(output, {"error": error_table(error), **_table(found, settings)}, ())
+        raise typer.Exit(error.exit_code) from None
 
 
 def _read_queries(path: Path, schema: Schema) -> np.ndarray:

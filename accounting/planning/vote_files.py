@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.accounting.errors import VotesError
+from consilium.accounting.errors import VotesError, VotesPathError
 from consilium.accounting.histogram import check_votes
 
 
@@ -23,10 +23,10 @@ def load_votes(path: Path, queries: int | None = None) -> tuple[np.ndarray, int,
 
     Raises
     ------
-    VotesError : missing file, wrong format, or no votes in it. The text never shows a count.
+    VotesPathError : no such file. VotesError : wrong format, or no votes in it. The text never shows a count.
     """
     if not path.is_file():
-        raise VotesError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
+        raise VotesPathError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
     truth = None
     try:
         if path.suffix == ".npz":
