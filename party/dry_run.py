@@ -25,6 +25,7 @@ from consilium.party.teachers.ensemble import check_rows, train_all, vote
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.units import check_unit
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.files import typed
 from consilium.protocol.parties.messages import VOTE_DTYPE, TeacherSpec, Terms, VoteReply
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
@@ -173,6 +174,8 @@ def contained(stage: str) -> Iterator[None]:
         raise
     except Refused as error:
         raise ConfigError(f"{stage} would be refused: {error}", "Change [teacher] in party.toml") from None
+    except OSError as error:
+        raise typed(error) or error from None
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"

@@ -18,16 +18,25 @@ MOST_SHOWN = 60
 """Characters of a value that is told."""
 
 
-def faults_of(error: ValidationError, model: type[BaseModel], values: Mapping[str, Any]) -> list[str]:
+def faults_of(
+    error: ValidationError, model: type[BaseModel], values: Mapping[str, Any], quoting: bool = True
+) -> list[str]:
     """All faults, each "key: what is wrong", without the key where the whole is meant.
 
     Values are told where they are single ones at keys that the model knows, shortened; never those of lists or tables.
+
+    Parameters
+    ----------
+    quoting : False tells no value and no unknown key: somebody may have put a secret there.
     """
     lines: dict[str, None] = {}  # a value of several possible types is faulty once for each
     for item in error.errors(include_url=False):
         kind, context = item["type"], item.get("ctx", {})
         place = place_of(model, item["loc"])
         key = ".".join(place.keys)
+        if kind == "extra_forbidden" and not quoting:
+            lines["an unknown key"] = None
+            continue
         if kind == "extra_forbidden":
             near = nearest(model, values, place)
             hint = f"; did you mean {_either(near)}?" if near else ""
@@ -35,7 +44,9 @@ def faults_of(error: ValidationError, model: type[BaseModel], values: Mapping[st
             continue
         if kind in _OF_A_KIND:
             key = ".".join([*place.keys, str(context["discriminator"]).strip("'")])
-        text = _sentence(kind, context, item.get("input"), item["msg"])
+        text = _sentence(kind, context, item["msg"])
+        if quoting:
+            text += _given(kind, context, item.get("input"))
         lines[f"{_word(key)}: {text}" if key else text] = None
     return list(lines)
 
@@ -76,6 +87,10 @@ def shown(value: object) -> str:
 
 _OF_A_KIND = ("union_tag_invalid", "union_tag_not_found")
 """Faults of the key that says of what kind a table is."""
+
+_ABSENT = ("missing", "missing_argument", "union_tag_not_found")
+_CHOICES = ("literal_error", "enum", "union_tag_invalid")
+_OWN_WORDS = ("value_error", "assertion_error")
 
 Words = Callable[[Mapping[str, Any]], str]
 
@@ -118,33 +133,41 @@ _MUST_BE: dict[str, str | Words] = {
 """By pydantic's name of the fault: what is asked for."""
 
 
-def _sentence(kind: str, context: Mapping[str, Any], given: object, message: str) -> str:
-    if kind in ("value_error", "assertion_error"):
-        text = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        return f"{text}, got {shown(given)}" if isinstance(given, str | int | float) else text
-    if kind == "missing":
-        return "is required"
-    if kind == "missing_argument":
+def _sentence(kind: str, context: Mapping[str, Any], message: str) -> str:
+    """What is asked for, or what a check of our own says."""
+    if kind in _OWN_WORDS:
+        return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if kind in _ABSENT:
         return "is required"
     if kind in ("too_short", "too_long"):
         bound = ("least", context["min_length"]) if kind == "too_short" else ("most", context["max_length"])
         has = context.get("actual_length")
         return f"must have at {bound[0]} {_count(bound[1], 'entry')}{f', has {has}' if has is not None else ''}"
-    if kind == "union_tag_not_found":
-        return "is required"
-    if kind in ("literal_error", "enum", "union_tag_invalid"):
-        allowed = context["expected_tags"] if kind == "union_tag_invalid" else context["expected"]
-        return _choice(str(allowed), context["tag"] if kind == "union_tag_invalid" else given)
+    if kind in _CHOICES:
+        names = _allowed(kind, context)
+        quoted = [f'"{name}"' for name in names]
+        return f"must be {_either(quoted) if quoted else context['expected']}"
     words = _MUST_BE.get(kind, "has a form that is not allowed here")
-    return f"{words if isinstance(words, str) else words(context)}, got {shown(given)}"
+    return words if isinstance(words, str) else words(context)
 
 
-def _choice(allowed: str, given: object) -> str:
-    """allowed: choices in quotes, as pydantic lists them: `'a', 'b' or 'c'`."""
-    names = [name for at, name in enumerate(allowed.split("'")) if at % 2]
-    text = f"must be {_either([f'{chr(34)}{name}{chr(34)}' for name in names]) if names else allowed}"
-    near = most_alike(given, names) if isinstance(given, str) else None
-    return f"{text}, got {shown(given)}{f'; did you mean {chr(34)}{near}{chr(34)}?' if near else ''}"
+def _given(kind: str, context: Mapping[str, Any], given: object) -> str:
+    """What was given instead, and, of a choice, what may have been meant."""
+    if kind in _ABSENT or kind in ("too_short", "too_long"):
+        return ""
+    if kind in _OWN_WORDS:
+        return f", got {shown(given)}" if isinstance(given, str | int | float) else ""
+    if kind not in _CHOICES:
+        return f", got {shown(given)}"
+    word = context["tag"] if kind == "union_tag_invalid" else given
+    near = most_alike(word, _allowed(kind, context)) if isinstance(word, str) else None
+    return f", got {shown(word)}{f'; did you mean {chr(34)}{near}{chr(34)}?' if near else ''}"
+
+
+def _allowed(kind: str, context: Mapping[str, Any]) -> list[str]:
+    """The words of a choice, which pydantic lists in quotes: 'a', 'b' or 'c'."""
+    listed = str(context["expected_tags"] if kind == "union_tag_invalid" else context["expected"])
+    return [name for at, name in enumerate(listed.split("'")) if at % 2]
 
 
 def _either(words: list[str]) -> str:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.files import unreadable
 from consilium.simulations.interruption import Signals
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.sums import write_sums
@@ -98,7 +99,7 @@ def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> di
         manifest = json.loads(path.read_text(encoding="utf-8"))
         status, version = manifest["status"], manifest["format"]
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", "Give the folder of a run") from None
+        raise unreadable(path, error, "Give the folder of a run") from None
     except (ValueError, KeyError, TypeError):
         raise ConfigError(f"{path} is damaged", "Run the scenario anew") from None
     if status == "complete":

@@ -75,14 +75,16 @@ def run(
             "--out": str(out.resolve()) if out else None,
         }
         asked = {name: value for name, value in given.items() if _was_given(context, name)}
-        summary = resume_run(resume, watch, keep_work, asked, overrides or [])
+        with writing(resume):
+            summary = resume_run(resume, watch, keep_work, asked, overrides or [])
     else:
         loaded = load_scenario(scenario, overrides or [])
         name = Path(scenario).stem
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
         if output is Format.text:
             console.print(f"[bold]{loaded.title}[/bold], engine {engine.value}, seed {seed}")
-        summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
+        with writing(folder):
+            summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
     if output is Format.json:
         show(output, summary, ())
     else:

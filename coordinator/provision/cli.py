@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, show
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def make(
     """Keys, certificates and settings of a new federation: one kit for each node."""
     from consilium.coordinator.provision import kits
 
-    _tell(kits.make(federation, out), output)
+    with writing(out):
+        made = kits.make(federation, out)
+    _tell(made, output)
     print(f"keep to yourself, and back up: {out / 'operator'}", file=sys.stderr)
 
 
@@ -44,7 +47,9 @@ def add_party(
     """A kit for one more party; kits that are deployed stay as they are."""
     from consilium.coordinator.provision import kits as make_kits
 
-    _tell(make_kits.add_party(kits, name, port, keys), output)
+    with writing(kits):
+        made = make_kits.add_party(kits, name, port, keys)
+    _tell(made, output)
 
 
 @app.command("add-student")
@@ -52,7 +57,9 @@ def add_student(kits: Kits, name: str, output: FormatOption = Format.text) -> No
     """A kit for one more student."""
     from consilium.coordinator.provision import kits as make_kits
 
-    _tell(make_kits.add_student(kits, name), output)
+    with writing(kits):
+        made = make_kits.add_student(kits, name)
+    _tell(made, output)
 
 
 @app.command()
@@ -60,7 +67,9 @@ def revoke(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
     """Shut a party or a student out."""
     from consilium.coordinator.provision import kits as make_kits
 
-    _tell(make_kits.revoke(kits, name), output)
+    with writing(kits):
+        made = make_kits.revoke(kits, name)
+    _tell(made, output)
 
 
 @app.command()
@@ -68,7 +77,9 @@ def renew(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
     """A new certificate, for the same key, of `coordinator` or of a student."""
     from consilium.coordinator.provision import kits as make_kits
 
-    _tell(make_kits.renew(kits, name), output)
+    with writing(kits):
+        made = make_kits.renew(kits, name)
+    _tell(made, output)
 
 
 def _tell(made: Made, output: Format) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, show
 
 KitArgument = Annotated[Path, typer.Argument(metavar="KIT", help="The node's kit.")]
@@ -21,7 +22,8 @@ def keys(
     """Make this party's own keys, and a small file for the operator. Nobody else ever has the private ones."""
     from consilium.party.deploy.keys import enrolment_file, make
 
-    enrolment = make(name, out)
+    with writing(out):
+        enrolment = make(name, out)
     send = enrolment_file(name, out)
     show(
         output,

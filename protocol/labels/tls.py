@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import read_private
+from consilium.protocol.files import read_private, unreadable
 
 
 @dataclass(frozen=True)
@@ -109,4 +109,4 @@ def _public(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", "Unpack the kit again, or correct the path") from None
+        raise unreadable(path, error, "Unpack the kit again, or correct the path") from None
