@@ -162,12 +162,15 @@ def _read_queries(path: Path, schema: Schema) -> np.ndarray:
     import numpy as np
 
     from consilium.protocol.errors import DataError
+    from consilium.protocol.files import unreadable
     from consilium.protocol.rows.queries import canonical_queries
 
     action = "Give an .npz with `features` and `queries`"
     try:
         with np.load(path, allow_pickle=False) as file:
             names, rows = [str(name) for name in file["features"]], file["queries"]
+    except FileNotFoundError as error:
+        raise unreadable(path, error, action) from None
     except (OSError, KeyError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"cannot read queries {path}: {type(error).__name__}", action) from None
     if rows.ndim != 2 or rows.shape[1] != len(names):

@@ -24,7 +24,7 @@ from consilium.party.teachers import shards, store
 from consilium.party.teachers.ensemble import check_rows, train_all, vote
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.units import check_unit
-from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
 from consilium.protocol.parties.messages import VOTE_DTYPE, TeacherSpec, Terms, VoteReply
 from consilium.protocol.parties.refusals import Refused
@@ -67,7 +67,7 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
 
     Raises
     ------
-    ConfigError : the party's secret is damaged.
+    PathError : there is no data file. ConfigError : the party's secret is damaged.
     """
     refusals = []
     try:
@@ -82,6 +82,8 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
         check_unit(federation.privacy.unit if federation.privacy else Unit.PARTY, settings.rules)
     except Refused as error:
         refusals.append(f"training would be refused: {error}")
+    if not (home / settings.data).exists():
+        raise PathError(f"{home / settings.data} is not there", "Correct `data` in party.toml, or bring the file")
     with contained("reading"):
         rows, report = read_rows(home / settings.data, federation.rows, settings.rules)
     if rows is not None:

@@ -98,9 +98,11 @@ def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> di
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         status, version = manifest["status"], manifest["format"]
+        if not all(isinstance(manifest[key], kind) for key, kind in _WRITTEN.items()):
+            raise ValueError
     except OSError as error:
         raise unreadable(path, error, "Give the folder of a run") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ConfigError(f"{path} is damaged", "Run the scenario anew") from None
     if status == "complete":
         raise ConfigError(f"run {run_dir} is complete", "There is nothing to resume")
@@ -121,6 +123,18 @@ def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> di
             "Leave them away, or start another run without --resume",
         )
     return manifest
+
+
+_WRITTEN = {
+    "scenario": str,
+    "engine": str,
+    "seed": int,
+    "created": str,
+    "config": dict,
+    "data": dict,
+    "federation": str,
+}
+"""What a manifest holds that a resumed run needs."""
 
 
 def _changes(config: dict[str, Any], override: str) -> bool:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def consilium(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "COLUMNS": "200"}
     return subprocess.run(
-        [sys.executable, "-m", "cli", *arguments],
+        [sys.executable, "-m", "consilium", *arguments],
         cwd=cwd, capture_output=True, text=True, check=False, env=environment,
     )  # fmt: skip
 

@@ -43,7 +43,7 @@ SMALL = [
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
-        [sys.executable, "-m", "cli", "run", *arguments],
+        [sys.executable, "-m", "consilium", "run", *arguments],
         cwd=folder,
         env=environment,
         stdout=subprocess.DEVNULL,
