@@ -95,6 +95,6 @@ def main(grid: Grid, context: Context) -> None:
         with contextlib.suppress(OSError):  # on a full disk the error itself is what matters
             (run_dir / "failure.json").write_text(json.dumps(failure) + "\n", encoding="utf-8")
             log.write("failed", **failure)
-        raise known from error
+        raise
     finally:
         log.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +18,7 @@ from consilium.simulations.sums import write_sums
 from consilium.simulations.workspace import Workspace
 
 FORMAT = 1
+MANIFEST = "manifest.json"
 
 
 class Attempt:
@@ -48,7 +50,13 @@ class Attempt:
             space.remove_work()  # what a killed process left behind
             (space.run_dir / "failure.json").unlink(missing_ok=True)
             self._space, self._manifest = space, manifest
-            self._status("running")
+            try:
+                self._status("running")
+            except OSError:
+                if not (space.run_dir / MANIFEST).exists():  # nobody could resume a folder without it
+                    shutil.rmtree(space.run_dir, ignore_errors=True)
+                    self._space = None
+                raise
         return space
 
     def __exit__(
@@ -77,7 +85,7 @@ class Attempt:
     def _status(self, status: str) -> None:
         """Whole or not at all: a resumed run depends on it."""
         assert self._space is not None
-        path = self._space.run_dir / "manifest.json"
+        path = self._space.run_dir / MANIFEST
         temporary = path.with_suffix(".json.part")
         temporary.write_text(json.dumps({**self._manifest, "status": status}, indent=2) + "\n", encoding="utf-8")
         temporary.replace(path)
@@ -94,7 +102,7 @@ def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> di
     ------
     ConfigError : no run, a complete one, one of another version, or what is asked for contradicts it; named one by one.
     """
-    path = run_dir / "manifest.json"
+    path = run_dir / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         status, version = manifest["status"], manifest["format"]
@@ -126,13 +134,9 @@ def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> di
 
 
 _WRITTEN = {
-    "scenario": str,
-    "engine": str,
+    **dict.fromkeys(("scenario", "engine", "created", "federation"), str),
+    **dict.fromkeys(("config", "data"), dict),
     "seed": int,
-    "created": str,
-    "config": dict,
-    "data": dict,
-    "federation": str,
 }
 """What a manifest holds that a resumed run needs."""
 
