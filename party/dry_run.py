@@ -121,7 +121,7 @@ def dry_run(
     if queries is None:
         queries = made_up_queries(schema, min(federation.caps.queries, MADE_UP))
     queries = canonical_queries(queries, len(schema.features))
-    with contained("training"), tempfile.TemporaryDirectory(prefix=".dry-run-", dir=home) as folder:
+    with contained("training", home), tempfile.TemporaryDirectory(prefix=".dry-run-", dir=home) as folder:
         start = time.perf_counter()
         parts = shards.split(rows.identities, count, _secret(name, home, federation)[0])
         seeds = [int(seed.generate_state(1)[0]) for seed in np.random.SeedSequence().spawn(count)]
@@ -168,8 +168,8 @@ def _secret(name: str, home: Path, federation: FederationFile) -> tuple[bytes, b
 
 
 @contextmanager
-def contained(stage: str) -> Iterator[None]:
-    """Keep the text of an unexpected error from the screen: it may quote a row."""
+def contained(stage: str, home: Path | None = None) -> Iterator[None]:
+    """Keep the text of an unexpected error from the screen: it may quote a row. home: where it writes."""
     try:
         yield
     except ConsiliumError:
@@ -177,7 +177,7 @@ def contained(stage: str) -> Iterator[None]:
     except Refused as error:
         raise ConfigError(f"{stage} would be refused: {error}", "Change [teacher] in party.toml") from None
     except OSError as error:
-        raise typed(error) or error from None
+        raise typed(error, home) or error from None
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"

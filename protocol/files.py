@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import resource
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ def typed(error: OSError, path: Path | None = None, action: str = "") -> Consili
     StorageError('cannot write runs/one: No space left on device. Make room and try again')
     """
     name = error.filename if isinstance(error.filename, str | bytes) else path
-    where = "a file" if name is None else os.fsdecode(name)
+    where = "the output" if name is None else os.fsdecode(name)
     # numpy gives no number where the disk takes only a part of an array: "4096 requested and 0 written"
     if error.errno in STORAGE or (error.errno is None and "requested and" in str(error)):
         reason = error.strerror or "the disk takes no more"
@@ -83,10 +84,29 @@ def write_private(path: Path, content: bytes) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise OutputExists(f"{path} is already there", "Move it away if you mean to replace it") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)  # half a key is none, and would stand in the way of a whole one
+        raise
+
+
+@contextmanager
+def new_here(*paths: Path) -> Iterator[None]:
+    """Files and folders that are made while the context is open, and that go again if it fails."""
+    made = [path for path in paths if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in made:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        raise
 
 
 def replace_text(path: Path, text: str) -> None:

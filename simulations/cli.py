@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consilium.protocol.files import writing
+from consilium.protocol.files import new_here, writing
 from consilium.protocol.output import Format, FormatOption, show
 
 
@@ -147,7 +147,7 @@ def prepare(
     from consilium.simulations.scenario import load_scenario
 
     check_address("--service", service)
-    with writing(out):
+    with writing(out), new_here(out):
         lines = prepare_scenario(load_scenario(scenario, overrides or []), seed, out, service)
     show(output, {"out": str(out), "next": lines}, lines)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, show
 
 app = typer.Typer(no_args_is_help=True, help="The coordinator node, from its kit.")
@@ -21,7 +22,7 @@ def start(kit: Folder, output: FormatOption = Format.text) -> None:
     from consilium.protocol.node.kit import open_kit
     from consilium.protocol.node.supervisor import stop_on_signals, tell_time
 
-    with stop_on_signals() as stop:
+    with writing(kit), stop_on_signals() as stop:
         summary = serve(open_kit(kit, "coordinator"), tell_time, stop)
     if summary is None:
         show(output, {"closed": False}, ())

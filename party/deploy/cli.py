@@ -79,6 +79,6 @@ def start(kit: KitArgument, output: FormatOption = Format.text) -> None:
     from consilium.protocol.node.kit import open_kit
     from consilium.protocol.node.supervisor import stop_on_signals, tell_time
 
-    with stop_on_signals() as stop:
+    with writing(kit), stop_on_signals() as stop:
         serve(open_kit(kit, "party"), tell_time, stop)
     show(output, {"kit": str(kit), "stopped": True}, ())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import io
 import math
 import os
 from collections.abc import Callable
@@ -197,8 +198,10 @@ class _State:
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(".part")
+        whole = io.BytesIO()
+        torch.save(content, whole)  # to a full disk, torch itself would raise what nobody can tell from a bug
         with open(temporary, "wb") as file:
-            torch.save(content, file)
+            file.write(whole.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path)
