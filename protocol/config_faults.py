@@ -95,9 +95,9 @@ _OWN_WORDS = ("value_error", "assertion_error")
 Words = Callable[[Mapping[str, Any]], str]
 
 _MUST_BE: dict[str, str | Words] = {
-    "greater_than": lambda context: f"must be above {context['gt']:g}",
+    "greater_than": lambda context: f"must be greater than {context['gt']:g}",
     "greater_than_equal": lambda context: f"must be at least {context['ge']:g}",
-    "less_than": lambda context: f"must be below {context['lt']:g}",
+    "less_than": lambda context: f"must be less than {context['lt']:g}",
     "less_than_equal": lambda context: f"must be at most {context['le']:g}",
     "multiple_of": lambda context: f"must be a multiple of {context['multiple_of']:g}",
     "finite_number": "must be a finite number",

@@ -26,7 +26,8 @@ class ConsiliumError(Exception):
     def __init__(self, what: str, action: str = "") -> None:
         self.what = what
         self.action = action
-        super().__init__(f"{what}. {action}" if action else what)
+        stop = "" if what.endswith("?") else "."
+        super().__init__(f"{what}{stop} {action}" if action else what)
 
 
 class ConfigError(ConsiliumError):

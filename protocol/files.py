@@ -32,13 +32,14 @@ PATHS = frozenset(
 """The path is another one than was meant, or another user's."""
 
 
-def typed(error: OSError, path: Path | None = None, action: str = "") -> ConsiliumError | None:
+def typed(error: OSError, path: Path | None = None, action: str = "", verb: str = "use") -> ConsiliumError | None:
     """What an error of the system means to the user; None where it is about no file.
 
     Parameters
     ----------
     path : what was to be written; an error that names a file itself is about that one.
     action : what to do once the disk has room again.
+    verb : what was to be done with a path that cannot be used.
 
     >>> typed(OSError(28, "No space left on device"), Path("runs/one"))
     StorageError('cannot write runs/one: No space left on device. Make room and try again')
@@ -52,7 +53,7 @@ def typed(error: OSError, path: Path | None = None, action: str = "") -> Consili
     if error.errno == errno.EEXIST:
         return OutputExists(f"{where} is already there", "Choose another name, or move it away")
     if error.errno in PATHS:
-        return PathError(f"cannot use {where}: {error.strerror}", "Check the path, and who may read and write there")
+        return PathError(f"cannot {verb} {where}: {error.strerror}", "Check the path, and who may read and write there")
     return None
 
 
@@ -67,7 +68,7 @@ def writing(path: Path, action: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        meant = typed(error, path, action)
+        meant = typed(error, path, action, "write")
         if meant is None:
             raise
         raise meant from error

@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 MOST_NEAR = 3
-LEAST_ALIKE = 0.6
+LEAST_ALIKE = 0.7
 """Of a key beside the faulty one, from 0 to 1, see `difflib.SequenceMatcher.ratio`."""
+LEAST_ALIKE_WORD = 0.6
+"""Of a word of a choice, which is printed whole beside it."""
 LEAST_ALIKE_ELSEWHERE = 0.8
 """Of a key in another table."""
 
@@ -85,7 +87,7 @@ def most_alike(given: str, allowed: list[str]) -> str | None:
     'confident'
     """
     ranked = sorted(allowed, key=lambda word: (-_alike(given, word), word))
-    return ranked[0] if ranked and _alike(given, ranked[0]) >= LEAST_ALIKE else None
+    return ranked[0] if ranked and _alike(given, ranked[0]) >= LEAST_ALIKE_WORD else None
 
 
 def _alike(left: str, right: str) -> float:

@@ -39,7 +39,7 @@ def find_run(path: Path) -> Place:
         kit.json cannot be read.
     """
     if not path.exists():
-        raise PathError(f"{path} is not there", ADVICE)
+        raise PathError(f"{path} is not there, so there is no run here", ADVICE)
     if not path.is_dir():
         raise DataError(f"{path} is no folder, so there is no run here", ADVICE)
     if (path / KIT_FILE).exists():

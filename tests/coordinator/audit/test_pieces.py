@@ -338,7 +338,7 @@ class TestBuild:
             ("gnmax", ["sigma=1", "sigma=2"], "sigma is given twice"),
             ("gnmax", ["name=lnmax", "sigma=1"], "name is given twice"),
             ("gnmax", ["sigma=wide"], "sigma: must be a number, got 'wide'"),
-            ("gnmax", ["sigma=-1"], "sigma: must be above 0, got -1"),
+            ("gnmax", ["sigma=-1"], "sigma: must be greater than 0, got -1"),
             ("gnmax", ["sigma=1", "gamma=1"], "gamma: unknown key. Its parameters are sigma"),
             ("immutable", ["gamma=1", "constant=1"], "unsafe_not_private: is required"),
             ("distributed", ["threshold=1", "sigma=1", "noise_shares=50"], "raise sigma 1 to at least 7.071"),
