@@ -1,12 +1,13 @@
-"""``consilium accounting``: what given votes cost, and which parameters keep a run below a target."""
+"""``consilium accounting``: what given votes cost, and which parameters keep a run below a target.
+
+Errors are told, and turned into exit codes, by `consilium.edge`.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ from rich.table import Table
 
 from consilium.accounting.checks import check_count
 from consilium.accounting.curves.conversion import Method
-from consilium.accounting.errors import AccountingError, CalibrationError, UnitError
+from consilium.accounting.errors import CalibrationError, UnitError
 from consilium.accounting.planning.assessment import Assessment, assess
 from consilium.accounting.planning.calibration import PROFILES, calibrate, profile_votes
 from consilium.accounting.planning.vote_files import load_votes
@@ -30,25 +31,11 @@ app = typer.Typer(
     # Local variables in a traceback would be votes.
     pretty_exceptions_show_locals=False,
 )
-Format = Literal["table", "json"]
+Format = Literal["text", "json"]
 Mechanism = Literal["gnmax", "confident", "lnmax"]
 NeighbouringOption = Annotated[
     Neighbouring, typer.Option(help="How it may change: of k > 1 teachers a record replaced moves 2 votes, else 1.")
 ]
-
-
-def _clear_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """A mistake of the user becomes one or two lines on stderr and exit code 2."""
-
-    @wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except AccountingError as error:
-            typer.echo(f"Error: {error}", err=True)
-            raise typer.Exit(code=2) from None
-
-    return wrapped
 
 
 def _console() -> Console:
@@ -76,7 +63,6 @@ def _need(value: float | None, option: str, mechanism: str) -> float:
 
 
 @app.command()
-@_clear_errors
 def epsilon(
     votes: Annotated[Path, typer.Option(help="Votes (queries, classes): .npz with key 'votes', or .npy.")],
     delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
@@ -97,7 +83,7 @@ def epsilon(
         typer.Option(help="PUBLIC votes on which the sanitised release is planned; else a made-up profile."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the sampled answers and of the shown sanitised value.")] = 0,
-    format: Annotated[Format, typer.Option(help="table or json.")] = "table",
+    format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
 ) -> None:
     """Cost of releasing labels for these votes: worst case, data-dependent, and sanitised.
 
@@ -157,7 +143,6 @@ def _show(found: Assessment) -> None:
 
 
 @app.command("calibrate")
-@_clear_errors
 def calibrate_command(
     parties: Annotated[int, typer.Option(help="Number of data holders.")],
     classes: Annotated[int, typer.Option(help="Number of classes.")],
@@ -174,7 +159,7 @@ def calibrate_command(
     neighbouring: NeighbouringOption = Neighbouring.REPLACE,
     teachers_per_party: Annotated[int, typer.Option(help="k: teachers, so votes, of each party.")] = 1,
     noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
-    format: Annotated[Format, typer.Option(help="table or json.")] = "table",
+    format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
 ) -> None:
     """Threshold, sigmas and caps whose worst-case epsilon meets a target, with alternatives.
 

@@ -6,15 +6,37 @@ class or a data-dependent cost: an exception text travels to logs and to other m
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class AccountingError(ValueError):
-    """Base of every error that the accounting raises on purpose."""
+    """Base of every error that the accounting raises on purpose.
 
-    exit_code = 2
+    Its exit codes are those of `protocol.errors`, which the accounting cannot import: a test compares them.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def told(self) -> tuple[str, str]:
+        """What is wrong, and what to do next: the last sentence of a text that has several.
+
+        >>> DeltaError("delta is 2, it must be below 1. Give a smaller one.").told()
+        ('delta is 2, it must be below 1', 'Give a smaller one.')
+        """
+        what, stop, action = str(self).rpartition(". ")
+        return (what, action) if stop else (str(self), "")
 
 
 class VotesError(AccountingError):
     """A vote histogram is not what the bounds assume (dtype, shape, sign, row sums)."""
+
+    exit_code = 3
+
+
+class VotesPathError(VotesError):
+    """A file of votes is not there."""
+
+    exit_code = 2
 
 
 class OrdersError(AccountingError):
@@ -47,6 +69,8 @@ class NoDataDependentBoundError(AccountingError):
 
 class CapExceededError(AccountingError):
     """A release would pass the cap that was fixed before the run. Nothing was charged."""
+
+    exit_code = 5
 
 
 class ConditionError(AccountingError):

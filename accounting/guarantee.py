@@ -121,9 +121,13 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         return f"Guarantee(epsilon={shown}, delta={self.delta:g}, unit={self.unit}, kind={self.kind})"
 
     def to_json(self) -> dict[str, object]:
-        """Plain values; strict JSON, so an infinite epsilon becomes the string "inf" and a missing order None."""
+        """Plain values for strict JSON: a missing order is None, and so is an infinite epsilon, which "infinite" lists.
+
+        The same convention as that of `protocol.strict_json`, for all JSON of this package.
+        """
+        unbounded = math.isinf(self.epsilon)
         return {
-            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
+            "epsilon": None if unbounded else self.epsilon,
             "delta": self.delta,
             "order": None if math.isnan(self.order) else self.order,
             "unit": self.unit.value,
@@ -135,4 +139,5 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
             "kind": self.kind.value,
             "method": self.method,
             "publishable": self.publishable,
+            **({"infinite": ["epsilon"]} if unbounded else {}),
         }

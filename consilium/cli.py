@@ -1,18 +1,16 @@
-"""The `consilium` command: brings the packages' sub-commands together and turns typed errors into exit codes.
-
-Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up,
-6 output folder exists, 7 ledger, 8 engine, 9 label service, 10 malformed message,
-129 hung up, 130 interrupted, 143 terminated.
-"""
+"""The `consilium` command: brings the packages' sub-commands together. Errors and exit codes: `consilium.edge`."""
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
+from click.core import ParameterSource
 from typer.core import TyperGroup
 
 import consilium.accounting.cli
@@ -24,8 +22,10 @@ import consilium.party.deploy.cli
 import consilium.simulations.cli
 import consilium.simulations.teacher_audit.command
 import consilium.student.cli
-from consilium.protocol.errors import ConsiliumError
-from consilium.simulations.interruption import Interrupted
+from consilium.edge import run
+from consilium.exit_codes import in_a_sentence
+from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.versions import DISTRIBUTION
 
 
 class DefaultGroup(TyperGroup):
@@ -72,14 +72,40 @@ class ProvisionGroup(DefaultGroup):
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,  # they would print local variables, and those are votes
     pretty_exceptions_show_locals=False,
     help="Private knowledge transfer: parties vote, only noisy accounted winners are released, a student learns.",
-    epilog="Exit codes: 0 done, 2 usage or configuration, 3 data, 4 too few parties, 5 caps used up, 6 output exists,"
-    " 7 ledger, 8 engine, 9 label service, 10 malformed message, 129 hung up, 130 interrupted,"
-    " 143 terminated, 1 anything else.",
+    epilog=in_a_sentence(),
 )
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    output: Annotated[
+        Format, typer.Option("--format", help="Of --version; every command has a --format of its own.")
+    ] = Format.text,
+) -> None:
+    """Private knowledge transfer: parties vote, only noisy accounted winners are released, a student learns."""
+    if version:
+        number = installed_version()
+        show(output, {"name": DISTRIBUTION, "version": number}, [f"consilium {number}"])
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise typer.BadParameter("give a command", context)
+    if context.get_parameter_source("output") is ParameterSource.COMMANDLINE:
+        raise typer.BadParameter("--format stands after the command", context)
+
+
+def installed_version() -> str:
+    """Of the installed distribution; of a checkout that was never installed, "unknown"."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "unknown"
+
+
 consilium.simulations.cli.register(app)
 app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
 app.add_typer(consilium.coordinator.deploy.cli.app, name="coordinator")
@@ -112,6 +138,7 @@ app.add_typer(consilium.accounting.cli.app, name="accounting")
 def doctor(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="Any node's kit.")],
     pool: Annotated[Path | None, typer.Option(help="A student's public rows, to be checked too.")] = None,
+    output: FormatOption = Format.text,
 ) -> None:
     """Check a kit: keys, certificates, clock, ports, roster, policy and data. Exit code 1 if something is wrong."""
     import consilium.coordinator.deploy.doctor
@@ -131,36 +158,25 @@ def doctor(
         case "student":
             checks = consilium.student.deploy.checks(node, pool)
     findings = examine(checks)
-    for found in findings:
-        print(f"{found.level:6} {found.name:15} {found.what}{f'. {found.action}' if found.action else ''}")
-    if any(found.level == "wrong" for found in findings):
+    wrong = any(found.level == "wrong" for found in findings)
+    show(
+        output,
+        {"kit": str(kit), "kind": node.kind, "sound": not wrong, "findings": [asdict(found) for found in findings]},
+        (
+            f"{found.level:6} {found.name:15} {found.what}{f'. {found.action}' if found.action else ''}"
+            for found in findings
+        ),
+    )
+    if wrong:
         raise typer.Exit(1)
 
 
-def main() -> None:
-    """Entry point."""
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Ends the process with the command's exit code."""
     # one thread each: many small models in parallel are faster so, and results do not depend on the machine
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    try:
-        app()
-    except ConsiliumError as error:
-        print(f"consilium: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except Interrupted as error:
-        _tell(str(error))
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        _tell("interrupted")
-        sys.exit(130)
-
-
-def _tell(what: str) -> None:
-    """One line to standard error, which may have gone with its terminal."""
-    try:
-        print(f"consilium: {what}", file=sys.stderr, flush=True)
-    except OSError:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    sys.exit(run(app, sys.argv[1:] if arguments is None else arguments))
 
 
 if __name__ == "__main__":

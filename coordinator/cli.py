@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.output import Format, FormatOption, show
 
 audit_app = typer.Typer(
     name="audit",
@@ -54,7 +54,7 @@ def audit_mechanism_command(
     one_call: Annotated[
         bool, typer.Option("--one-call", help="Draw all runs at once: faster, cannot see noise reused in a call.")
     ] = False,
-    format: Annotated[Literal["text", "json"], typer.Option(help="text or json.")] = "text",
+    output: FormatOption = Format.text,
 ) -> None:
     """A lower bound on epsilon from draws on worst-case neighbouring votes, against what is claimed.
 
@@ -85,8 +85,8 @@ def audit_mechanism_command(
     chosen = secrets.randbits(32) if seed is None else seed
     noise, words = (SystemNoise(), "the system's noise") if system_noise else (SeededNoise(chosen), f"--seed {chosen}")
     audit = audit_mechanism(mechanism, noise, setup, None if claim is None else UserClaims(claim, delta))
-    if format == "json":
-        typer.echo(json.dumps(audit_to_json(audit, words), allow_nan=False))
+    if output is Format.json:
+        show(output, audit_to_json(audit, words), ())
     else:
         print_audit(audit, _console(), words)
     if audit.violated:

@@ -6,13 +6,15 @@ votes.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from consilium.protocol.strict_json import dumps
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -21,6 +23,7 @@ class EventLog:
     """Appends events to a file and tells listeners."""
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
+        _cut_torn_line(path)
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._lock = threading.Lock()
         self._start = time.monotonic()
@@ -35,11 +38,23 @@ class EventLog:
             **fields,
         }
         with self._lock:
-            self._file.write(json.dumps(record) + "\n")
+            self._file.write(dumps(record) + "\n")
             self._file.flush()
         if self._listener is not None:
             self._listener(record)
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file. What a full disk did not take is given up: whoever wrote it was told."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Leave whole lines only: a full disk, or a power cut, may have ended the last one early."""
+    if not path.exists():
+        return
+    with open(path, "r+b") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)

@@ -9,6 +9,7 @@ uses mutual TLS, and serves one student after another until the file `close` is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -24,6 +25,7 @@ from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.files import typed
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.secagg.identity import Identity
@@ -85,10 +87,14 @@ def main(grid: Grid, context: Context) -> None:
         keys = secure_keys(context) if config.votes != "clear" else None
         door = label_door(context, run_dir)
         run_federation(FlowerTransport(grid), config, run_dir, log, student, keys, door, pool_tree(context))
-    except ConsiliumError as error:
-        failure = {"error": type(error).__name__, "what": error.what, "action": error.action}
-        (run_dir / "failure.json").write_text(json.dumps(failure) + "\n", encoding="utf-8")
-        log.write("failed", **failure)
+    except (ConsiliumError, OSError) as error:
+        known = error if isinstance(error, ConsiliumError) else typed(error, run_dir)
+        if known is None:
+            raise
+        failure = {"error": type(known).__name__, "what": known.what, "action": known.action}
+        with contextlib.suppress(OSError):  # on a full disk the error itself is what matters
+            (run_dir / "failure.json").write_text(json.dumps(failure) + "\n", encoding="utf-8")
+            log.write("failed", **failure)
         raise
     finally:
         log.close()

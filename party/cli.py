@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from consilium.protocol.output import Format, FormatOption, error_table, show
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from consilium.party.data.rows import Rows
     from consilium.party.dry_run import PartyCheck
     from consilium.party.policy import PartyFile
     from consilium.protocol.rows.schema import Schema
@@ -29,17 +32,17 @@ FederationArgument = Annotated[Path, typer.Argument(metavar="FEDERATION.json", h
 
 
 @app.command()
-def check(home: HomeArgument, federation: FederationArgument) -> None:
+def check(home: HomeArgument, federation: FederationArgument, output: FormatOption = Format.text) -> None:
     """Hold the data against the federation's schema: every problem of every column at once. Trains nothing."""
     from consilium.party.data.federation import load_federation
-    from consilium.party.dry_run import check, usable
+    from consilium.party.dry_run import check
 
     settings = _settings(home)
     terms = load_federation(federation)
     rows, found = check(settings, home, terms)
-    _show(found, settings)
-    usable(rows, found)
-    print(f"The data fit federation {terms.name!r}.")
+    _usable(rows, found, settings, output)
+    lines = [*_lines(found, settings), f"The data fit federation {terms.name!r}."]
+    show(output, {**_table(found, settings), "federation": terms.name}, lines)
 
 
 @app.command("dry-run")
@@ -49,10 +52,11 @@ def dry_run_command(
     queries: Annotated[
         Path | None, typer.Option(help=".npz with features and queries, as the student's; else rows are made up.")
     ] = None,
+    output: FormatOption = Format.text,
 ) -> None:
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
     from consilium.party.data.federation import load_federation
-    from consilium.party.dry_run import check, dry_run, usable
+    from consilium.party.dry_run import check, dry_run
     from consilium.party.teachers.own_teacher import name_of
 
     settings = _settings(home)
@@ -61,13 +65,27 @@ def dry_run_command(
     start = time.perf_counter()
     rows, found = check(settings, home, terms)
     read_seconds = time.perf_counter() - start
-    _show(found, settings)
-    result = dry_run(usable(rows, found), settings.name, home, terms, asked, settings.teacher)
+    fitting = _usable(rows, found, settings, output)
+    if output is Format.text:
+        print("\n".join(_lines(found, settings)), flush=True)  # training may take long
+    result = dry_run(fitting, settings.name, home, terms, asked, settings.teacher)
     votes = result.reply.votes
     count, classes = votes.shape
+    kind = name_of(settings.teacher or terms.teacher)
+    if output is Format.json:
+        told = {
+            "federation": terms.name,
+            "queries": {"count": count, "made_up": queries is None},
+            "teachers": {"count": terms.teachers_per_party, "kind": kind, "own": settings.teacher is not None},
+            "seconds": {"read": read_seconds, "train": result.train_seconds, "vote": result.vote_seconds},
+            "would_send": {"votes": terms.votes, "shape": [count, classes], "dtype": str(votes.dtype)},
+            "same_votes_on_every_query": result.constant,
+        }
+        show(output, {**_table(found, settings), **told}, ())
+        return
     print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
     whose = " (your own [teacher])" if settings.teacher else ""
-    print(f"teachers   {terms.teachers_per_party} x {name_of(settings.teacher or terms.teacher)}{whose}")
+    print(f"teachers   {terms.teachers_per_party} x {kind}{whose}")
     print(f"seconds    read {read_seconds:.2f}, train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}")
     print("would send to the coordinator")
     print("  hello    name and number of teachers")
@@ -94,31 +112,65 @@ def _settings(home: Path) -> PartyFile:
     return load(home / SETTINGS, PartyFile)
 
 
-def _show(found: PartyCheck, settings: PartyFile) -> None:
+def _lines(found: PartyCheck, settings: PartyFile) -> list[str]:
+    """What was found, for the party's own eyes."""
     report = found.report
-    print(LOCAL_ONLY)
-    print(f"data       {settings.data}: {report.rows} rows", end="")
-    print(f", {report.used} used, {report.rows - report.used} dropped" if not report.problems else "")
+    used = "" if report.problems else f", {report.used} used, {report.rows - report.used} dropped"
+    lines = [LOCAL_ONLY, f"data       {settings.data}: {report.rows} rows{used}"]
     if report.filled:
-        print("mean for   " + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
+        lines.append("mean for   " + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
     if report.classes:
-        print("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
+        lines.append("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
     if found.unused:
-        print(f"not asked  {', '.join(found.unused)}: in [columns], no feature of this federation")
-    for line in (*found.faults, *found.refusals):
-        print(f"PROBLEM    {line}")
+        lines.append(f"not asked  {', '.join(found.unused)}: in [columns], no feature of this federation")
+    return [*lines, *(f"PROBLEM    {line}" for line in (*found.faults, *found.refusals))]
+
+
+def _table(found: PartyCheck, settings: PartyFile) -> dict[str, Any]:
+    """The same for a program of the party's own."""
+    report = found.report
+    return {
+        "local_only": LOCAL_ONLY,
+        "data": {
+            "file": settings.data,
+            "rows": report.rows,
+            "used": None if report.problems else report.used,
+            "filled": dict(report.filled),
+            "classes": dict(report.classes),
+        },
+        "not_asked": list(found.unused),
+        "problems": [str(line) for line in (*found.faults, *found.refusals)],
+    }
+
+
+def _usable(rows: Rows | None, found: PartyCheck, settings: PartyFile, output: Format) -> Rows:
+    """The rows; or the end of the command, with all that was found and the error that it amounts to."""
+    from consilium.party.dry_run import usable
+    from consilium.protocol.errors import ConsiliumError
+
+    try:
+        return usable(rows, found)
+    except ConsiliumError as error:
+        if output is Format.text:
+            print("\n".join(_lines(found, settings)))
+            raise
+        show(output, {"error": error_table(error), **_table(found, settings)}, ())
+        raise typer.Exit(error.exit_code) from None
 
 
 def _read_queries(path: Path, schema: Schema) -> np.ndarray:
     import numpy as np
 
     from consilium.protocol.errors import DataError
+    from consilium.protocol.files import unreadable
     from consilium.protocol.rows.queries import canonical_queries
 
     action = "Give an .npz with `features` and `queries`"
     try:
         with np.load(path, allow_pickle=False) as file:
             names, rows = [str(name) for name in file["features"]], file["queries"]
+    except FileNotFoundError as error:
+        raise unreadable(path, error, action) from None
     except (OSError, KeyError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"cannot read queries {path}: {type(error).__name__}", action) from None
     if rows.ndim != 2 or rows.shape[1] != len(names):

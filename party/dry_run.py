@@ -24,7 +24,8 @@ from consilium.party.teachers import shards, store
 from consilium.party.teachers.ensemble import check_rows, train_all, vote
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.units import check_unit
-from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
+from consilium.protocol.files import typed
 from consilium.protocol.parties.messages import VOTE_DTYPE, TeacherSpec, Terms, VoteReply
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
@@ -66,7 +67,7 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
 
     Raises
     ------
-    ConfigError : the party's secret is damaged.
+    PathError : there is no data file. ConfigError : the party's secret is damaged.
     """
     refusals = []
     try:
@@ -81,6 +82,8 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
         check_unit(federation.privacy.unit if federation.privacy else Unit.PARTY, settings.rules)
     except Refused as error:
         refusals.append(f"training would be refused: {error}")
+    if not (home / settings.data).exists():
+        raise PathError(f"{home / settings.data} is not there", "Correct `data` in party.toml, or bring the file")
     with contained("reading"):
         rows, report = read_rows(home / settings.data, federation.rows, settings.rules)
     if rows is not None:
@@ -118,7 +121,7 @@ def dry_run(
     if queries is None:
         queries = made_up_queries(schema, min(federation.caps.queries, MADE_UP))
     queries = canonical_queries(queries, len(schema.features))
-    with contained("training"), tempfile.TemporaryDirectory(prefix=".dry-run-", dir=home) as folder:
+    with contained("training", home), tempfile.TemporaryDirectory(prefix=".dry-run-", dir=home) as folder:
         start = time.perf_counter()
         parts = shards.split(rows.identities, count, _secret(name, home, federation)[0])
         seeds = [int(seed.generate_state(1)[0]) for seed in np.random.SeedSequence().spawn(count)]
@@ -166,14 +169,16 @@ def _secret(name: str, home: Path, federation: FederationFile) -> tuple[bytes, b
 
 
 @contextmanager
-def contained(stage: str) -> Iterator[None]:
-    """Keep the text of an unexpected error from the screen: it may quote a row."""
+def contained(stage: str, home: Path | None = None) -> Iterator[None]:
+    """Keep the text of an unexpected error from the screen: it may quote a row. home: where it writes."""
     try:
         yield
     except ConsiliumError:
         raise
     except Refused as error:
         raise ConfigError(f"{stage} would be refused: {error}", "Change [teacher] in party.toml") from None
+    except OSError as error:
+        raise typed(error, home) or error from None
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"

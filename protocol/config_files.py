@@ -1,4 +1,4 @@
-"""Configuration files: TOML or JSON into frozen models, faults as one line that names file, key and value."""
+"""Configuration files: TOML or JSON into frozen models; every fault a line that names file, key and value."""
 
 from __future__ import annotations
 
@@ -9,25 +9,43 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from consilium.protocol.config_faults import faults_of, in_one
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
 
 F = TypeVar("F", bound=Frozen)
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """A .toml or .json file as a dict; ConfigError if it cannot be read."""
+    """A .toml or .json file as a dict.
+
+    Raises
+    ------
+    PathError : it is not there, or may not be read. ConfigError : it is no table in TOML or JSON.
+    """
+    kind = "JSON" if path.suffix == ".json" else "TOML"
+    action = "Correct the file, or give another"
     try:
         text = path.read_text(encoding="utf-8")
-        table = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        table = json.loads(text) if kind == "JSON" else tomllib.loads(text)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", "Check the path") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        kind = "JSON" if path.suffix == ".json" else "TOML"
-        raise ConfigError(f"{path} is not valid {kind}: {error}") from None
+        raise unreadable(path, error) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not valid {kind}: it is no text in UTF-8", action) from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path} is not valid {kind}: line {error.lineno}, column {error.colno}", action) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid {kind}: {_toml_fault(error)}", action) from None
     if not isinstance(table, dict):
-        raise ConfigError(f"{path}: must be a table")
+        raise ConfigError(f"{path}: must be a table", action)
     return table
+
+
+def _toml_fault(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "tables within tables without end"
+    return str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number of too many digits"
 
 
 def validate(table: dict[str, Any], model: type[F], where: str) -> F:
@@ -35,24 +53,14 @@ def validate(table: dict[str, Any], model: type[F], where: str) -> F:
 
     Raises
     ------
-    ConfigError : the first fault: where, key, what is allowed, what was given.
+    ConfigError : every fault, up to ten: where, key, what is allowed, what was given; nearest keys of an unknown one.
     """
     try:
         return model.model_validate(table)
     except ValidationError as error:
-        first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    given = first.get("input")
-    text = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        text = "unknown key"
-    elif first["type"] == "missing":
-        text = "is required"
-    elif isinstance(given, str | int | float | bool):
-        text = f"{text}, got {given!r}"
-    raise ConfigError(f"{where}: {key}: {text}" if key else f"{where}: {text}")
+        raise ConfigError(in_one(where, faults_of(error, model, table))) from None
 
 
 def load(path: Path, model: type[F]) -> F:
-    """Read and validate one file. Raises ConfigError."""
+    """Read and validate one file. Raises PathError, ConfigError."""
     return validate(read_table(path), model, str(path))

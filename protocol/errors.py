@@ -5,6 +5,8 @@ An error says what is wrong, the value, the limit and the next action. It never 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class ConsiliumError(Exception):
     """Base of every error that is somebody's mistake or a known failure, never a bug.
@@ -13,65 +15,90 @@ class ConsiliumError(Exception):
     ----------
     what : what is wrong, with its value and limit.
     action : what to do next; printed after the first sentence.
+
+    A class of its own exit code has a `meaning`: a word or two for the table of codes that users read. Others have
+    those of the class that they refine.
     """
 
-    exit_code = 1
+    exit_code: ClassVar[int] = 1
+    meaning: ClassVar[str] = "a check does not hold, or an internal error"
 
     def __init__(self, what: str, action: str = "") -> None:
         self.what = what
         self.action = action
-        super().__init__(f"{what}. {action}" if action else what)
+        stop = "" if what.endswith("?") else "."
+        super().__init__(f"{what}{stop} {action}" if action else what)
 
 
 class ConfigError(ConsiliumError):
     """A scenario, policy or federation file says something it may not say."""
 
     exit_code = 2
+    meaning = "usage, configuration, or a path that is not there"
+
+
+class PathError(ConfigError):
+    """A path that was given is not there, is of another kind than it must be, or may not be read or written."""
 
 
 class DataError(ConsiliumError):
-    """A data file is missing, malformed or does not fit the federation's schema."""
+    """A data file is malformed or does not fit the federation's schema."""
 
     exit_code = 3
+    meaning = "data"
 
 
 class NotEnoughParties(ConsiliumError):
     """Fewer parties than the federation requires are present, or are left after a stage."""
 
     exit_code = 4
+    meaning = "too few parties"
 
 
 class BudgetExceeded(ConsiliumError):
     """A request would go beyond the caps that were fixed before the run."""
 
     exit_code = 5
+    meaning = "caps used up"
 
 
 class OutputExists(ConsiliumError):
     """The output folder is already there; nothing is ever overwritten."""
 
     exit_code = 6
+    meaning = "output exists"
 
 
 class LedgerError(ConsiliumError):
     """The ledger cannot be read or written, or is not the ledger of this federation."""
 
     exit_code = 7
+    meaning = "ledger"
 
 
 class EngineError(ConsiliumError):
     """Flower, Ray or a process that the run needs could not be started, or died."""
 
     exit_code = 8
+    meaning = "engine"
 
 
 class ServiceError(ConsiliumError):
     """The label service cannot be reached, or broke off."""
 
     exit_code = 9
+    meaning = "label service"
 
 
 class MalformedMessage(ConsiliumError):
     """A message of another node does not have the form that the protocol asks for."""
 
     exit_code = 10
+    meaning = "malformed message"
+
+
+class StorageError(ConsiliumError):
+    """The disk is full, over quota or broken: what was to be written could not be."""
+
+    exit_code = 12
+    meaning = "disk full or broken"

@@ -1,19 +1,78 @@
-"""Files that only their owner may read, files that are replaced in one step, and lock files."""
+"""Files: private to their owner, replaced in one step, locked; and what it means that one cannot be used."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import resource
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError, StorageError
 
 MOST_DESCRIPTORS = 65_536
+STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""The disk cannot take what is written, whoever writes it."""
+PATHS = frozenset(
+    {
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+    }
+)
+"""The path is another one than was meant, or another user's."""
+
+
+def typed(error: OSError, path: Path | None = None, action: str = "", verb: str = "use") -> ConsiliumError | None:
+    """What an error of the system means to the user; None where it is about no file.
+
+    Parameters
+    ----------
+    path : what was to be written; an error that names a file itself is about that one.
+    action : what to do once the disk has room again.
+    verb : what was to be done with a path that cannot be used.
+
+    >>> typed(OSError(28, "No space left on device"), Path("runs/one"))
+    StorageError('cannot write runs/one: No space left on device. Make room and try again')
+    """
+    name = error.filename if isinstance(error.filename, str | bytes) else path
+    where = "the output" if name is None else os.fsdecode(name)
+    # numpy gives no number where the disk takes only a part of an array: "4096 requested and 0 written"
+    if error.errno in STORAGE or (error.errno is None and "requested and" in str(error)):
+        reason = error.strerror or "the disk takes no more"
+        return StorageError(f"cannot write {where}: {reason}", action or "Make room and try again")
+    if error.errno == errno.EEXIST:
+        return OutputExists(f"{where} is already there", "Choose another name, or move it away")
+    if error.errno in PATHS:
+        return PathError(f"cannot {verb} {where}: {error.strerror}", "Check the path, and who may read and write there")
+    return None
+
+
+def unreadable(path: Path, error: OSError, action: str = "Check the path") -> PathError:
+    """The error for a file that was to be read."""
+    return PathError(f"cannot read {path}: {error.strerror or 'the file is damaged'}", action)
+
+
+@contextmanager
+def writing(path: Path, action: str = "") -> Iterator[None]:
+    """What the system refuses while `path`, or a file in it, is written, as a typed error. See `typed`."""
+    try:
+        yield
+    except OSError as error:
+        meant = typed(error, path, action, "write")
+        if meant is None:
+            raise
+        raise meant from error
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -27,10 +86,29 @@ def write_private(path: Path, content: bytes) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise OutputExists(f"{path} is already there", "Move it away if you mean to replace it") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)  # half a key is none, and would stand in the way of a whole one
+        raise
+
+
+@contextmanager
+def new_here(*paths: Path) -> Iterator[None]:
+    """Files and folders that are made while the context is open, and that go again if it fails."""
+    made = [path for path in paths if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in made:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
@@ -83,14 +161,14 @@ def read_private(path: Path) -> bytes:
 
     Raises
     ------
-    ConfigError : no such file, or others than its owner may read it.
+    PathError : no such file. ConfigError : others than its owner may read it.
     """
     try:
         if others_may_read(path):
             raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", "Unpack the kit again, or correct the path") from None
+        raise unreadable(path, error, "Unpack the kit again, or correct the path") from None
 
 
 def others_may_read(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,13 +11,14 @@ from types import TracebackType
 from typing import Any
 
 from consilium.protocol.errors import ConfigError, ConsiliumError
-from consilium.protocol.files import replace_text
+from consilium.protocol.files import replace_text, unreadable
 from consilium.simulations.interruption import Signals
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.sums import write_sums
 from consilium.simulations.workspace import Workspace
 
 FORMAT = 1
+MANIFEST = "manifest.json"
 
 
 class Attempt:
@@ -48,7 +50,13 @@ class Attempt:
             space.remove_work()  # what a killed process left behind
             (space.run_dir / "failure.json").unlink(missing_ok=True)
             self._space, self._manifest = space, manifest
-            self._status(space, "running")
+            try:
+                self._status(space, "running")
+            except OSError:
+                if not (space.run_dir / MANIFEST).exists():  # nobody could resume a folder without it
+                    shutil.rmtree(space.run_dir, ignore_errors=True)
+                    self._space = None
+                raise
         return space
 
     def __exit__(
@@ -78,7 +86,7 @@ class Attempt:
     def _status(self, space: Workspace, status: str) -> None:
         """Whole or not at all: a resumed run depends on it."""
         text = json.dumps({**self._manifest, "status": status}, indent=2) + "\n"
-        replace_text(space.run_dir / "manifest.json", text)
+        replace_text(space.run_dir / MANIFEST, text)
 
 
 def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
@@ -92,13 +100,15 @@ def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> di
     ------
     ConfigError : no run, a complete one, one of another version, or what is asked for contradicts it; named one by one.
     """
-    path = run_dir / "manifest.json"
+    path = run_dir / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         status, version = manifest["status"], manifest["format"]
+        if not all(isinstance(manifest[key], kind) for key, kind in _WRITTEN.items()):
+            raise ValueError
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", "Give the folder of a run") from None
-    except (ValueError, KeyError, TypeError):
+        raise unreadable(path, error, "Give the folder of a run") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ConfigError(f"{path} is damaged", "Run the scenario anew") from None
     if status == "complete":
         raise ConfigError(f"run {run_dir} is complete", "There is nothing to resume")
@@ -119,6 +129,14 @@ def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> di
             "Leave them away, or start another run without --resume",
         )
     return manifest
+
+
+_WRITTEN = {
+    **dict.fromkeys(("scenario", "engine", "created", "federation"), str),
+    **dict.fromkeys(("config", "data"), dict),
+    "seed": int,
+}
+"""What a manifest holds that a resumed run needs."""
 
 
 def _changes(config: dict[str, Any], override: str) -> bool:

@@ -36,7 +36,7 @@ from consilium.coordinator.ledger.verify.files import Files, entry
 from consilium.coordinator.ledger.verify.findings import agree
 from consilium.coordinator.ledger.verify.student import LABELS, read_labels
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations import sums
@@ -80,6 +80,8 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
     DataError : there is no run here, or nothing of a student. ConfigError : it is another node's kit.
     """
     for folder in students:
+        if not folder.exists():
+            raise PathError(f"{folder} is not there", "Give a student's own folder with --student")
         if not folder.is_dir():
             raise DataError(f"{folder} is no folder", "Give a student's own folder with --student")
     simulated = path.is_dir() and any((path / name).exists() for name in TRACES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import datetime
@@ -12,6 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from consilium.protocol.files import new_here, writing
+from consilium.protocol.output import Format, FormatOption, show
 
 
 class EngineName(StrEnum):
@@ -23,11 +24,6 @@ class DeviceName(StrEnum):
     auto = "auto"
     cpu = "cpu"
     cuda = "cuda"
-
-
-class Format(StrEnum):
-    text = "text"
-    json = "json"
 
 
 ScenarioArgument = Annotated[str, typer.Argument(help="Name of a shipped scenario, or path of a .toml file.")]
@@ -55,7 +51,7 @@ def run(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="New folder for the results; default runs/SCENARIO-TIME.")] = None,
     overrides: SetOption = None,
-    output: Annotated[Format, typer.Option("--format", help="What goes to stdout.")] = Format.text,
+    output: FormatOption = Format.text,
     keep_work: Annotated[bool, typer.Option(help="Keep simulated parties' rows and teachers in private/work.")] = False,
 ) -> None:
     """Run a federation on this machine and write its report. Progress goes to stderr."""
@@ -79,17 +75,18 @@ def run(
             "--out": str(out.resolve()) if out else None,
         }
         asked = {name: value for name, value in given.items() if _was_given(context, name)}
-        summary = resume_run(resume, watch, keep_work, asked, overrides or [])
+        with writing(resume):
+            summary = resume_run(resume, watch, keep_work, asked, overrides or [])
     else:
         loaded = load_scenario(scenario, overrides or [])
         name = Path(scenario).stem
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
         if output is Format.text:
             console.print(f"[bold]{loaded.title}[/bold], engine {engine.value}, seed {seed}")
-        summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
+        with writing(folder):
+            summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
     if output is Format.json:
-        json.dump(summary, sys.stdout)
-        print()
+        show(output, summary, ())
     else:
         _print_summary(summary)
 
@@ -100,13 +97,16 @@ def _was_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def scenarios() -> None:
+def scenarios(output: FormatOption = Format.text) -> None:
     """List the scenarios that come with the package."""
     from consilium.simulations.scenario import load_scenario, shipped
 
+    found = []
     for name in shipped():
         loaded = load_scenario(name, [])
-        print(f"{name:16} {loaded.title}. {loaded.mechanism.describe()}")
+        found.append({"name": name, "title": loaded.title, "mechanism": loaded.mechanism.describe()})
+    lines = (f"{each['name']:16} {each['title']}. {each['mechanism']}" for each in found)
+    show(output, {"scenarios": found}, lines)
 
 
 def report(
@@ -116,6 +116,7 @@ def report(
     student: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A student's folder, for its results; deployed runs only.")
     ] = None,
+    output: FormatOption = Format.text,
 ) -> None:
     """Draw the report of a run, simulated or deployed; with --public, the version that may be shown to anybody."""
     from consilium.simulations.audited_report import report_of
@@ -127,7 +128,7 @@ def report(
     write_report(data, out or run_dir / name, public=public)
     if out is None:
         renew_sum(run_dir, name)
-    print(out or run_dir / name)
+    show(output, {"report": str(out or run_dir / name), "public": public}, [f"{out or run_dir / name}"])
 
 
 def prepare(
@@ -138,13 +139,17 @@ def prepare(
     service: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where the label service will listen.")
     ] = "127.0.0.1:8765",
+    output: FormatOption = Format.text,
 ) -> None:
     """Lay out a scenario as files for `flwr run .` or real nodes: homes, pool, federation, run config."""
+    from consilium.protocol.node.address import check_address
     from consilium.simulations.prepare import prepare_scenario
     from consilium.simulations.scenario import load_scenario
 
-    for line in prepare_scenario(load_scenario(scenario, overrides or []), seed, out, service):
-        print(line)
+    check_address("--service", service)
+    with writing(out), new_here(out):
+        lines = prepare_scenario(load_scenario(scenario, overrides or []), seed, out, service)
+    show(output, {"out": str(out), "next": lines}, lines)
 
 
 def audit(
@@ -155,7 +160,7 @@ def audit(
     student: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="What goes to stdout.")] = Format.text,
+    output: FormatOption = Format.text,
 ) -> None:
     """Check a run, simulated or deployed, closed or not, against its ledger. Exit code 1: something does not hold."""
     from consilium.coordinator.ledger.verify import holds
@@ -163,13 +168,13 @@ def audit(
 
     audited = audit_path(path, student or [])
     findings, sound = audited.findings, holds(audited.findings)
-    if output is Format.json:
-        told = {"path": str(path), "kind": audited.kind, "finished": audited.finished, "holds": sound}
-        print(json.dumps({**told, "findings": [asdict(finding) for finding in findings]}))
-    else:
-        for finding in findings:
-            print(f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}")
-        print(_conclusion(sound, audited.finished))
+    told = {"path": str(path), "kind": audited.kind, "finished": audited.finished, "holds": sound}
+    lines = [f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}" for finding in findings]
+    show(
+        output,
+        {**told, "findings": [asdict(finding) for finding in findings]},
+        [*lines, _conclusion(sound, audited.finished)],
+    )
     if not sound:
         raise typer.Exit(1)
 
@@ -208,28 +213,33 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from consilium.protocol.strict_json import is_infinite, number
     from consilium.simulations.report.wording import epsilon_text
 
     console = Console()
     privacy, queries = summary["privacy"], summary["queries"]
+    epsilons = {
+        name: epsilon_text(number(privacy, f"epsilon_{name}"))
+        for name in ("promised", "worst_case", "data_dependent", "sanitised")
+        if privacy[f"epsilon_{name}"] is not None or is_infinite(privacy, f"epsilon_{name}")
+    }
     console.print(
         f"{summary['parties']} parties ({summary['teachers']} teachers) voted on {queries['asked']} cases,"
         f" {queries['answered']} labels released"
         f" ({_number(privacy['released_label_accuracy'])} of them right)"
     )
     console.print(
-        f"epsilon at most {epsilon_text(float(privacy['epsilon_promised']))}, promised before the run, at delta"
+        f"epsilon at most {epsilons['promised']}, promised before the run, at delta"
         f" {privacy['delta']:g}; unit: {privacy['relation']}; towards"
         f" {_TOWARDS[privacy['towards']]}"
     )
     console.print(
-        f"at what came out: {epsilon_text(float(privacy['epsilon_worst_case']))} worst case (no promise),"
-        f" {epsilon_text(float(privacy['epsilon_data_dependent']))} data-dependent (secret: do not publish)"
+        f"at what came out: {epsilons['worst_case']} worst case (no promise),"
+        f" {epsilons['data_dependent']} data-dependent (secret: do not publish)"
     )
-    if privacy["epsilon_sanitised"] is not None:
+    if "sanitised" in epsilons:
         console.print(
-            f"epsilon {epsilon_text(float(privacy['epsilon_sanitised']))} sanitised: data-dependent, released with"
-            " noise; may be published"
+            f"epsilon {epsilons['sanitised']} sanitised: data-dependent, released with noise; may be published"
         )
     if privacy["noise"] == "seeded":
         console.print("[yellow]Simulation with seeded noise: reproducible, and no protection for real data.[/yellow]")

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from consilium.protocol.strict_json import number
 from consilium.simulations.report.wording import epsilon_text
 
 WORDS = {"enrol": "parties enrol", "train": "parties train", "vote": "parties vote"}
@@ -40,7 +41,7 @@ class Display:
                 )
             case "promised":
                 self._console.print(
-                    f"promised before anything is asked: epsilon at most {epsilon_text(float(event['epsilon']))}"
+                    f"promised before anything is asked: epsilon at most {epsilon_text(number(event, 'epsilon'))}"
                     f" at delta {event['delta']:g}, unit: a {event['unit']}",
                     markup=False,
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,8 +19,10 @@ from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.ledger.privacy import promised
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import writing
 from consilium.protocol.node.device import Device, resolve_device, using_device
 from consilium.protocol.node.threads import one_thread
+from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
@@ -34,6 +37,7 @@ from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.store import save_report_data
 from consilium.simulations.scenario import Scenario, divided_data, scenario_json
+from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
 
 Engine = Literal["local", "ray"]
@@ -152,14 +156,19 @@ def _carry_out(
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
             raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
         space = attempt.begin(open_space, manifest)
+        again = f"Make room, then go on with: consilium run --resume {shlex.quote(str(space.run_dir))}"
+        stack.enter_context(writing(space.run_dir, again))
         lay_out(space, scenario, dataset, partition, config, seed)
         prepared = time.monotonic()
         with watch(space.run_dir / "events.jsonl"):
             _run_engine(engine, space, len(partition.parties), workers)
         finished = time.monotonic()
         analysis = analyse(space, dataset, partition, config)
-        seconds = {"prepare": prepared - start, "engine": finished - prepared, "analysis": time.monotonic() - finished}
-        summary = _summary(name, engine, space, analysis, config, {**seconds, "total": time.monotonic() - start})
+        analysed = time.monotonic()
+        took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
+        summary = _summary(name, engine, space, analysis, config)
+        of_coordinator = summary["seconds"]
+        summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)
         from consilium.simulations.report.build import (
             write_report,  # drawing needs libraries that a failed run never loads
@@ -168,9 +177,7 @@ def _carry_out(
         data = _report_data(manifest, dataset, scenario, summary, analysis, space)
         save_report_data(data, space.private)
         write_report(data, space.run_dir / "report.html")
-        total = time.monotonic() - start
-        summary["seconds"] |= {"report": total - summary["seconds"]["total"], "total": total}
-        summary["seconds"] = {stage: round(value, 3) for stage, value in summary["seconds"].items()}
+        summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
         _write(space.run_dir / "summary.json", summary)
     return summary
 
@@ -217,12 +224,13 @@ def _manifest(
 
 
 def _summary(
-    name: str, engine: Engine, space: Workspace, analysis: Analysis, config: FederationConfig, seconds: dict[str, float]
+    name: str, engine: Engine, space: Workspace, analysis: Analysis, config: FederationConfig
 ) -> dict[str, Any]:
+    """All but the seconds, which are the coordinator's alone."""
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
     student = json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
     privacy = coordinator["privacy"]
-    return {
+    table = {
         "scenario": name,
         "engine": engine,
         "parties": len(coordinator["parties"]),
@@ -234,18 +242,19 @@ def _summary(
             "delta": config.privacy.delta,
             "votes": config.votes,
             "towards": privacy["promised"]["towards"],
-            "epsilon_promised": privacy["promised"]["epsilon"],
-            "epsilon_worst_case": privacy["worst_case"]["epsilon"],
-            "epsilon_data_dependent": privacy["data_dependent"]["epsilon"],
-            "epsilon_sanitised": privacy["sanitised"]["epsilon"] if "sanitised" in privacy else None,
+            "epsilon_promised": number(privacy["promised"], "epsilon"),
+            "epsilon_worst_case": number(privacy["worst_case"], "epsilon"),
+            "epsilon_data_dependent": number(privacy["data_dependent"], "epsilon"),
+            "epsilon_sanitised": number(privacy["sanitised"], "epsilon") if "sanitised" in privacy else None,
             "released_label_accuracy": analysis.released_label_accuracy,
             "noise": coordinator["noise"],
         },
         "student": student["metrics"],
         "baselines": analysis.baselines,
-        "seconds": {**coordinator["seconds"], **seconds},
+        "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }
+    return strict(table)
 
 
 def _report_data(

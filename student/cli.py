@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consilium.protocol.output import Format, FormatOption, show
+
 if TYPE_CHECKING:
     from consilium.student.channel import LabelChannel
-
-
-class Format(StrEnum):
-    csv = "csv"
-    json = "json"
 
 
 app = typer.Typer(no_args_is_help=True, help="The student node: ask for labels, train, evaluate.")
@@ -30,11 +25,14 @@ def run(
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
+    output: FormatOption = Format.text,
 ) -> None:
     """Ask a coordinator on this machine for labels, without TLS, train a student on them, and save it."""
+    from consilium.protocol.node.address import check_address
     from consilium.student.channel import LabelChannel
 
-    _ask(lambda: LabelChannel(coordinator, wait), pool, out, config, seed)
+    check_address("--coordinator", coordinator)
+    _ask(lambda: LabelChannel(coordinator, wait), pool, out, config, seed, output)
 
 
 @app.command()
@@ -48,20 +46,23 @@ def start(
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
+    output: FormatOption = Format.text,
 ) -> None:
     """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
     from consilium.protocol.node.kit import open_kit
     from consilium.student.deploy import open_channel
 
     node = open_kit(kit, "student")
-    _ask(lambda: open_channel(node, wait), pool or node / "pool.npz", out, config, seed)
+    _ask(lambda: open_channel(node, wait), pool or node / "pool.npz", out, config, seed, output)
 
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A student's folder, or that of a run.")],
     rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="Rows by column name, in raw units.")],
     out: Annotated[Path | None, typer.Option(help="New file for the answers; default: to stdout.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="Of the answers.")] = Format.csv,
+    output: Annotated[
+        Format, typer.Option("--format", help="Of the answers; text: CSV, json: one object, errors too.")
+    ] = Format.text,
     separator: Annotated[str, typer.Option(help="Between the fields of ROWS.csv: , ; | or tab.")] = ",",
     decimal_comma: Annotated[bool, typer.Option("--decimal-comma", help="Numbers are written 1,5.")] = False,
     encoding: Annotated[str, typer.Option(help="Of ROWS.csv: utf-8, latin-1 or cp1252.")] = "utf-8",
@@ -79,13 +80,18 @@ def predict(
     text = predict_file(model, rows, rule, output.value, out, lambda remark: print(f"note: {remark}", file=sys.stderr))
     if out is None:
         print(text, end="")
+    else:
+        show(output, {"answers": str(out)}, ())
 
 
-def _ask(channel: Callable[[], LabelChannel], pool: Path, out: Path, config: Path | None, seed: int) -> None:
+def _ask(
+    channel: Callable[[], LabelChannel], pool: Path, out: Path, config: Path | None, seed: int, output: Format
+) -> None:
     from rich.console import Console
 
     from consilium.protocol.config_files import load
     from consilium.protocol.errors import OutputExists
+    from consilium.protocol.files import writing
     from consilium.student.asking.pool import load_pool
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
@@ -95,7 +101,8 @@ def _ask(channel: Callable[[], LabelChannel], pool: Path, out: Path, config: Pat
     if out.exists():
         raise OutputExists(f"output folder {out} exists already", "Choose another with --out, or remove it")
     console = Console(stderr=True)
-    with channel() as source:
+    again = "Make room and run it again with another --out: what was answered is in the ledger and costs nothing"
+    with writing(out, again), channel() as source:
         terms = source.describe()
         console.print(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon_worst_case:.3f} at delta"
@@ -105,4 +112,7 @@ def _ask(channel: Callable[[], LabelChannel], pool: Path, out: Path, config: Pat
         result = run_student(
             source, rows, spec, out, seed, lambda stage, done, total: console.print(f"{stage}: {done}/{total}")
         )
-    print(json.dumps({"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}))
+    told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
+    metrics = result.metrics or {}
+    quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
+    show(output, told, [f"asked {result.asked}, answered {result.answered}; {quality}student: {out}"])

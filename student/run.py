@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -217,7 +218,7 @@ def _test(published: Published, pool: Pool, queries: np.ndarray) -> tuple[dict[s
 def _write_labels(out: Path, terms: LabelTerms, ids: list[str], asked: Asked) -> None:
     out.mkdir(parents=True, exist_ok=True)
     names = terms.schema.classes
-    pl.DataFrame(
+    table = pl.DataFrame(
         {
             "row": asked.rows,
             "query_id": ids,
@@ -225,4 +226,7 @@ def _write_labels(out: Path, terms: LabelTerms, ids: list[str], asked: Asked) ->
             "label": [None if label == NO_LABEL else names[label] for label in asked.labels],
         },
         schema={"row": pl.Int64, "query_id": pl.String, "outcome": pl.String, "label": pl.String},
-    ).write_parquet(out / "labels.parquet")
+    )
+    content = io.BytesIO()
+    table.write_parquet(content)  # to a full disk, polars itself would raise an error of its own
+    (out / "labels.parquet").write_bytes(content.getvalue())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +81,11 @@ class Assessment:
     def to_json(self) -> dict[str, Any]:
         """Plain values, strict JSON."""
 
-        def bound(value: EpsilonBound) -> dict[str, float]:
-            return {"epsilon": value.epsilon, "order": value.order}
+        def bound(value: EpsilonBound) -> dict[str, Any]:
+            order = None if math.isnan(value.order) else value.order
+            if math.isinf(value.epsilon):
+                return {"epsilon": None, "order": order, "infinite": ["epsilon"]}  # as `Guarantee.to_json`
+            return {"epsilon": value.epsilon, "order": order}
 
         sanitised: dict[str, Any]
         if self.sanitised is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.accounting.errors import VotesError
+from consilium.accounting.errors import AccountingError, VotesError, VotesPathError
 from consilium.accounting.histogram import check_votes
 
 
@@ -23,10 +23,11 @@ def load_votes(path: Path, queries: int | None = None) -> tuple[np.ndarray, int,
 
     Raises
     ------
-    VotesError : missing file, wrong format, or no votes in it. The text never shows a count.
+    AccountingError : there are not so many queries. VotesPathError : no such file. VotesError : wrong format, or no
+        votes in it. The text never shows a count.
     """
     if not path.is_file():
-        raise VotesError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
+        raise VotesPathError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
     truth = None
     try:
         if path.suffix == ".npz":
@@ -48,7 +49,7 @@ def load_votes(path: Path, queries: int | None = None) -> tuple[np.ndarray, int,
         raise VotesError(f"{path} does not hold a plain array of numbers. Save it again, without objects.") from None
     if queries is not None:
         if queries < 1 or (votes.ndim and queries > votes.shape[0]):
-            raise VotesError(f"--queries {queries} is not between 1 and the {votes.shape[0]} queries in {path}.")
+            raise AccountingError(f"--queries {queries} is not between 1 and the {votes.shape[0]} queries in {path}.")
         votes = votes[:queries]
         truth = truth[:queries] if truth is not None else None
     if votes.ndim != 2 or not votes.shape[0]:

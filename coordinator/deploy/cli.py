@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
+
+from consilium.protocol.files import writing
+from consilium.protocol.output import Format, FormatOption, show
 
 app = typer.Typer(no_args_is_help=True, help="The coordinator node, from its kit.")
 
@@ -14,35 +16,44 @@ Folder = Annotated[Path, typer.Argument(metavar="KIT", help="The node's kit.")]
 
 
 @app.command()
-def start(kit: Folder) -> None:
+def start(kit: Folder, output: FormatOption = Format.text) -> None:
     """Serve parties and students until the federation is closed; SIGTERM stops it, and a later start goes on."""
     from consilium.coordinator.deploy.start import start as serve
     from consilium.protocol.node.kit import open_kit
     from consilium.protocol.node.supervisor import stop_on_signals, tell_time
 
-    with stop_on_signals() as stop:
+    with writing(kit), stop_on_signals() as stop:
         summary = serve(open_kit(kit, "coordinator"), tell_time, stop)
-    if summary is not None:
-        print(json.dumps({key: summary[key] for key in ("asked", "answered", "parties", "votes")}))
+    if summary is None:
+        show(output, {"closed": False}, ())
+    else:
+        _show_closed(summary, output)
 
 
 @app.command()
 def close(
     kit: Folder,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for it.")] = 60,
+    output: FormatOption = Format.text,
 ) -> None:
     """End the federation: no student is answered any more, and the summary is written."""
     from consilium.coordinator.deploy.start import close as ask
     from consilium.protocol.node.kit import open_kit
 
-    summary = ask(open_kit(kit, "coordinator"), wait)
-    print(json.dumps({key: summary[key] for key in ("asked", "answered", "parties", "votes")}))
+    _show_closed(ask(open_kit(kit, "coordinator"), wait), output)
 
 
-def status(
-    kit: Folder,
-    format: Annotated[Literal["text", "json"], typer.Option(help="text or json.")] = "text",
-) -> None:
+def _show_closed(summary: dict[str, Any], output: Format) -> None:
+    told = {"closed": True, **{key: summary[key] for key in ("asked", "answered", "parties", "votes")}}
+    parties = ", ".join(told["parties"])
+    show(
+        output,
+        told,
+        [f"closed: {told['asked']} queries asked, {told['answered']} answered, {told['votes']} votes of {parties}"],
+    )
+
+
+def status(kit: Folder, output: FormatOption = Format.text) -> None:
     """The coordinator's parties, stage, budget left and last errors."""
     from rich.console import Console
     from rich.table import Table
@@ -51,8 +62,8 @@ def status(
     from consilium.protocol.node.kit import open_kit
 
     found = read(open_kit(kit, "coordinator"))
-    if format == "json":
-        print(json.dumps(found.to_json()))
+    if output is Format.json:
+        show(output, found.to_json(), ())
         return
     table = Table(show_header=False, box=None)
     rows = [

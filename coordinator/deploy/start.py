@@ -22,6 +22,7 @@ from consilium.protocol.errors import (
     LedgerError,
     NotEnoughParties,
     ServiceError,
+    StorageError,
 )
 from consilium.protocol.files import held, private_folder
 from consilium.protocol.node.checks import Advice, check_certificate
@@ -225,7 +226,9 @@ def _failure(path: Path) -> ConsiliumError:
         table = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return EngineError("the run ended without an outcome", "See state/logs/superlink.log and run.log in the kit")
-    kind = {**FINAL, "NotEnoughParties": NotEnoughParties}.get(table["error"], EngineError)
+    kind = {**FINAL, "NotEnoughParties": NotEnoughParties, "StorageError": StorageError}.get(
+        table["error"], EngineError
+    )
     return kind(table["what"], table["action"])
 
 

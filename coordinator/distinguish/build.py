@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from consilium.coordinator.mechanisms import ALL_MECHANISMS, AnyMechanism, Mechanism
+from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
+from consilium.protocol.config_faults import faults_of
 from consilium.protocol.errors import ConfigError
 
 
@@ -33,11 +34,11 @@ def build_mechanism(name: str, settings: Sequence[str]) -> Mechanism:
             raise ConfigError(f"--set {key} is given twice", "Give every parameter once.")
         values[key] = _value(text)
     try:
-        return TypeAdapter(AnyMechanism).validate_python({"name": name, **values})
+        return known[name].model_validate(values)
     except ValidationError as error:
         fields = known[name].model_fields
         wanted = ", ".join(key for key in fields if key != "name")
-        problems = "; ".join(_words(dict(each), name) for each in error.errors())
+        problems = "; ".join(faults_of(error, known[name], values))
         raise ConfigError(f"mechanism {name}: {problems}", f"Its parameters are {wanted}.") from None
 
 
@@ -46,9 +47,3 @@ def _value(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _words(problem: dict[str, object], name: str) -> str:
-    where = problem.get("loc")
-    parts = [str(part) for part in where if part != name] if isinstance(where, tuple) else []
-    return f"{'.'.join(parts)}: {problem['msg']}" if parts else str(problem["msg"])

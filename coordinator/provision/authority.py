@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -52,7 +53,11 @@ class Authority:
     @classmethod
     def load(cls, folder: Path) -> Authority:
         """The one in an operator's folder. Raises ConfigError."""
-        key = load_pem_private_key(read_private(folder / "ca.key"), password=None)
+        content = read_private(folder / "ca.key")
+        try:
+            key = load_pem_private_key(content, password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            key = None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ConfigError(f"{folder / 'ca.key'}: not an EC key", "Restore the operator's folder from its backup")
         return cls(load_certificate(folder / "ca.crt"), key)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consilium.protocol.files import writing
+from consilium.protocol.output import Format, FormatOption, show
+
 if TYPE_CHECKING:
     from consilium.coordinator.provision.kits import Made
 
@@ -20,11 +23,14 @@ Kits = Annotated[Path, typer.Argument(metavar="KITS", help="The folder that `con
 def make(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="What the operator decides.")],
     out: Annotated[Path, typer.Option(help="New folder for the authority and the kits.")],
+    output: FormatOption = Format.text,
 ) -> None:
     """Keys, certificates and settings of a new federation: one kit for each node."""
     from consilium.coordinator.provision import kits
 
-    _tell(kits.make(federation, out))
+    with writing(out):
+        made = kits.make(federation, out)
+    _tell(made, output)
     print(f"keep to yourself, and back up: {out / 'operator'}", file=sys.stderr)
 
 
@@ -36,43 +42,57 @@ def add_party(
     keys: Annotated[
         Path | None, typer.Option(help="NAME.enrol.json of a party that made its own keys; else they are made here.")
     ] = None,
+    output: FormatOption = Format.text,
 ) -> None:
     """A kit for one more party; kits that are deployed stay as they are."""
     from consilium.coordinator.provision import kits as make_kits
 
-    _tell(make_kits.add_party(kits, name, port, keys))
+    with writing(kits):
+        made = make_kits.add_party(kits, name, port, keys)
+    _tell(made, output)
 
 
 @app.command("add-student")
-def add_student(kits: Kits, name: str) -> None:
+def add_student(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
     """A kit for one more student."""
     from consilium.coordinator.provision import kits as make_kits
 
-    _tell(make_kits.add_student(kits, name))
+    with writing(kits):
+        made = make_kits.add_student(kits, name)
+    _tell(made, output)
 
 
 @app.command()
-def revoke(kits: Kits, name: str) -> None:
+def revoke(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
     """Shut a party or a student out."""
     from consilium.coordinator.provision import kits as make_kits
 
-    _tell(make_kits.revoke(kits, name))
+    with writing(kits):
+        made = make_kits.revoke(kits, name)
+    _tell(made, output)
 
 
 @app.command()
-def renew(kits: Kits, name: str) -> None:
+def renew(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
     """A new certificate, for the same key, of `coordinator` or of a student."""
     from consilium.coordinator.provision import kits as make_kits
 
-    _tell(make_kits.renew(kits, name))
+    with writing(kits):
+        made = make_kits.renew(kits, name)
+    _tell(made, output)
 
 
-def _tell(made: Made) -> None:
-    for kit in made.kits:
-        print(f"kit     {kit}.tar.gz")
-    for update in made.updates:
-        print(f"update  {update}  (at the node: tar -xzf FILE -C KIT)")
+def _tell(made: Made, output: Format) -> None:
+    lines = [f"kit     {kit}.tar.gz" for kit in made.kits]
+    lines += [f"update  {update}  (at the node: tar -xzf FILE -C KIT)" for update in made.updates]
     for name, fingerprint in made.enrolled.items():
-        print(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
+        lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
+    told = {
+        "kits": [f"{kit}.tar.gz" for kit in made.kits],
+        "updates": [str(update) for update in made.updates],
+        "enrolled": dict(made.enrolled),
+        "note": made.note,
+    }
+    show(output, told, lines)
     if made.note:
         print(f"note    {made.note}", file=sys.stderr)

@@ -34,7 +34,7 @@ from consilium.coordinator.provision.write import (
     terms,
 )
 from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.files import private_folder
+from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
 from consilium.protocol.secagg.identity import Identity
 
@@ -129,9 +129,10 @@ def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None)
     )
     check_distinct(changed.parties, changed.coordinator_identity, changed.revoked_keys)
     changed.federation()
-    kit = party_kit(kits, changed, authority, name, made)
-    updates = _updates(kits, changed, _members(changed, but=name))
-    changed.save(kits)
+    with new_here(*_of_change(kits, changed, f"party-{name}")):
+        kit = party_kit(kits, changed, authority, name, made)
+        updates = _updates(kits, changed, _members(changed, but=name))
+        changed.save(kits)
     return Made((kit,), updates, enrolled=_enrolled({name: made}))
 
 
@@ -147,9 +148,10 @@ def add_student(kits: Path, name: str) -> Made:
             "certificates": {**registry.certificates, name: pem(issued.certificate)},
         }
     )
-    kit = student_kit(kits, changed, authority, name, issued)
-    updates = _updates(kits, changed, {"coordinator": {"students.json": students(changed)}})
-    changed.save(kits)
+    with new_here(*_of_change(kits, changed, f"student-{name}")):
+        kit = student_kit(kits, changed, authority, name, issued)
+        updates = _updates(kits, changed, {"coordinator": {"students.json": students(changed)}})
+        changed.save(kits)
     return Made((kit,), updates)
 
 
@@ -183,8 +185,9 @@ def revoke(kits: Path, name: str) -> Made:
             files = _members(changed)
         except ConfigError as error:
             files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
-    updates = _updates(kits, changed, files)
-    changed.save(kits)
+    with new_here(*_of_change(kits, changed)):
+        updates = _updates(kits, changed, files)
+        changed.save(kits)
     return Made((), updates, note)
 
 
@@ -215,9 +218,16 @@ def renew(kits: Path, name: str) -> Made:
     )
     if name != "coordinator":
         files["coordinator"] = {"students.json": students(changed)}
-    updates = _updates(kits, changed, files)
-    changed.save(kits)
+    with new_here(*_of_change(kits, changed)):
+        updates = _updates(kits, changed, files)
+        changed.save(kits)
     return Made((), updates)
+
+
+def _of_change(kits: Path, changed: Registry, kit: str = "") -> list[Path]:
+    """What one change makes. A new kit that the registry does not list must not stay: its name could not be used."""
+    updates = kits / UPDATES / f"{changed.version:04d}"
+    return [updates, *([kits / kit, kits / f"{kit}.tar.gz"] if kit else [])]
 
 
 def _enrolled(keys: Mapping[str, PartyKeys]) -> dict[str, str]:

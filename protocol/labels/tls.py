@@ -12,10 +12,12 @@ from typing import Any
 
 import grpc
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import read_private
+from consilium.protocol.files import read_private, unreadable
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,22 @@ class TlsFiles:
     authority: Path
 
     def read(self) -> tuple[bytes, bytes, bytes]:
-        """Key, certificate, authority. Raises ConfigError if one cannot be read, or others can read the key."""
-        return read_private(self.key), _public(self.certificate), _public(self.authority)
+        """Key, certificate, authority.
+
+        gRPC ends the whole process over a file that holds none, so that all three are looked at first.
+
+        Raises
+        ------
+        ConfigError : one cannot be read or is damaged, or others can read the key.
+        """
+        key = read_private(self.key)
+        try:
+            load_pem_private_key(key, password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            raise ConfigError(f"{self.key}: not an unencrypted key in PEM form", "Unpack the kit again") from None
+        for path in (self.certificate, self.authority):
+            load_certificate(path)
+        return key, _public(self.certificate), _public(self.authority)
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
@@ -109,4 +125,4 @@ def _public(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", "Unpack the kit again, or correct the path") from None
+        raise unreadable(path, error, "Unpack the kit again, or correct the path") from None

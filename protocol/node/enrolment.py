@@ -12,7 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from consilium.protocol.config_faults import faults_of
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
 from consilium.protocol.node.node_key import NodeKey, is_node_key, node_verify
 from consilium.protocol.parties.messages import PartyName
@@ -87,7 +89,7 @@ def read_enrolment(path: Path, name: str) -> Enrolment:
         with open(path, "rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", "Correct the path, or ask the party for the file") from None
+        raise unreadable(path, error, "Correct the path, or ask the party for the file") from None
     if b"PRIVATE KEY" in content:
         raise ConfigError(
             f"{path} holds a private key; an enrolment has public ones only",
@@ -104,9 +106,8 @@ def read_enrolment(path: Path, name: str) -> Enrolment:
     try:
         found = Enrolment.model_validate(table)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        key = str(first["loc"][0]) if first["loc"] and first["loc"][0] in Enrolment.model_fields else "an unknown key"
-        raise ConfigError(f"{path} is no enrolment: {key}: {first['msg']}", AGAIN) from None
+        faults = faults_of(error, Enrolment, table, quoting=False)
+        raise ConfigError(f"{path} is no enrolment: {'; '.join(faults)}", AGAIN) from None
     if not is_sound_key(found.identity):
         raise ConfigError(f"{path}: identity is no canonical point of large order: under it anyone could sign", AGAIN)
     if not is_node_key(found.node):

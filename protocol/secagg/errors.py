@@ -24,6 +24,7 @@ class SecAggError(ConsiliumError):
     """Base of all errors of secure aggregation."""
 
     exit_code = 11
+    meaning = "secure aggregation"
 
 
 class RosterMismatch(SecAggError):

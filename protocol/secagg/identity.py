@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import write_private
+from consilium.protocol.files import unreadable, write_private
 from consilium.protocol.secagg.framing import frame
 
 SIGNATURE_BYTES = 64
@@ -41,7 +41,7 @@ class Identity:
                 raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
             key = load_pem_private_key(path.read_bytes(), password=None)
         except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}", "Create a key, or correct the path") from None
+            raise unreadable(path, error, "Create a key, or correct the path") from None
         except (ValueError, TypeError):
             key = None
         if not isinstance(key, Ed25519PrivateKey):

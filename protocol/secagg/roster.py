@@ -14,8 +14,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from consilium.protocol.config_faults import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import unreadable
 from consilium.protocol.models import Strict
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.secagg.curve import is_proper
@@ -111,7 +113,7 @@ class Roster(Strict):
                 least_difference=colluders + 2 if least_difference is None else least_difference,
             )
         except ValidationError as error:
-            raise ConfigError(f"roster: {_first(error)}", "Enrol more parties, or assume fewer colluders") from None
+            raise ConfigError(f"roster: {_faults(error)}", "Enrol more parties, or assume fewer colluders") from None
 
     @classmethod
     def load(cls, path: Path) -> Roster:
@@ -124,9 +126,9 @@ class Roster(Strict):
         try:
             return cls.model_validate_json(path.read_bytes())
         except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}", "Ask the federation's operator for the roster") from None
+            raise unreadable(path, error, "Ask the federation's operator for the roster") from None
         except ValidationError as error:
-            raise ConfigError(f"{path}: {_first(error)}", "Correct the roster at all nodes") from None
+            raise ConfigError(f"{path}: {_faults(error)}", "Correct the roster at all nodes") from None
 
     def save(self, path: Path) -> None:
         """Write JSON."""
@@ -158,6 +160,5 @@ class Roster(Strict):
         return bytes.fromhex(self.parties[index].ed25519_pk)
 
 
-def _first(error: ValidationError) -> str:
-    item = error.errors(include_input=False)[0]
-    return f"{'.'.join(str(part) for part in item['loc']) or 'roster'}: {item['msg']}"
+def _faults(error: ValidationError) -> str:
+    return "; ".join(faults_of(error, Roster, {}, quoting=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -160,7 +161,9 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
         schema={"scope": pl.String, "name": pl.String, "metric": pl.String, "value": pl.Float64},
         orient="row",
     )
-    frame.write_parquet(space.run_dir / "metrics.parquet")
+    content = io.BytesIO()
+    frame.write_parquet(content)  # to a full disk, polars itself would raise an error of its own
+    (space.run_dir / "metrics.parquet").write_bytes(content.getvalue())
 
 
 def left_out(space: Workspace) -> list[LeftOut]:

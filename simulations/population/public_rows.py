@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import ValidationError
 
+from consilium.protocol.config_faults import faults_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.nearness import thin
 from consilium.protocol.rows.pool import PoolTree
@@ -35,7 +36,7 @@ def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
         if data.representation != "none":
             return Schema.of_images(dataset.features, dataset.classes, data.representation)
     except ValidationError as error:
-        reason = error.errors()[0]["msg"]
+        reason = "; ".join(faults_of(error, Schema, {}))
         what = f"data.representation {data.representation!r} does not fit {dataset.name!r}: {reason}"
         raise ConfigError(what) from None
     if not data.standardise:

@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
-from consilium.protocol.files import replacing
+from consilium.protocol.files import replacing, writing
 from consilium.simulations.report import charts
 from consilium.simulations.report.data import PartyQuality, ReportData
 from consilium.simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
@@ -63,14 +63,11 @@ def write_report(data: ReportData, path: Path, public: bool = False) -> None:
 
     Raises
     ------
-    DataError : the data are not those of a run, or the file cannot be written.
+    DataError : the data are not those of a run. PathError, StorageError : the file cannot be written.
     """
     content = render(data, public).encode()
-    try:
-        with replacing(path, part=f".{path.name}.{os.getpid()}.part") as file:
-            file.write(content)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror}", "Give a file in a folder that exists") from None
+    with writing(path), replacing(path, part=f".{path.name}.{os.getpid()}.part") as file:
+        file.write(content)
 
 
 def render(data: ReportData, public: bool = False) -> str:

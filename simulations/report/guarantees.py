@@ -9,6 +9,7 @@ from typing import Any
 from consilium.accounting.guarantee import Kind
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.strict_json import number
 from consilium.simulations.report.wording import delta_text, epsilon_text
 
 PROMISED, WORST_CASE = "promised", "worst_case"
@@ -61,7 +62,7 @@ class GuaranteeRow:
         """
         try:
             kind, order = Kind(values["kind"]), values["order"]
-            epsilon, delta = float(values["epsilon"]), float(values["delta"])
+            epsilon, delta = number(values, "epsilon"), float(values["delta"])
             if math.isnan(epsilon) or epsilon < 0:
                 raise ValueError(f"epsilon {epsilon}")
             return cls(

@@ -6,12 +6,14 @@ It holds functions of the votes, so it lies in the run folder's `private/`.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 
 import numpy as np
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.strict_json import INFINITE, dumps
 from consilium.simulations.report.data import LeftOut, PartyQuality, ReportData
 
 FILE = "report.json"
@@ -28,7 +30,7 @@ REQUIRED = {item.name for item in fields(ReportData) if item.default is MISSING 
 def save_report_data(data: ReportData, folder: Path) -> None:
     """Write all fields as plain values into `folder`."""
     values = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(data).items()}
-    (folder / FILE).write_text(json.dumps(values) + "\n", encoding="utf-8")
+    (folder / FILE).write_text(dumps(values) + "\n", encoding="utf-8")
 
 
 def load_report_data(folder: Path) -> ReportData:
@@ -41,10 +43,13 @@ def load_report_data(folder: Path) -> ReportData:
     path = folder / FILE
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
+        infinite = values.pop(INFINITE, []) if isinstance(values, dict) else []
         if not isinstance(values, dict) or not REQUIRED <= set(values) <= KNOWN:
             raise DataError(f"{path} was written by another version", "Run the scenario again")
         for name, dtype in ARRAYS.items():
-            values[name] = np.array(values[name], dtype=dtype)
+            missing = math.inf if name in infinite else math.nan
+            values[name] = np.array([missing if value is None else value for value in values[name]], dtype=dtype)
+        values |= {name: math.inf for name in infinite if name in KNOWN - ARRAYS.keys()}
         values["left_out"] = [LeftOut(**item) for item in values["left_out"]]
         values["quality"] = [PartyQuality(**item) for item in values["quality"]]
         values["classes"] = tuple(values["classes"])

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.output import Format, FormatOption, show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +44,7 @@ def audit_teachers_command(
     queries: Annotated[int, typer.Option(help="Most queries in a run of the game.")] = 100,
     runs: Annotated[int, typer.Option(help="Runs of each of the two databases in the game.")] = 20_000,
     seed: Annotated[int | None, typer.Option(min=0, help="Of changes, shards and noise; else a fresh one.")] = None,
-    format: Annotated[Literal["text", "json"], typer.Option(help="text or json.")] = "text",
+    output: FormatOption = Format.text,
 ) -> None:
     """Change single records or patients, train anew, and count the votes that move: as few as is claimed?
 
@@ -70,8 +70,8 @@ def audit_teachers_command(
             seed=chosen,
         )
         found = audit_teachers(home, config, rows, plan, SeededNoise(chosen))
-    if format == "json":
-        typer.echo(json.dumps(audit_to_json(found, f"--seed {chosen}"), allow_nan=False))
+    if output is Format.json:
+        show(output, audit_to_json(found, f"--seed {chosen}"), ())
     else:
         console = Console(file=sys.stdout, highlight=False, soft_wrap=True, markup=False, width=140)
         print_audit(found, console, f"--seed {chosen}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.files import unreadable
 from consilium.protocol.rows.schema import Schema
 
 
@@ -27,7 +28,7 @@ def load_pool(path: Path) -> Pool:
 
     Raises
     ------
-    DataError
+    PathError : no such file. DataError : it holds no pool.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -38,6 +39,8 @@ def load_pool(path: Path) -> Pool:
                 test_x=file["test_x"] if has_test else None,
                 test_y=file["test_y"].astype(np.int64) if has_test else None,
             )
+    except FileNotFoundError as error:
+        raise unreadable(path, error, "Give an .npz with `features` and `queries`") from None
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"cannot read pool {path}: {error}", "Give an .npz with `features` and `queries`") from None
     if pool.queries.ndim != 2 or pool.queries.shape[1] != len(pool.features):

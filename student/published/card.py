@@ -6,7 +6,6 @@ that was promised before anything was asked, never one that depends on the votes
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from consilium.protocol.config_files import read_table
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.labels.service import LabelTerms
+from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.student.config import StudentSpec
 from consilium.student.published.file import BadModel
@@ -107,7 +107,7 @@ def make_card(
 def write_cards(folder: Path, card: dict[str, Any]) -> None:
     """Both of them, each whole or not at all."""
     replace_text(folder / PEOPLES_CARD_FILE, for_people(card))
-    replace_text(folder / CARD_FILE, json.dumps(card, indent=2) + "\n")
+    replace_text(folder / CARD_FILE, dumps(card, indent=2) + "\n")
 
 
 def check_card(folder: Path, published: Published) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from consilium.protocol.errors import DataError
-from consilium.protocol.files import replacing
+from consilium.protocol.files import replacing, unreadable
 
 MOST_BYTES = 4 * 2**30
 MOST_HEADER_BYTES = 32 * 2**20
@@ -109,7 +109,7 @@ def _bytes(path: Path) -> bytes:
             file.seek(0)
             return file.read(size)
     except OSError as error:
-        raise BadModel(f"cannot read {path}: {error.strerror}", "Check the path and its rights") from None
+        raise unreadable(path, error, "Check the path and its rights") from None
 
 
 def _check_finite(path: Path, name: str, array: np.ndarray) -> None:

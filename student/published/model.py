@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, PathError
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema
@@ -133,7 +133,7 @@ def find_model(given: Path) -> Path:
 
     Raises
     ------
-    BadModel : there is none.
+    PathError : nothing is there. BadModel : it holds no model that may be read.
     """
     folders = (given, given / "student")
     for path in (given, *(folder / MODEL_FILE for folder in folders)):
@@ -144,5 +144,7 @@ def find_model(given: Path) -> Path:
             f"{given} has a model.joblib, which runs code when it is loaded, so that it is not read",
             f"Train the student again: its folder then has a {MODEL_FILE}",
         )
-    what = f"has no {MODEL_FILE}" if given.is_dir() else "is not there"
-    raise BadModel(f"{given} {what}", "Give the student's folder, or that of a finished run")
+    action = "Give the student's folder, or that of a finished run"
+    if not given.exists():
+        raise PathError(f"{given} is not there", action)
+    raise BadModel(f"{given} has no {MODEL_FILE}", action)

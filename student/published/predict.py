@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.files import write_private
+from consilium.protocol.errors import OutputExists
+from consilium.protocol.files import write_private, writing
 from consilium.protocol.rows.csv_files import CsvRule
 from consilium.student.published.card import check_card
 from consilium.student.published.model import Published, find_model, load_model
@@ -25,7 +25,7 @@ def predict_file(
     given: Path,
     rows: Path,
     rule: CsvRule,
-    output: Literal["csv", "json"],
+    output: Literal["text", "json"],
     out: Path | None,
     tell: Callable[[str], None],
 ) -> str:
@@ -35,7 +35,7 @@ def predict_file(
 
     Raises
     ------
-    OutputExists, ConfigError : `out` is there, or cannot be written. BadModel, BadRows : what cannot be used.
+    OutputExists, PathError, StorageError : `out` is there, or cannot be written. BadModel, BadRows : of no use.
     """
     if out is not None and out.exists():
         raise OutputExists(f"{out} is already there", "Choose another with --out, or remove it")
@@ -52,12 +52,10 @@ def predict_file(
     if len(table.told) > _MOST_TOLD:
         tell(f"{len(table.told) - _MOST_TOLD} more columns with values that are odd")
     probabilities = published.predict_proba(table.x)
-    text = _csv(published, probabilities) if output == "csv" else _json(published, probabilities, table)
+    text = _csv(published, probabilities) if output == "text" else _json(published, probabilities, table)
     if out is not None:
-        try:
+        with writing(out, "Make room, or choose another with --out"):
             write_private(out, text.encode())
-        except OSError as error:
-            raise ConfigError(f"cannot write {out}: {error.strerror}", "Choose another with --out") from None
     return text
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.files import unreadable
 from consilium.protocol.rows.columns import Column, ValueState, Wanted, from_text
 from consilium.protocol.rows.csv_files import CsvRule, foreign_kind, is_number, other_separator
 from consilium.protocol.rows.schema import Schema
@@ -67,7 +68,7 @@ def read_rows(path: Path, schema: Schema, rule: CsvRule) -> RawRows:
         action = 'Look for a " that is opened and not closed'
         raise BadRows(f"{path} is not well-formed CSV: its quotes do not match", action) from None
     except OSError as error:
-        raise BadRows(f"cannot read {path}: {error.strerror}", "Check the path and its rights") from None
+        raise unreadable(path, error, "Check the path and its rights") from None
     columns = [_column(cells, names.index(name), name, rule) for name in schema.features]
     faults = [
         f"{name}: {len(lines)} of {len(numbers)} rows {what} (first: line {numbers[lines[0]]}); {action}"

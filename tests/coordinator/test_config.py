@@ -75,16 +75,15 @@ def test_privacy_has_no_default_unit() -> None:
     ("text", "told"),
     [
         ("x = [", "not valid TOML"),
-        ("nam = 1", "is required|unknown key"),
-        ("", "is required"),
+        ("nam = 1", "name: is required(\n.*)*nam: unknown key; did you mean name"),
+        ("", "6 faults\n  name: is required\n  rows: is required\n"),
     ],
 )
-def test_files_are_explained_in_one_line(tmp_path: Path, text: str, told: str) -> None:
+def test_files_are_explained_in_a_line_for_each_fault(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "federation.toml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=told) as caught:
+    with pytest.raises(ConfigError, match=told):
         load(path, FederationConfig)
-    assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError, match="cannot read"):
         load(tmp_path / "absent.toml", FederationConfig)
 

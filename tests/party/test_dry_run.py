@@ -39,7 +39,7 @@ def files_of(folder: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
 
 
-def consilium(*arguments: Any) -> tuple[str, BaseException | None]:
+def of_party(*arguments: Any) -> tuple[str, BaseException | None]:
     result = CliRunner().invoke(cli.app, ["party", *map(str, arguments)])
     return result.output, result.exception
 
@@ -57,7 +57,7 @@ def test_nothing_is_left_behind_or_sent(tmp_path: Path, federation: Path, monkey
     home = make_home(tmp_path / "home", "p")
     before = files_of(tmp_path)
     monkeypatch.setattr(socket, "socket", fail)
-    output, error = consilium(command, home, federation)
+    output, error = of_party(command, home, federation)
     assert error is None
     assert output.startswith("LOCAL ONLY")
     assert "40 rows, 40 used, 0 dropped" in output
@@ -73,7 +73,7 @@ def test_teachers_are_gone_even_if_voting_fails(tmp_path: Path, federation: Path
     home = make_home(tmp_path / "home", "p")
     before = files_of(home)
     monkeypatch.setattr(dry_run_module, "vote", fail)
-    output, error = consilium("dry-run", home, federation)
+    output, error = of_party("dry-run", home, federation)
     assert isinstance(error, ConsiliumError)
     assert "training failed: ValueError at test_dry_run.py" in str(error)
     assert "4711" not in f"{output}{error}".replace(str(tmp_path), "")
@@ -85,7 +85,7 @@ def test_teachers_are_gone_even_if_voting_fails(tmp_path: Path, federation: Path
 def test_it_shows_what_would_be_sent(tmp_path: Path) -> None:
     federation = write_federation(tmp_path, teachers_per_party=3)
     home = make_home(tmp_path / "home", "p", most_teachers=3)
-    output, error = consilium("dry-run", home, federation)
+    output, error = of_party("dry-run", home, federation)
     assert error is None
     assert "teachers   3 x logistic_regression" in output
     assert "queries    100 made up from the schema" in output
@@ -96,7 +96,7 @@ def test_it_shows_what_would_be_sent(tmp_path: Path) -> None:
 
 def test_masked_votes_are_told_with_their_largest_size(tmp_path: Path) -> None:
     federation = write_federation(tmp_path, votes="secure", roster="a" * 64)
-    output, error = consilium("dry-run", make_home(tmp_path / "home", "p", votes="secure"), federation)
+    output, error = of_party("dry-run", make_home(tmp_path / "home", "p", votes="secure"), federation)
     assert error is None
     assert "(100, 2) under masks, at most 800 bytes" in output
 
@@ -105,7 +105,7 @@ def test_own_queries_are_asked(tmp_path: Path, federation: Path) -> None:
     home = make_home(tmp_path / "home", "p")
     x, _ = make_rows(30, 5)
     np.savez(tmp_path / "pool.npz", features=np.array(FEATURES), queries=x)
-    output, error = consilium("dry-run", home, federation, "--queries", tmp_path / "pool.npz")
+    output, error = of_party("dry-run", home, federation, "--queries", tmp_path / "pool.npz")
     assert error is None
     assert "vote     uint16 (30, 2), 120 bytes" in output
 
@@ -124,7 +124,7 @@ def test_own_queries_are_asked(tmp_path: Path, federation: Path) -> None:
 def test_queries_that_do_not_fit_are_refused(tmp_path: Path, federation: Path, content: dict, message: str) -> None:
     home = make_home(tmp_path / "home", "p")
     np.savez(tmp_path / "pool.npz", **content)
-    _, error = consilium("dry-run", home, federation, "--queries", tmp_path / "pool.npz")
+    _, error = of_party("dry-run", home, federation, "--queries", tmp_path / "pool.npz")
     assert isinstance(error, DataError)
     with pytest.raises(DataError, match=message):
         raise error
@@ -159,7 +159,7 @@ def test_every_problem_is_a_line_and_the_exit_code_is_that_of_data(
 ) -> None:
     home = csv_home(tmp_path, 'age,pressure,label\n"61,5",x4711,well\n')
     before = files_of(home)
-    output, error = consilium(command, home, federation)
+    output, error = of_party(command, home, federation)
     assert isinstance(error, DataError)
     assert error.exit_code == 3
     lines = [line for line in output.splitlines() if line.startswith("PROBLEM")]
@@ -172,7 +172,7 @@ def test_values_outside_a_range_are_problems_here(tmp_path: Path) -> None:
     rows = make_config().rows.model_dump()
     ranges = [{"feature": "age", "low": 0, "high": 30}]
     federation = write_federation(tmp_path, rows=Schema.model_validate({**rows, "ranges": ranges}))
-    output, error = consilium("check", make_home(tmp_path / "home", "p"), federation)
+    output, error = of_party("check", make_home(tmp_path / "home", "p"), federation)
     assert isinstance(error, DataError)
     assert "PROBLEM    age: 40 of 40 rows are outside 0 to 30" in output
 
@@ -191,7 +191,7 @@ def test_what_the_own_policy_refuses_is_told_before_training(
 ) -> None:
     home = make_home(tmp_path / "home", "p", **policy)
     for command in ("check", "dry-run"):
-        output, error = consilium(command, home, federation)
+        output, error = of_party(command, home, federation)
         assert isinstance(error, ConfigError)
         assert f"PROBLEM    {message}" in output
         assert "Nothing was sent" not in output
@@ -202,7 +202,7 @@ def test_dropped_and_filled_rows_are_counted(tmp_path: Path, federation: Path) -
     lines[3:5] = [",100,1,well", "50,,1,ill"]
     columns = {"age": {"missing": "drop-row"}, "pressure": {"missing": "mean"}, "drowsy": {}, "shoe size": {}}
     home = csv_home(tmp_path, "\n".join(["age,pressure,drowsy,label", *lines]), columns=columns)
-    output, error = consilium("dry-run", home, federation)
+    output, error = of_party("dry-run", home, federation)
     assert error is None
     assert "20 rows, 19 used, 1 dropped" in output
     assert "mean for   pressure 1" in output
@@ -211,7 +211,7 @@ def test_dropped_and_filled_rows_are_counted(tmp_path: Path, federation: Path) -
 
 def test_teachers_that_always_say_the_same_are_told(tmp_path: Path, federation: Path) -> None:
     home = csv_home(tmp_path, "age,pressure,drowsy,label\n" + "61,120,1,ill\n" * 20)
-    output, error = consilium("dry-run", home, federation)
+    output, error = of_party("dry-run", home, federation)
     assert error is None
     assert "every query got the same votes" in output
 
@@ -219,14 +219,14 @@ def test_teachers_that_always_say_the_same_are_told(tmp_path: Path, federation: 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"name": "x"}'])
 def test_a_federation_file_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "federation.json").write_text(content)
-    _, error = consilium("check", make_home(tmp_path / "home", "p"), tmp_path / "federation.json")
+    _, error = of_party("check", make_home(tmp_path / "home", "p"), tmp_path / "federation.json")
     assert isinstance(error, ConfigError)
 
 
 @pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "gradient_boosting"])
 def test_the_federations_own_teacher_is_trained(tmp_path: Path, model: Any) -> None:
     federation = write_federation(tmp_path, teacher=TeacherSpec(model=model, trees=3))
-    output, error = consilium("dry-run", make_home(tmp_path / "home", "p"), federation)
+    output, error = of_party("dry-run", make_home(tmp_path / "home", "p"), federation)
     assert error is None
     assert f"1 x {model}" in output
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from consilium.coordinator.ledger.verify.files import entry
 from consilium.coordinator.ledger.verify.findings import Contradiction, Damaged, agree
+from consilium.protocol.strict_json import is_infinite
 
 TOLERANCE = 1e-9
 """Relative difference between a claimed and a recomputed number that rounding may explain."""
@@ -22,9 +23,9 @@ def same(left: np.ndarray | None, right: np.ndarray | None) -> bool:
 
 
 def number(table: dict[str, Any], name: str, *keys: str) -> float:
-    """A number below `keys`; `inf` stands for infinity. Raises Damaged where there is none."""
+    """A number below `keys`, which may be infinite as in `protocol.strict_json`. Raises Damaged where there is none."""
     value = entry(table, name, *keys)
-    if value == "inf":
+    if is_infinite(entry(table, name, *keys[:-1]) if keys[1:] else table, keys[-1]):
         return math.inf
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise Damaged(f"{name}: {'.'.join(keys)} is no number")

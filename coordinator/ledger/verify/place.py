@@ -7,7 +7,7 @@ from pathlib import Path
 
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
 from consilium.protocol.node.kit import KIT_FILE, open_kit
 
@@ -35,8 +35,11 @@ def find_run(path: Path) -> RunPlace:
 
     Raises
     ------
-    DataError : there is no run here. ConfigError : the kit is not a coordinator's, or its kit.json cannot be read.
+    PathError : nothing is there. DataError : there is no run here. ConfigError : the kit is not a coordinator's, or its
+        kit.json cannot be read.
     """
+    if not path.exists():
+        raise PathError(f"{path} is not there, so there is no run here", ADVICE)
     if not path.is_dir():
         raise DataError(f"{path} is no folder, so there is no run here", ADVICE)
     if (path / KIT_FILE).exists():

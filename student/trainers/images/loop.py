@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import io
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -196,8 +197,10 @@ class _State:
             "parts": {name: part.state_dict() for name, part in self.method.parts.items()},
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        whole = io.BytesIO()
+        torch.save(content, whole)  # to a full disk, torch itself would raise what nobody can tell from a bug
         with replacing(self.path) as file:
-            torch.save(content, file)
+            file.write(whole.getbuffer())
 
     def load(self) -> None:
         """Go on from the checkpoint if there is one. Raises DataError if it cannot be read."""

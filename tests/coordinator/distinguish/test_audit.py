@@ -270,7 +270,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (("gnmax", "--set", "sigma=0"), "sigma: Input should be greater than 0"),
+            (("gnmax", "--set", "sigma=0"), "sigma: must be greater than 0, got 0"),
             (("gnmax", "--set", "sigma=1", "--claim", "-1"), "--claim is -1.0"),
             (("gnmax", "--set", "sigma=1", "--claim", "nan"), "--claim is nan"),
             (("gnmax", "--set", "sigma=1", "--system-noise"), "exclude each other"),

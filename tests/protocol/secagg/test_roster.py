@@ -42,8 +42,8 @@ def test_defaults(n: int, colluders: int, t: int, u_min: int) -> None:
         ({"least_difference": 1}, "least_difference"),
         ({"t": 8, "u_min": 8, "c": 1}, "least_difference 2 must be at least c [+] 2 = 3"),
         ({"version": 2}, "version"),
-        ({"t": "7"}, "valid integer"),
-        ({"more": 1}, "more"),
+        ({"t": "7"}, "t: must be a whole number"),
+        ({"more": 1}, "an unknown key"),
         ({"parties": []}, "at least 2"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Unit
-from consilium.protocol.errors import DataError
+from consilium.protocol.errors import DataError, PathError, StorageError
 from consilium.simulations.report.build import render, write_report
 from consilium.simulations.report.data import LeftOut, PartyQuality
 from tests.simulations.report import cases as made
@@ -294,19 +294,21 @@ class TestWriting:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(DataError, match="No space left"):
+        with pytest.raises(StorageError, match="No space left"):
             write_report(run(), path)
         assert path.read_text(encoding="utf-8") == "old"
         assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
     def test_a_missing_folder_is_said(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"cannot write .*gone"):
+        with pytest.raises(PathError, match=r"cannot write .*gone"):
             write_report(run(), tmp_path / "gone" / "report.html")
 
 
 def test_a_claim_without_a_guarantee_is_struck_through() -> None:
     data = replace(run(), claimed_epsilon=0.0231)
-    guarantees = {name: {**guarantee, "epsilon": "inf"} for name, guarantee in data.guarantees.items()}
+    guarantees = {
+        name: {**guarantee, "epsilon": None, "infinite": ["epsilon"]} for name, guarantee in data.guarantees.items()
+    }
     text = render(replace(data, guarantees=guarantees))
     assert "<del>0.0231</del>" in text
     assert "<del>" not in render(run())

@@ -367,10 +367,10 @@ def test_a_card_of_another_model_or_none_that_can_be_read(card: bytes, tmp_path:
     rows.write_text("age,pressure,drowsy\n60,140,0\n")
     from consilium.protocol.rows.csv_files import CsvRule
 
-    predict_file(path, rows, CsvRule(), "csv", None, print)  # control: without a card
+    predict_file(path, rows, CsvRule(), "text", None, print)  # control: without a card
     (tmp_path / "student.json").write_bytes(card)
     with pytest.raises(BadModel, match=r"card|cannot be read"):
-        predict_file(tmp_path, rows, CsvRule(), "csv", None, print)
+        predict_file(tmp_path, rows, CsvRule(), "text", None, print)
 
 
 def test_no_part_of_the_student_can_load_a_pickle() -> None:

@@ -204,11 +204,11 @@ def test_all_faults_are_said_at_once_and_no_value_is(student: Path, predict: Com
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["absent", "rows.csv"], 3, "absent is not there"),
+        (["absent", "rows.csv"], 2, "absent is not there"),
         ([".", "rows.csv"], 3, "has no model.safetensors"),
         (["rows.csv", "rows.csv"], 3, "no safetensors file"),
-        (["run", "absent.csv"], 3, "cannot read absent.csv: No such file"),
-        (["run", "run"], 3, "cannot read run: Is a directory"),
+        (["run", "absent.csv"], 2, "cannot read absent.csv: No such file"),
+        (["run", "run"], 2, "cannot read run: Is a directory"),
         (["run", "rows.csv", "--out", "rows.csv"], 6, "rows.csv is already there"),
         (["run", "rows.csv", "--out", "no/out.csv"], 2, "cannot write no/out.csv"),
         (["run", "rows.csv", "--separator", "x"], 2, "separator"),

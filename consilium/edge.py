@@ -1,0 +1,163 @@
+"""The edge of the command line: whatever ends a command becomes one message and one exit code, never a traceback.
+
+With `--format json` the message is one object on stdout:
+`{"error": {"type": ..., "what": ..., "action": ..., "exit_code": ...}}`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import typer
+
+from consilium.accounting.errors import AccountingError
+from consilium.exit_codes import INTERNAL, INTERRUPTED, USAGE
+from consilium.protocol.errors import ConsiliumError, StorageError
+from consilium.protocol.files import STORAGE, typed
+from consilium.protocol.strict_json import dumps
+from consilium.simulations.interruption import Interrupted
+
+TRACEBACK = "CONSILIUM_TRACEBACK"
+"""Environment variable: set, an internal error shows where it came from. Its text may quote private rows."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a command ended before it was done."""
+
+    type: str
+    what: str
+    action: str
+    exit_code: int
+
+    def __str__(self) -> str:
+        stop = "" if self.what.endswith((".", "?")) else "."
+        return f"consilium: {self.what}{f'{stop} {self.action}' if self.action else ''}"
+
+
+def run(app: typer.Typer, arguments: Sequence[str]) -> int:
+    """Run one command line; returns its exit code."""
+    command = typer.main.get_command(app)
+    _no_second_suggestion(command)
+    as_json = wants_json(arguments)
+    try:
+        # where a command ends itself, the library hands its exit code over as if it were a result
+        code = command.main(list(arguments), prog_name="consilium", standalone_mode=False)
+        _flush()
+    except click.exceptions.NoArgsIsHelpError:
+        return USAGE  # the help is what it has printed
+    except (Exception, Interrupted, KeyboardInterrupt) as error:
+        if os.environ.get(TRACEBACK):
+            traceback.print_exception(error)
+        ending = ending_of(error)
+    else:
+        if code != INTERRUPTED:
+            return code if isinstance(code, int) else 0
+        ending = Ending("Interrupted", "interrupted", "", INTERRUPTED)  # Ctrl-C where nothing had to be given back
+    _tell(ending, as_json)
+    return ending.exit_code
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether a command line asks for JSON, also one that is wrong elsewhere.
+
+    >>> wants_json(["run", "--format", "json"]), wants_json(["run", "--format=json"]), wants_json(["run", "json"])
+    (True, True, False)
+    """
+    before = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    return "--format=json" in before or ("--format", "json") in pairwise(before)
+
+
+def ending_of(error: BaseException) -> Ending:
+    """What an error means to the user."""
+    name = type(error).__name__
+    match error:
+        case ConsiliumError():
+            return Ending(name, error.what, error.action, error.exit_code)
+        case AccountingError():
+            what, action = error.told()
+            return Ending(name, what, action, error.exit_code)
+        case Interrupted():
+            return Ending(name, str(error), "", error.exit_code)
+        case KeyboardInterrupt():
+            return Ending("Interrupted", "interrupted", "", INTERRUPTED)
+        case click.UsageError():
+            return _usage(error)
+        case click.ClickException():
+            return Ending("Usage", error.format_message().rstrip("."), "", USAGE)
+        case click.Abort():
+            return Ending("Interrupted", "aborted", "", INTERNAL)
+        case OSError() if (meant := typed(error)) is not None:
+            return ending_of(meant)
+        case sqlite3.Error() if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            return ending_of(StorageError("cannot write a database: the disk is full", "Make room and try again"))
+        case MemoryError():
+            return Ending(name, "there is not enough memory", "Give the process more, or it less to do", INTERNAL)
+    # the text of an error that nobody foresaw may quote a row; where it happened does not
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    action = f"Report this line; with {TRACEBACK}=1 it says more, which may hold private values"
+    return Ending(name, f"internal error: {name}{where}", action, INTERNAL)
+
+
+def _usage(error: click.UsageError) -> Ending:
+    """A mistake in the command line, with the nearest word that is known."""
+    path = error.ctx.command_path if error.ctx is not None else "consilium"
+    near = list(getattr(error, "possibilities", None) or [])
+    commands = error.ctx.command if error.ctx is not None else None
+    # the message of a mistake in words that are known says more with its hint, of the others only without
+    unknown = error.message.startswith(("No such command", "No such option"))
+    what = (error.message if unknown else error.format_message()).rstrip(".")
+    if error.message.startswith("No such command") and isinstance(commands, click.Group) and error.ctx is not None:
+        asked = error.message.split("'")[1] if "'" in error.message else ""
+        near = get_close_matches(asked, commands.list_commands(error.ctx))
+    if near and unknown:
+        what = f"{what}; did you mean {' or '.join(map(repr, sorted(near)))}?"
+    return Ending("Usage", what[:1].lower() + what[1:], f"See `{path} --help`", USAGE)
+
+
+def _no_second_suggestion(command: click.Command) -> None:
+    """Typer and click each add "Did you mean"; what is told here is told once."""
+    if isinstance(command, click.Group):
+        command.suggest_commands = False  # pyright: ignore[reportAttributeAccessIssue]
+        for inner in command.commands.values():
+            _no_second_suggestion(inner)
+
+
+def _flush() -> None:
+    """What was printed may wait in a buffer; a full disk behind stdout shows only here."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in STORAGE:
+            raise
+        sys.stdout = _nowhere()
+        raise StorageError(f"cannot write stdout: {error.strerror}", "Make room and try again") from None
+
+
+def _tell(ending: Ending, as_json: bool) -> None:
+    """One message, to streams that may have gone with their terminal."""
+    if as_json:
+        told: Callable[[], None] = lambda: print(dumps({"error": vars(ending)}), flush=True)  # noqa: E731
+    else:
+        told = lambda: print(ending, file=sys.stderr, flush=True)  # noqa: E731
+    try:
+        told()
+    except OSError:
+        with contextlib.suppress(OSError):
+            print(ending, file=sys.__stderr__, flush=True)
+        sys.stdout = sys.stderr = _nowhere()
+
+
+def _nowhere():
+    return open(os.devnull, "w", encoding="utf-8")  # until the process ends

@@ -1,0 +1,40 @@
+"""What a command prints: text for people, or one JSON object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.strict_json import dumps
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="What goes to stdout; json: one object, errors too.")]
+"""The option that every command has."""
+
+
+def show(output: Format, values: dict[str, Any], lines: Iterable[str]) -> None:
+    """Print the same thing as one JSON object, or as lines for people."""
+    if output is Format.json:
+        print(dumps(values))
+        return
+    for line in lines:
+        print(line)
+
+
+def error_table(error: ConsiliumError) -> dict[str, Any]:
+    """An error as a JSON object has it, under the key "error"."""
+    return {
+        "type": type(error).__name__,
+        "what": error.what,
+        "action": error.action,
+        "exit_code": error.exit_code,
+    }

@@ -1,0 +1,152 @@
+"""The edge of the command line: JSON of every command and every error, versions, completion, and no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from consilium import edge
+from consilium.cli import app
+from consilium.protocol.errors import ConfigError, DataError
+from tests.command_line import Done, consilium
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def commands(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command of the tree, by its words."""
+    if isinstance(group, click.Group):
+        for name, command in group.commands.items():
+            yield from commands(command, (*path, name))
+    else:
+        yield " ".join(path), group
+
+
+TREE = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("name", TREE)
+def test_every_command_has_a_format(name: str) -> None:
+    """None has a reason to have no JSON: one that runs for long tells how it ended."""
+    (option,) = (parameter for parameter in TREE[name].params if "--format" in parameter.opts)
+    assert isinstance(option.type, click.Choice)
+    assert [str(getattr(choice, "value", choice)) for choice in option.type.choices] == ["text", "json"]
+    assert option.get_default(click.Context(TREE[name])) == "text"
+
+
+@pytest.mark.parametrize("name", [name for name in TREE if name not in ("run", "scenarios")])
+def test_a_usage_error_of_every_command_is_one_object(name: str) -> None:
+    done = consilium(*name.split(), "--no-such-option", "--format", "json")
+    assert done.json()["error"]["type"] == "Usage"
+    assert done.json()["error"]["action"] == f"See `consilium {name} --help`"
+    assert (done.exit_code, done.stderr) == (2, "")
+
+
+@pytest.mark.parametrize("arguments", [["--format", "json"], ["--format=json"]])
+def test_json_is_asked_for_in_both_ways(arguments: list[str]) -> None:
+    assert consilium("rnu", *arguments).json()["error"]["what"] == "no such command 'rnu'; did you mean 'run'?"
+
+
+def test_a_suggestion_stands_once() -> None:
+    assert consilium("rnu").stderr == "consilium: no such command 'rnu'; did you mean 'run'? See `consilium --help`\n"
+
+
+def test_format_before_a_command_is_refused() -> None:
+    done = consilium("--format", "json", "scenarios")
+    assert done.exit_code == 2
+    assert "--format stands after the command" in done.json()["error"]["what"]
+
+
+def test_no_command_is_the_help() -> None:
+    for words in ((), ("party",)):
+        done = consilium(*words)
+        assert done.exit_code == 2
+        assert done.output.count("Usage: ") == 1
+
+
+def test_version() -> None:
+    assert consilium("--version").stdout == f"consilium {version('consilium-pate')}\n"
+    found = consilium("--version", "--format", "json").json()
+    assert found == {"name": "consilium-pate", "version": version("consilium-pate")}
+
+
+def test_results_are_one_object() -> None:
+    found = consilium("scenarios", "--format", "json").json()
+    assert [set(each) for each in found["scenarios"]] == [{"name", "title", "mechanism"}] * len(found["scenarios"])
+    assert "stroke" in {each["name"] for each in found["scenarios"]}
+
+
+def failing(error: BaseException) -> Done:
+    """The root command where a command raises an error."""
+    broken = typer.Typer()
+
+    @broken.command()
+    def command() -> None:
+        raise error
+
+    @broken.command()
+    def other() -> None: ...
+
+    def run(*arguments: str) -> Done:
+        import io
+        from contextlib import redirect_stderr, redirect_stdout
+
+        out, told = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(told):
+            code = edge.run(broken, arguments)
+        return Done(code, out.getvalue(), told.getvalue())
+
+    return run("command")
+
+
+def test_an_unforeseen_error_does_not_quote_what_it_was_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its text may be a row; control: with the environment's word it is shown, traceback and all."""
+    secret = "age 61, drowsy"
+    done = failing(ValueError(secret))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("consilium: internal error: ValueError at test_edge.py:")
+    assert secret not in done.stderr and done.stderr.count("\n") == 1
+    monkeypatch.setenv(edge.TRACEBACK, "1")
+    assert secret in failing(ValueError(secret)).stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (ConfigError("caps is 0", "Raise it"), 2, "consilium: caps is 0. Raise it\n"),
+        (DataError("no rows"), 3, "consilium: no rows\n"),
+        (OSError(28, "No space left on device"), 12, "consilium: cannot write the output: No space left on device. "),
+        (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "consilium: cannot use x.csv: No such file"),
+        (FileExistsError(17, "File exists", "x"), 6, "consilium: x is already there. "),
+        (ConnectionRefusedError(111, "Connection refused"), 1, "consilium: internal error: ConnectionRefusedError"),
+        (MemoryError(), 1, "consilium: there is not enough memory. "),
+        (KeyboardInterrupt(), 130, "consilium: interrupted\n"),
+    ],
+)
+def test_errors_by_kind(error: BaseException, code: int, told: str) -> None:
+    done = failing(error)
+    assert done.exit_code == code
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    known = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, "-m", "consilium", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=known)
+
+
+def test_the_module_is_the_command_and_completes() -> None:
+    done = process(_CONSILIUM_COMPLETE="complete_bash", COMP_WORDS="consilium scen", COMP_CWORD="1")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["scenarios"], "")
+    known = process("rnu", "--format", "json")
+    assert (known.returncode, json.loads(known.stdout)["error"]["exit_code"], known.stderr) == (2, 2, "")

@@ -1,0 +1,251 @@
+"""Wrong inputs to every command: one message, the nearest key, the exit code, no traceback, and nothing is overwritten.
+
+Each row is tried twice: in text, and with `--format json`, where the error is the one object on stdout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.student.published.model import publish
+from tests.command_line import consilium
+from tests.deploy.kits import edit, make_kits
+from tests.federation import make_config, make_home
+from tests.student.published import case
+
+IN = ""
+"""Before a key of the federation in a scenario."""
+MINIMUM = "parties.minimum"
+
+Change = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A command line in a folder of good files, the exit code, and parts of the message.
+
+    change: what is wrong with the files, if that is it.
+    """
+
+    line: str
+    code: int
+    told: str
+    near: str = ""
+    change: Change | None = None
+
+
+def put(name: str, content: bytes | str) -> Change:
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def cut(name: str) -> Change:
+    """Half of a file."""
+    return lambda folder: (folder / name).write_bytes(
+        (folder / name).read_bytes()[: (folder / name).stat().st_size // 2]
+    )
+
+
+def lacks(name: str) -> Change:
+    return lambda folder: (folder / name).unlink()
+
+
+def says(name: str, old: str, new: str) -> Change:
+    return lambda folder: edit(folder / name, old, new)
+
+
+PARTY, COORDINATOR, STUDENT = "kits/party-ward-a", "kits/coordinator", "kits/student-university"
+EPSILON = "accounting epsilon --votes votes.npz --delta 1e-5"
+CALIBRATE = "accounting calibrate --parties 250 --classes 10 --epsilon 1 --delta 1e-5 --queries 1000"
+ASK = "student run --coordinator 127.0.0.1:9 --wait 0.1 --out new"
+
+ROWS = [
+    # the command line itself
+    Wrong("rnu", 2, "no such command 'rnu'", near="'run'"),
+    Wrong("party chck", 2, "no such command 'chck'", near="'check'"),
+    Wrong("--verson", 2, "no such option '--verson'", near="'--version'"),
+    Wrong("run --resum x", 2, "no such option '--resum'", near="'--resume'"),
+    Wrong("run stroke more", 2, "unexpected extra argument"),
+    Wrong("run --engine spark", 2, "'spark' is not one of 'local', 'ray'"),
+    Wrong("run --seed -1", 2, "-1"),
+    Wrong("prepare stroke", 2, "missing option '--out'"),
+    Wrong("predict student rows.csv --format xml", 2, "'xml' is not one of"),
+    # scenarios
+    Wrong("run absent", 2, "no scenario 'absent': neither a file nor one of"),
+    Wrong(f"run --set {IN}mechanism.sigma3=1", 2, "unknown key of mechanism confident", near=f"{IN}mechanism.sigma1"),
+    Wrong(f"run --set {IN}mechanism.sigma=1", 2, f"{IN}mechanism.sigma: unknown key", near=f"{IN}mechanism.sigma2"),
+    Wrong(f"run --set {IN}caps.querys=9", 2, f"{IN}caps.querys: unknown key", near=f"{IN}caps.queries"),
+    Wrong("run --set trainer=cnn", 2, "trainer: unknown key", near="student.trainer"),
+    Wrong("run --set noise_seed=1", 2, "noise_seed: unknown key"),
+    Wrong(f"run --set {IN}caps.queries=many", 2, f"{IN}caps.queries: must be a whole number, got 'many'"),
+    Wrong(f"run --set {IN}caps.queries=1.5", 2, f"{IN}caps.queries: must be a whole number, got 1.5"),
+    Wrong(f"run --set {IN}caps.queries=0", 2, f"{IN}caps.queries: must be at least 1, got 0"),
+    Wrong(f"run --set {IN}mechanism.sigma1=inf", 2, f"{IN}mechanism.sigma1: must be a finite number, got infinity"),
+    Wrong(f"run --set {IN}mechanism.name=confidant", 2, f"{IN}mechanism.name: must be", near='"confident"'),
+    Wrong(f"run --set {IN}votes=secret", 2, 'must be "clear", "secure" or "distributed", got', near='"secure"'),
+    Wrong(f"run --set {IN}privacy.delta=2", 2, f"{IN}privacy.delta: must be less than 1, got 2"),
+    Wrong(f"run --set {IN}privacy.unit=person", 2, f"{IN}privacy.unit: must be"),
+    Wrong("run --set title=[1]", 2, "title: must be text, got a list"),
+    Wrong(f"run --set {IN}caps", 2, "is not key=value"),
+    Wrong("run --set title.x=1", 2, "title is a value, not a table"),
+    Wrong("run --set data.set=strok", 2, "data.set: not a known data set"),
+    Wrong("""run --set "data.classes=['well','ill']" """, 2, "do not match data set"),
+    Wrong(f"run --set {IN}mechanism.threshold=208", 2, "above the 207 votes"),
+    Wrong(f"run --set {MINIMUM}=300", 4, "207 hospitals are left"),
+    Wrong("run wrong.toml", 2, "wrong.toml is not valid TOML", change=put("wrong.toml", "title = [")),
+    Wrong("run wrong.toml", 2, "it is no text in UTF-8", change=put("wrong.toml", b"\xff\x00")),
+    Wrong("run wrong.toml", 2, "data: is required", change=put("wrong.toml", "")),
+    Wrong("run wrong.json", 2, "tables within tables without end", change=put("wrong.json", "[" * 100_000)),
+    Wrong("run .", 2, "cannot read .: Is a directory"),
+    Wrong("run --out home", 6, "output folder home exists already"),
+    Wrong("run --out rows.csv/run", 2, "cannot make output folder rows.csv/run"),
+    Wrong("run --resume absent", 2, "cannot read absent/manifest.json: No such file"),
+    Wrong("run --resume .", 2, "manifest.json is damaged", change=put("manifest.json", "{}")),
+    # runs
+    Wrong("report absent", 2, "absent is not there"),
+    Wrong("report home", 3, "there is no run here"),
+    Wrong("prepare stroke --out new --service foo", 2, "--service 'foo' is not HOST:PORT"),
+    Wrong("prepare stroke --out new --service here:99999", 2, "a port from 1 to 65535"),
+    Wrong("prepare stroke --out home", 6, "output folder home exists already"),
+    Wrong("audit absent", 2, "absent is not there"),
+    Wrong("audit rows.csv", 3, "is no folder, so there is no run here"),
+    Wrong(f"audit {PARTY}", 2, "is the kit of a party, not of a coordinator"),
+    Wrong("audit mechanism gnmaxx", 2, "there is no mechanism 'gnmaxx'"),
+    Wrong("audit mechanism gnmax --set sigma=0", 2, "sigma: must be greater than 0, got 0"),
+    Wrong("audit mechanism gnmax --set sgma=4", 2, "sgma: unknown key", near="sigma"),
+    Wrong("audit mechanism gnmax --set sigma=4 --seed 1 --system-noise", 2, "exclude each other"),
+    Wrong("audit teachers home", 2, "a party's home needs the federation's file"),
+    Wrong("audit teachers home federation.json --party p", 2, "belong to a scenario"),
+    # accounting
+    Wrong("accounting epsilon --votes votes.npz", 2, "missing option '--delta'"),
+    Wrong(f"{EPSILON} --mechanism gnmax", 2, "--mechanism gnmax needs --sigma"),
+    Wrong(f"{EPSILON} --mechanism gnmax --sigma 0", 2, "sigma"),
+    Wrong(f"{EPSILON} --mechanism gnmax --sigma 9", 3, "is not a readable NumPy file", change=cut("votes.npz")),
+    Wrong(f"{EPSILON} --mechanism gnmax --sigma 9", 2, "there is no file votes.npz", change=lacks("votes.npz")),
+    Wrong(f"{CALIBRATE} --parties 1", 2, "parties"),
+    Wrong(f"{CALIBRATE} --consensus none", 2, "none"),
+    # parties
+    Wrong("party check absent federation.json", 2, "cannot read absent/party.toml: No such file"),
+    Wrong(
+        "party check home federation.json", 2, "policy.most_teacher: unknown key", near="policy.most_teachers",
+        change=says("home/party.toml", "allow_simulation", "most_teacher = 1\nallow_simulation"),
+    ),
+    Wrong("party check home federation.json", 3, "the data do not fit: 1 problem", change=cut("home/data.npz")),
+    Wrong("party check home federation.json", 2, "home/data.npz is not there", change=lacks("home/data.npz")),
+    Wrong("party check home federation.json", 2, "is not valid JSON", change=cut("federation.json")),
+    Wrong("party dry-run home federation.json --queries absent.npz", 2, "cannot read absent.npz"),
+    Wrong("party dry-run home federation.json --queries rows.csv", 3, "cannot read queries rows.csv"),
+    Wrong("party keys 'a b' --out new", 2, "a b"),
+    Wrong("party keys p --out home", 6, "home is already there"),
+    Wrong(f"party join {PARTY} --keys home", 2, "this kit was not made for keys of your own"),
+    Wrong(f"party fingerprint {COORDINATOR}", 2, "is the kit of a coordinator, not of a party"),
+    Wrong("party start home", 2, "home is no kit"),
+    # the operator
+    Wrong("provision absent.toml --out new", 2, "cannot read absent.toml: No such file"),
+    Wrong("provision federation.toml --out kits", 6, "kits is already there"),
+    Wrong(
+        "provision federation.toml --out new", 2, "minimum_partys: unknown key", near="minimum_parties",
+        change=says("federation.toml", "minimum_parties", "minimum_partys"),
+    ),
+    Wrong("provision add-party kits ward-a", 2, "the name 'ward-a' is taken"),
+    Wrong("provision add-party kits 'a b'", 2, "'a b' is no name"),
+    Wrong("provision add-party kits ward-z --port 0", 2, "0 is not in the range"),
+    Wrong("provision add-student home s", 2, "home has no operator/registry.json"),
+    Wrong("provision add-student kits s", 2, "not an EC key", change=cut("kits/operator/ca.key")),
+    Wrong("provision revoke kits nobody", 2, "no party or student 'nobody'"),
+    Wrong("provision renew kits ward-a", 2, "'ward-a' has no certificate"),
+    Wrong(f"coordinator start {PARTY}", 2, "is the kit of a party, not of a coordinator"),
+    Wrong(f"coordinator close {COORDINATOR} --wait -1", 2, "-1"),
+    Wrong("status absent", 2, "absent is no kit"),
+    Wrong(f"status {COORDINATOR}", 2, "is not valid JSON", change=cut(f"{COORDINATOR}/federation.json")),
+    Wrong("doctor absent", 2, "absent is no kit"),
+    Wrong(f"doctor {STUDENT}", 2, "kit.json is not valid JSON", change=put(f"{STUDENT}/kit.json", b"")),
+    # students
+    Wrong("student run --coordinator foo --pool pool.npz --out new", 2, "--coordinator 'foo' is not HOST:PORT"),
+    Wrong(f"{ASK} --pool absent.npz", 2, "cannot read absent.npz: No such file"),
+    Wrong(f"{ASK} --pool pool.npz", 3, "cannot read pool pool.npz", change=cut("pool.npz")),
+    Wrong(f"{ASK} --pool pool.npz --config s.toml", 2, "trainr: unknown key", "trainer", put("s.toml", "trainr = 1")),
+    Wrong(f"{ASK} --pool pool.npz --out home", 6, "output folder home exists already"),
+    Wrong(f"{ASK} --pool pool.npz", 9, "127.0.0.1:9"),
+    Wrong(f"student start {STUDENT} --pool pool.npz --out new", 2, "not a PEM", change=cut(f"{STUDENT}/client.crt")),
+    Wrong("predict absent rows.csv", 2, "absent is not there"),
+    Wrong("predict student absent.csv", 2, "cannot read absent.csv: No such file"),
+    Wrong("predict student rows.csv", 3, "is no safetensors file", change=cut("student/model.safetensors")),
+    Wrong("predict student rows.csv", 3, "rows.csv", change=put("rows.csv", "a,b\n1,2\n")),
+    Wrong("predict student rows.csv --out rows.csv", 6, "rows.csv is already there"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with good files for every command."""
+    folder = tmp_path_factory.mktemp("wrong") / "good"
+    make_kits(folder)
+    make_home(folder / "home", "p")
+    (folder / "federation.json").write_text(make_config().model_dump_json())
+    votes = np.random.default_rng(2).multinomial(100, [0.8, 0.15, 0.05], size=60)
+    np.savez(folder / "votes.npz", votes=votes)
+    (folder / "student").mkdir()
+    known = case("table logistic_regression")
+    publish(folder / "student" / "model.safetensors", known.model, known.schema, known.spec.inputs, known.pool)
+    lines = [",".join(known.schema.features), ",".join(map(str, known.rows[0]))]
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def sums(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.line}: {row.told}"[:90])
+def test_wrong_input(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Wrong) -> None:
+    folder = good
+    if row.change is not None:
+        folder = tmp_path / "changed"
+        shutil.copytree(good, folder)
+        row.change(folder)
+    monkeypatch.chdir(folder)
+    before = sums(folder)
+
+    text = consilium(*shlex.split(row.line))
+    assert (text.exit_code, row.told in text.stderr, row.near in text.stderr) == (row.code, True, True), text.output
+    assert row.near == "" or "did you mean" in text.stderr
+    assert text.stderr.startswith("consilium: ") or "\nconsilium: " in text.stderr
+    assert all(word not in text.output for word in ("Traceback", "internal error", "Input should", "pydantic"))
+
+    known = consilium(*shlex.split(row.line.removesuffix(" --format xml")), "--format", "json")
+    if "--format xml" not in row.line:
+        error = known.json()["error"]
+        assert set(error) == {"type", "what", "action", "exit_code"}
+        assert (known.exit_code, error["exit_code"]) == (row.code, row.code)
+        assert row.told in error["what"] and row.near in error["what"]
+    assert sums(folder) == before
+
+
+def test_the_table_covers_every_command_of_more_than_printing() -> None:
+    commands = {" ".join(word for word in row.line.split()[:2] if word.isalpha() or "-" in word) for row in ROWS}
+    for name in ("run", "report", "prepare", "audit", "predict", "status", "doctor", "accounting epsilon",
+                 "accounting calibrate", "audit mechanism", "audit teachers", "party check", "party dry-run",
+                 "party keys", "party join", "party fingerprint", "party start", "provision add-party",
+                 "provision add-student", "provision revoke", "provision renew", "coordinator start",
+                 "coordinator close", "student run", "student start"):  # fmt: skip
+        assert any(command.startswith(name) for command in commands), name
+    assert len(ROWS) >= 60
+
+
+def test_all_faults_of_a_file_are_told_at_once_up_to_ten(tmp_path: Path) -> None:
+    (tmp_path / "many.toml").write_text("".join(f"wrong{index} = 1\n" for index in range(12)))
+    told = consilium("run", tmp_path / "many.toml").stderr.splitlines()
+    assert told[0].endswith("faults")
+    assert len(told) == 12 and "more" in told[-1]
+    assert sum("unknown key" in line or "is required" in line for line in told) == 10
