@@ -12,7 +12,6 @@ GENERATED = ("_pb2.py", "_pb2_grpc.py")
 
 SHARED = {
     "Format": "what `--format` offers: each command has its own formats",
-    "Setting": "the parameters of a run that is planned, and those of a game that is played",
 }
 """Names that two classes may have, each with its reason."""
 
