@@ -78,12 +78,12 @@ def clock_fault(these: Federation) -> None:
     prefix = [*host.prefix(), "env", *(f"{key}={value}" for key, value in false.items())]
     with these.log(party) as log:
         these.nodes[party] = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "cli", "party", "start", str(these.kit(party))],
+            [*prefix, sys.executable, "-m", "consilium", "party", "start", str(these.kit(party))],
             cwd=netns.ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
     time.sleep(25)
     said = these.said(party, position)
-    checked = host.run("env", *(f"{key}={value}" for key, value in false.items()), sys.executable, "-m", "cli",
+    checked = host.run("env", *(f"{key}={value}" for key, value in false.items()), sys.executable, "-m", "consilium",
                        "doctor", str(these.kit(party)))  # fmt: skip
     row("party's clock 60 s ahead", f"connected: {'connected to' in said};"
         f" party: {told([line for line in said.splitlines() if 'clock' in line][-1:])};"

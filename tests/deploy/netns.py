@@ -56,13 +56,13 @@ class Host:
     def start(self, output: IO[bytes], *arguments: str) -> subprocess.Popen[bytes]:
         """A `consilium` command that stays."""
         return subprocess.Popen(
-            [*self.prefix(), sys.executable, "-m", "cli", *arguments],
+            [*self.prefix(), sys.executable, "-m", "consilium", *arguments],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
         )  # fmt: skip
 
     def command(self, *arguments: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """A `consilium` command that ends."""
-        return self.run(sys.executable, "-m", "cli", *arguments, seconds=seconds)
+        return self.run(sys.executable, "-m", "consilium", *arguments, seconds=seconds)
 
     def run(self, *command: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
         """Any command that ends."""

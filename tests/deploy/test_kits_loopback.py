@@ -31,7 +31,7 @@ class Node:
         self.log = log
         with open(log, "wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "cli", *arguments], cwd=ROOT, stdout=output, stderr=output, text=True
+                [sys.executable, "-m", "consilium", *arguments], cwd=ROOT, stdout=output, stderr=output, text=True
             )
 
     @property
@@ -50,7 +50,7 @@ class Node:
 def command(*arguments: str, seconds: float = 500) -> subprocess.CompletedProcess[str]:
     """One `consilium` command that ends."""
     return subprocess.run(
-        [sys.executable, "-m", "cli", *arguments],
+        [sys.executable, "-m", "consilium", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

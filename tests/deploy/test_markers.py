@@ -208,7 +208,11 @@ def node(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A `consilium` command, ended with the context."""
     with open(log, "wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cli", *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            [sys.executable, "-m", "consilium", *arguments],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
         )
         try:
             yield process

@@ -28,7 +28,7 @@ from tests.simulations.test_resume import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
 CHANGES = [part for item in SMALL for part in ("--set", item)]
-COMMAND = [sys.executable, "-m", "cli", "run", "--seed", "4", "--out", "run", *CHANGES]
+COMMAND = [sys.executable, "-m", "consilium", "run", "--seed", "4", "--out", "run", *CHANGES]
 DEAF = "import contextlib, consilium.simulations.interruption as i, consilium.simulations.run as r\n" + (
     "r.interruptible = lambda: contextlib.nullcontext(i.Signals())\nfrom consilium import cli\ncli.main()"
 )
@@ -282,6 +282,7 @@ def test_a_run_in_progress_is_not_cleaned_up_by_another(tmp_path: Path) -> None:
 
 
 MANIFEST = {"format": FORMAT, "status": "interrupted", "scenario": "stroke", "engine": "local", "seed": 4}
+MANIFEST |= {"created": "2026-01-01T00:00:00+00:00", "data": {}, "federation": "f" * 64}
 
 
 @pytest.mark.parametrize(
