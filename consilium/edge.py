@@ -11,11 +11,12 @@ import os
 import sqlite3
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
+from typing import TextIO
 
 import click
 import typer
@@ -147,17 +148,14 @@ def _flush() -> None:
 
 def _tell(ending: Ending, as_json: bool) -> None:
     """One message, to streams that may have gone with their terminal."""
-    if as_json:
-        told: Callable[[], None] = lambda: print(dumps({"error": vars(ending)}), flush=True)  # noqa: E731
-    else:
-        told = lambda: print(ending, file=sys.stderr, flush=True)  # noqa: E731
+    text, stream = (dumps({"error": vars(ending)}), sys.stdout) if as_json else (str(ending), sys.stderr)
     try:
-        told()
+        print(text, file=stream, flush=True)
     except OSError:
         with contextlib.suppress(OSError):
             print(ending, file=sys.__stderr__, flush=True)
         sys.stdout = sys.stderr = _nowhere()
 
 
-def _nowhere():
+def _nowhere() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8")  # until the process ends

@@ -114,7 +114,7 @@ _MUST_BE: dict[str, str | Words] = {
     "string_unicode": "must be text",
     "string_too_short": lambda context: f"must have at least {_count(context['min_length'], 'character')}",
     "string_too_long": lambda context: f"must have at most {_count(context['max_length'], 'character')}",
-    "string_pattern_mismatch": lambda context: f"must have the form {context['pattern']}",
+    "string_pattern_mismatch": lambda context: f"must match the pattern {context['pattern']}",
     "tuple_type": "must be a list",
     "list_type": "must be a list",
     "set_type": "must be a list",

@@ -73,9 +73,10 @@ def nearest(model: Model, values: Mapping[str, Any], place: Place) -> list[str]:
     found = {
         ".".join([*above, other]): _alike(name, other) + 0.1 for other in beside if _alike(name, other) >= LEAST_ALIKE
     }
+    first = ["0" if key.isdigit() else key for key in above]  # of a list of tables, `_paths` names the first
     for path in _paths(model, values, ()):
         dotted = ".".join(path)
-        if list(path[:-1]) != above and _alike(name, path[-1]) >= LEAST_ALIKE_ELSEWHERE:
+        if list(path[:-1]) != first and _alike(name, path[-1]) >= LEAST_ALIKE_ELSEWHERE:
             found.setdefault(dotted, _alike(name, path[-1]))
     return sorted(found, key=lambda dotted: (-found[dotted], dotted))[:MOST_NEAR]
 

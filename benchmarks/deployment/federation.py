@@ -132,7 +132,7 @@ class Federation:
         (self.logs / name).unlink(missing_ok=True)
         with self.log(name) as log:
             return self.hosts[STUDENT_HOST].start(
-                log, "student", "start", str(self.kit(STUDENT_HOST)), "--wait", "100",
+                log, "student", "start", str(self.kit(STUDENT_HOST)), "--wait", "100", "--format", "json",
                 "--pool", str(pool), "--out", str(self.folder / f"out-{name}"),
             )  # fmt: skip
 

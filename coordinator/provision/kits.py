@@ -227,7 +227,7 @@ def renew(kits: Path, name: str) -> Made:
 def _of_change(kits: Path, changed: Registry, kit: str = "") -> list[Path]:
     """What one change makes. A new kit that the registry does not list must not stay: its name could not be used."""
     updates = kits / UPDATES / f"{changed.version:04d}"
-    return [updates, *([kits / kit, kits / f"{kit}.tar.gz"] if kit else [])]
+    return [kits / UPDATES, updates, *([kits / kit, kits / f"{kit}.tar.gz"] if kit else [])]
 
 
 def _enrolled(keys: Mapping[str, PartyKeys]) -> dict[str, str]:

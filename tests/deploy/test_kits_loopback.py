@@ -105,7 +105,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
             stack.callback(node.end)
 
         first = Node(
-            logs / "student", "student", "start", student, "--wait", "500",
+            logs / "student", "student", "start", student, "--wait", "500", "--format", "json",
             "--pool", str(write_pool(tmp_path / "pool-1.npz", count=20)), "--out", str(tmp_path / "student-1"),
         )  # fmt: skip
         stack.callback(first.end)
@@ -135,7 +135,15 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
 
         # a second run of a student, on the same cases: from the ledger, and it costs nothing
         second = command(
-            "student", "start", student, "--pool", str(tmp_path / "pool-1.npz"), "--out", str(tmp_path / "2")
+            "student",
+            "start",
+            student,
+            "--pool",
+            str(tmp_path / "pool-1.npz"),
+            "--out",
+            str(tmp_path / "2"),
+            "--format",
+            "json",
         )
         assert second.returncode == 0, second.stderr
         assert json.loads(second.stdout)["answered"] == result["answered"]
@@ -150,7 +158,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         assert sorted(seen["parties"]) == sorted(PARTIES)
         assert seen["errors"] == []
 
-        closed = command("coordinator", "close", str(out / "coordinator"))
+        closed = command("coordinator", "close", str(out / "coordinator"), "--format", "json")
         assert closed.returncode == 0, closed.stderr
         assert json.loads(closed.stdout)["parties"] == sorted(PARTIES)
         assert coordinator.process.wait(300) == 0

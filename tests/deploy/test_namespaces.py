@@ -146,7 +146,7 @@ def test_four_hospitals_on_machines_of_their_own(heart: dict[str, np.ndarray], t
         wait_for(lambda: said("coordinator").count("may connect") == len(HOSPITALS), 150, logs)
         nodes |= {name: start(name, "party", "start", str(out / f"party-{name}")) for name in HOSPITALS}
         student = start(
-            "university", "student", "start", str(out / "student-university"), "--wait", "200",
+            "university", "student", "start", str(out / "student-university"), "--wait", "200", "--format", "json",
             "--pool", str(tmp_path / "pool.npz"), "--out", str(tmp_path / "student"),
         )  # fmt: skip
 
@@ -181,7 +181,7 @@ def test_four_hospitals_on_machines_of_their_own(heart: dict[str, np.ndarray], t
         assert result["asked"] == QUERIES
         assert result["answered"] > 10
 
-        closed = hosts["coordinator"].command("coordinator", "close", str(out / "coordinator"))
+        closed = hosts["coordinator"].command("coordinator", "close", str(out / "coordinator"), "--format", "json")
         assert closed.returncode == 0, closed.stderr
         assert json.loads(closed.stdout)["parties"] == sorted(HOSPITALS)
         for name in HOSPITALS:

@@ -282,6 +282,7 @@ def test_a_run_in_progress_is_not_cleaned_up_by_another(tmp_path: Path) -> None:
 
 
 MANIFEST = {"format": FORMAT, "status": "interrupted", "scenario": "stroke", "engine": "local", "seed": 4}
+MANIFEST |= {"created": "2026-01-01T00:00:00+00:00", "data": {}, "federation": "f" * 64}
 
 
 @pytest.mark.parametrize(

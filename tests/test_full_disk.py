@@ -1,0 +1,180 @@
+"""A full disk: one message and exit code 12 from every command that writes, nothing half-made, and nothing lost.
+
+The system itself refuses: no file of the process may grow beyond a limit (RLIMIT_FSIZE), which ends a write as a full
+disk does, in the middle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.errors import OutputExists, PathError, StorageError
+from consilium.protocol.files import new_here, typed, write_private, writing
+from consilium.student.published.model import publish
+from tests.deploy.kits import make_kits
+from tests.federation import make_config, make_home
+from tests.simulations.test_resume import SMALL
+from tests.student.published import case
+
+ROOT = Path(__file__).resolve().parents[1]
+CHANGES = [part for item in SMALL for part in ("--set", item)]
+
+
+def limited(folder: Path, most: int | None, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`consilium ARGUMENTS --format json` in a process whose files end at `most` bytes."""
+
+    def limit() -> None:
+        if most is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "consilium", *arguments, "--format", "json"]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=environment, preexec_fn=limit
+    )
+
+
+def error_of(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout)["error"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Good files for every command."""
+    make_kits(tmp_path)
+    make_home(tmp_path / "home", "p")
+    (tmp_path / "federation.json").write_text(make_config().model_dump_json())
+    (tmp_path / "student").mkdir()
+    known = case("table logistic_regression")
+    publish(tmp_path / "student" / "model.safetensors", known.model, known.schema, known.spec.inputs, known.pool)
+    lines = [",".join(known.schema.features), ",".join(map(str, known.rows[0]))]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.name.startswith("__"))
+
+
+WRITERS = {
+    "prepare": "prepare stroke --out new",
+    "provision": "provision federation.toml --out new",
+    "add a party": "provision add-party kits ward-z",
+    "add a student": "provision add-student kits college",
+    "revoke": "provision revoke kits ward-a",
+    "renew": "provision renew kits university",
+    "keys": "party keys p --out new",
+    "dry run": "party dry-run home federation.json",
+    "predict": "predict student rows.csv --out new",
+    "run": "run --out new " + " ".join(CHANGES),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", WRITERS)
+def test_nothing_half_made_stays(folder: Path, what: str) -> None:
+    before = names(folder)
+    done = limited(folder, 50, *WRITERS[what].split())
+    error = error_of(done)
+    assert (done.returncode, error["type"], error["exit_code"]) == (12, "StorageError", 12), done.stderr
+    assert "File too large" in str(error["what"]) and "cannot write " in str(error["what"])
+    assert names(folder) == before
+
+
+@pytest.mark.slow
+def test_the_party_node_says_so_too(folder: Path) -> None:
+    done = limited(folder, 0, "party", "start", "kits/party-ward-a")
+    assert (done.returncode, error_of(done)["type"]) == (12, "StorageError")
+
+
+def test_a_full_disk_behind_stdout() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "consilium", "scenarios"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    assert done.returncode == 12
+    assert done.stderr.startswith("consilium: cannot write ") and "No space left on device" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("most", [20_000, 620_000])
+def test_a_run_goes_on_when_there_is_room_again(tmp_path: Path, most: int) -> None:
+    """Once at the files that are laid out, once at the report, when all labels are charged."""
+    done = limited(tmp_path, most, "run", "--seed", "4", "--out", "new", *CHANGES)
+    error = error_of(done)
+    assert (done.returncode, error["type"]) == (12, "StorageError"), done.stdout
+    assert json.loads((tmp_path / "new" / "manifest.json").read_text())["status"].startswith("failed: cannot write ")
+
+    resumed = limited(tmp_path, None, "run", "--resume", "new")
+    assert resumed.returncode == 0, resumed.stderr
+    whole = limited(tmp_path, None, "run", "--seed", "4", "--out", "whole", *CHANGES)
+    left, right = json.loads(resumed.stdout), json.loads(whole.stdout)
+    assert left["privacy"] == right["privacy"] and left["student"] == right["student"]
+    audited = limited(tmp_path, None, "audit", "./new")
+    assert json.loads(audited.stdout)["holds"], audited.stdout
+
+
+def full(_descriptor: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_half_a_key_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_private(tmp_path / "key", b"secret")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_there_before_stays(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    with pytest.raises(OSError, match="No space left"), new_here(tmp_path / "old", tmp_path / "new"):
+        (tmp_path / "new").mkdir()
+        (tmp_path / "new" / "file").write_text("new")
+        full(0)
+    assert names(tmp_path) == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (OSError(28, "No space left on device"), StorageError, "cannot write out: No space left on device"),
+        (OSError(122, "Disk quota exceeded", "out/a"), StorageError, "cannot write out/a: Disk quota exceeded"),
+        (OSError("4096 requested and 0 written"), StorageError, "cannot write out: the disk takes no more"),
+        (PermissionError(13, "Permission denied", "out/a"), PathError, "cannot write out/a: Permission denied"),
+        (OSError(30, "Read-only file system", "out/a"), PathError, "cannot write out/a: Read-only file system"),
+        (FileExistsError(17, "File exists", "out/a"), OutputExists, "out/a is already there"),
+    ],
+)
+def test_what_the_system_says(error: OSError, kind: type[Exception], told: str) -> None:
+    with pytest.raises(kind, match=told), writing(Path("out")):
+        raise error
+
+
+def test_what_is_about_no_file_stays_as_it_is() -> None:
+    assert typed(ConnectionRefusedError(111, "Connection refused")) is None
+    with pytest.raises(ConnectionRefusedError), writing(Path("out")):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+def test_a_torn_event_is_cut_off_before_others_follow(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"event": "one"}\n{"event": "tw')
+    log = EventLog(path)
+    log.write("three", epsilon=np.inf)
+    log.close()
+    events = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
+    assert [event["event"] for event in events] == ["one", "three"]
+    assert (events[1]["epsilon"], events[1]["infinite"]) == (None, ["epsilon"])
