@@ -53,7 +53,6 @@ def dry_run_command(
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
     from consilium.party.data.federation import load_federation
     from consilium.party.dry_run import check, dry_run, stop
-    from consilium.party.teachers.own_teacher import name_of
 
     settings = _settings(home)
     terms = load_federation(federation)
@@ -69,7 +68,7 @@ def dry_run_command(
     count, classes = votes.shape
     print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
     whose = " (your own [teacher])" if settings.teacher else ""
-    print(f"teachers   {terms.teachers_per_party} x {name_of(settings.teacher or terms.teacher)}{whose}")
+    print(f"teachers   {terms.teachers_per_party} x {(settings.teacher or terms.teacher).title}{whose}")
     print(f"seconds    read {read_seconds:.2f}, train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}")
     print("would send to the coordinator")
     print("  hello    name and number of teachers")

@@ -32,7 +32,8 @@ class Format(StrEnum):
 
 ScenarioArgument = Annotated[str, typer.Argument(help="Name of a shipped scenario, or path of a .toml file.")]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. mechanism.sigma2=80.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.mechanism.sigma2=80."),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student and, where seeded, noise.")]
 
@@ -85,7 +86,7 @@ def run(
         name = Path(scenario).stem
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
         if output is Format.text:
-            console.print(f"[bold]{loaded.title}[/bold], engine {engine.value}, seed {seed}")
+            console.print(f"[bold]{loaded.federation.name}[/bold], engine {engine.value}, seed {seed}")
         summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
     if output is Format.json:
         json.dump(summary, sys.stdout)
@@ -106,7 +107,7 @@ def scenarios() -> None:
 
     for name in shipped():
         loaded = load_scenario(name, [])
-        print(f"{name:16} {loaded.title}. {loaded.mechanism.describe()}")
+        print(f"{name:16} {loaded.federation.name}. {loaded.federation.mechanism.describe()}")
 
 
 def report(

@@ -138,9 +138,9 @@ def _carry_out(
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
         if config.votes != "clear":
-            identities = simulated_identities(list(partition.parties), scenario.parties, seed)
+            identities = simulated_identities(list(partition.parties), scenario.federation, seed)
             SecureKeys(identities.roster, identities.coordinator).check(config)
-        check_threshold(scenario.mechanism, len(partition.parties) * scenario.parties.teachers_per_party)
+        check_threshold(scenario.federation.mechanism, len(partition.parties) * scenario.federation.teachers_per_party)
         manifest = _manifest(order, device, dataset, partition, config)
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
             raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
@@ -194,10 +194,11 @@ def _manifest(
         "engine": order.engine,
         "seed": order.seed,
         "device": {"asked": order.device, "used": device},
-        "noise": order.scenario.noise,
+        "noise": order.scenario.simulation.noise,
         "created": order.created,
         "versions": versions(),
         "federation": config.digest(),
+        "federation_digest": config.federation_digest(),
         "data": {
             "set": dataset.name,
             "sha256": data_fingerprint(dataset),
@@ -218,6 +219,7 @@ def _summary(
     return {
         "scenario": name,
         "engine": engine,
+        "federation_digest": config.federation_digest(),
         "parties": len(coordinator["parties"]),
         "teachers": coordinator["teachers"],
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
@@ -251,7 +253,7 @@ def _report_data(
 ) -> ReportData:
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
     return ReportData(
-        title=scenario.title,
+        title=scenario.federation.name,
         description=scenario.description.strip(),
         attribution=dataset.attribution,
         scenario=manifest["scenario"],
@@ -264,11 +266,11 @@ def _report_data(
         teachers=summary["teachers"],
         party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
         left_out=left_out(space),
-        mechanism=scenario.mechanism.describe(),
-        votes=scenario.votes,
-        most_queries=scenario.caps.queries,
-        most_answers=scenario.caps.answers,
-        guarantees=shown_guarantees(coordinator["privacy"], scenario.votes),
+        mechanism=scenario.federation.mechanism.describe(),
+        votes=scenario.federation.votes,
+        most_queries=scenario.federation.caps.queries,
+        most_answers=scenario.federation.caps.answers,
+        guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.votes),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
         claimed_epsilon=_claimed_epsilon(scenario, summary["queries"]["asked"]),
@@ -286,9 +288,9 @@ def _report_data(
 
 def _claimed_epsilon(scenario: Scenario, asked: int) -> float | None:
     """What the near-zero-cost paper would state for its mechanism."""
-    if not isinstance(scenario.mechanism, Immutable):
+    if not isinstance(scenario.federation.mechanism, Immutable):
         return None
-    return claimed_epsilon(asked, scenario.mechanism.gamma, scenario.privacy.delta).epsilon
+    return claimed_epsilon(asked, scenario.federation.mechanism.gamma, scenario.federation.privacy.delta).epsilon
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

@@ -68,6 +68,9 @@ def renew(kits: Kits, name: str) -> None:
 
 
 def _tell(made: Made) -> None:
+    if made.promised is not None:
+        print(f"federation_digest  {made.federation_digest}")
+        print(f"epsilon promised   {made.promised.epsilon:.4g} at delta {made.promised.delta:g}")
     for kit in made.kits:
         print(f"kit     {kit}.tar.gz")
     for update in made.updates:

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import NetworkSpec
 
 
 @dataclass
 class NetworkTeacher:
-    """One network, of the kind that `spec` says; `spec.model` is "mlp" or "cnn".
+    """One network, of the kind that `spec` says.
 
     `classes_` int64 (seen,). `weights` float32: of "mlp" `hidden.weight` (hidden, inputs), `hidden.bias`, `out.weight`
     (seen, hidden), `out.bias`; of "cnn" `first.*` and `second.*` of the convolutions besides.
     """
 
-    spec: TeacherSpec
+    spec: NetworkSpec
     seed: int
     classes_: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
     weights: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
@@ -45,7 +45,7 @@ class NetworkTeacher:
         return exponentials / exponentials.sum(axis=1, keepdims=True)
 
     def _logits(self, x: np.ndarray) -> np.ndarray:
-        if self.spec.model == "cnn":
+        if self.spec.convolutions:
             from consilium.party.teachers.network_training import convolutional_logits
 
             return convolutional_logits(self.weights, x)
@@ -55,7 +55,7 @@ class NetworkTeacher:
 
 
 def initial_weights(
-    spec: TeacherSpec, side: int | None, inputs: int, classes: int, seed: np.random.Generator
+    spec: NetworkSpec, side: int | None, inputs: int, classes: int, seed: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Normal with variance 2 / fan-in (He et al. 2015), float32; biases are 0.
 
@@ -63,11 +63,12 @@ def initial_weights(
     side: of the square image, for "cnn". classes: of the rows, the width of the last layer.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    if spec.model == "cnn":
+    if spec.convolutions:
         assert side is not None
-        shapes["first"] = (spec.channels, 1, 5, 5)
-        shapes["second"] = (2 * spec.channels, spec.channels, 5, 5)
-        inputs = 2 * spec.channels * (((side - 4) // 2 - 4) // 2) ** 2
+        first, second = spec.convolutions
+        shapes["first"] = (first, 1, 5, 5)
+        shapes["second"] = (second, first, 5, 5)
+        inputs = second * (((side - 4) // 2 - 4) // 2) ** 2
     shapes["hidden"] = (spec.hidden, inputs)
     shapes["out"] = (classes, spec.hidden)
     weights = {}

@@ -22,7 +22,7 @@ from torch.nn import functional
 from consilium.party.teachers.network import NetworkTeacher, initial_weights
 from consilium.party.teachers.stacked_adam import StackedAdamW
 from consilium.protocol.node.device import asked_device, resolve_device
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import NetworkSpec
 from consilium.protocol.rows.images import image_side
 
 MOST_STACKED = 256
@@ -52,7 +52,7 @@ class Job:
 
 
 def train_many(
-    spec: TeacherSpec,
+    spec: NetworkSpec,
     x: np.ndarray,
     y: np.ndarray,
     parts: Sequence[np.ndarray],
@@ -74,13 +74,13 @@ def train_many(
     ConfigError : the environment asks for a GPU that is not there.
     """
     device = resolve_device(asked_device())
-    side = image_side(x.shape[1]) if spec.model == "cnn" else None
+    side = image_side(x.shape[1]) if spec.of_images else None
     rows = torch.from_numpy(x.astype(np.float32)).to(device)
     if side is not None:
         rows = rows.reshape(-1, 1, side, side)
     jobs = [_job(spec, side, x.shape[1], y, part, seed) for part, seed in zip(parts, seeds, strict=True)]
     if stacked is None:
-        stacked = device == "cuda" or (spec.model == "mlp" and spec.hidden * x.shape[1] <= SMALL)
+        stacked = device == "cuda" or (not spec.of_images and spec.hidden * x.shape[1] <= SMALL)
     trained: list[dict[str, np.ndarray]] = []
     with one_thread():
         if stacked:
@@ -116,7 +116,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _job(spec: TeacherSpec, side: int | None, inputs: int, y: np.ndarray, part: np.ndarray, seed: int) -> Job:
+def _job(spec: NetworkSpec, side: int | None, inputs: int, y: np.ndarray, part: np.ndarray, seed: int) -> Job:
     generator = np.random.default_rng(seed)
     if not len(part):  # holds its place in a stack
         weights = initial_weights(spec, side, inputs, 1, generator)
@@ -156,12 +156,12 @@ def _loss(
     return (functional.cross_entropy(_forward(weights, x) + mask, labels, reduction="none") * shares).sum()
 
 
-def _rate(spec: TeacherSpec, step: np.ndarray | int, steps: np.ndarray | int) -> np.ndarray:
+def _rate(spec: NetworkSpec, step: np.ndarray | int, steps: np.ndarray | int) -> np.ndarray:
     """Half a cosine from the learning rate down to 0 at the last step."""
     return spec.learning_rate * (1 + np.cos(np.pi * np.minimum(step, steps) / np.maximum(steps, 1))) / 2
 
 
-def _train_alone(spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, job: Job) -> dict[str, np.ndarray]:
+def _train_alone(spec: NetworkSpec, rows: torch.Tensor, y: np.ndarray, job: Job) -> dict[str, np.ndarray]:
     device = rows.device
     weights = {
         name: _channels_last(torch.from_numpy(value).to(device)).requires_grad_() for name, value in job.weights.items()
@@ -179,7 +179,7 @@ def _train_alone(spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, job: Job)
 
 
 def _train_stacked(
-    spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, jobs: list[Job], classes: int
+    spec: NetworkSpec, rows: torch.Tensor, y: np.ndarray, jobs: list[Job], classes: int
 ) -> list[dict[str, np.ndarray]]:
     """All jobs in one go. Shorter batches are padded with rows of weight 0; a job that is done stays as it is.
 
