@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     import numpy as np
 
-    from consilium.party.dry_run import Check
+    from consilium.party.dry_run import PartyCheck
     from consilium.party.policy import PartyFile
     from consilium.protocol.rows.schema import Schema
 
@@ -32,13 +32,13 @@ FederationArgument = Annotated[Path, typer.Argument(metavar="FEDERATION.json", h
 def check(home: HomeArgument, federation: FederationArgument) -> None:
     """Hold the data against the federation's schema: every problem of every column at once. Trains nothing."""
     from consilium.party.data.federation import load_federation
-    from consilium.party.dry_run import check, stop
+    from consilium.party.dry_run import check, usable
 
     settings = _settings(home)
     terms = load_federation(federation)
-    _, found = check(settings, home, terms)
+    rows, found = check(settings, home, terms)
     _show(found, settings)
-    stop(found)
+    usable(rows, found)
     print(f"The data fit federation {terms.name!r}.")
 
 
@@ -52,7 +52,7 @@ def dry_run_command(
 ) -> None:
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
     from consilium.party.data.federation import load_federation
-    from consilium.party.dry_run import check, dry_run, stop
+    from consilium.party.dry_run import check, dry_run, usable
 
     settings = _settings(home)
     terms = load_federation(federation)
@@ -61,9 +61,7 @@ def dry_run_command(
     rows, found = check(settings, home, terms)
     read_seconds = time.perf_counter() - start
     _show(found, settings)
-    stop(found)
-    assert rows is not None
-    result = dry_run(rows, settings.name, home, terms, asked, settings.teacher)
+    result = dry_run(usable(rows, found), settings.name, home, terms, asked, settings.teacher)
     votes = result.reply.votes
     count, classes = votes.shape
     print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
@@ -95,7 +93,7 @@ def _settings(home: Path) -> PartyFile:
     return load(home / SETTINGS, PartyFile)
 
 
-def _show(found: Check, settings: PartyFile) -> None:
+def _show(found: PartyCheck, settings: PartyFile) -> None:
     report = found.report
     print(LOCAL_ONLY)
     print(f"data       {settings.data}: {report.rows} rows", end="")

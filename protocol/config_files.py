@@ -7,16 +7,10 @@ import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from consilium.protocol.errors import ConfigError
-
-
-class Frozen(BaseModel):
-    """Base of all configuration: frozen, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+from consilium.protocol.models import Frozen
 
 F = TypeVar("F", bound=Frozen)
 

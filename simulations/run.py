@@ -13,14 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.mechanisms import Immutable
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.node.device import Device, resolve_device, using_device
+from consilium.protocol.node.threads import one_thread
 from consilium.protocol.versions import versions
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
@@ -42,20 +41,26 @@ Watch = Callable[[Path], AbstractContextManager[None]]
 """Given the run's event log, a context in which it is shown."""
 
 
+def unwatched(events: Path) -> AbstractContextManager[None]:
+    """Show nothing of a run while it goes on."""
+    return contextlib.nullcontext()
+
+
 def run_scenario(
     name: str,
     scenario: Scenario,
     engine: Engine,
     seed: int,
     out: Path,
-    watch: Watch,
+    watch: Watch = unwatched,
     keep_work: bool = False,
     device: Device = "auto",
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
-    Everything that can be wrong with the input is found before the folder is made. `keep_work` keeps the copies of
-    the parties' rows and their teachers under `private/work`. `device` is where networks are trained.
+    Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
+    call the scenario. `keep_work` keeps the copies of the parties' rows and their teachers under `private/work`.
+    `device` is where networks are trained. Libraries use one thread in each process; the caller's settings come back.
 
     Returns
     -------
@@ -63,7 +68,8 @@ def run_scenario(
 
     Raises
     ------
-    ConsiliumError. Interrupted : at Ctrl-C, SIGTERM or SIGHUP, in the main thread; the run can be resumed.
+    ConsiliumError : what is wrong, and what to do. Interrupted : at Ctrl-C, SIGTERM or SIGHUP, in the main thread; the
+        run can be resumed.
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
     order = Order(name, scenario, engine, seed, created, device)
@@ -132,6 +138,7 @@ def _carry_out(
     # the attempt is left last, when nobody works in the folder any more, and signals wait until it has been
     with interruptible() as signals, Attempt(signals, keep_work) as attempt, contextlib.ExitStack() as stack:
         stack.enter_context(using_device(device))  # before the workers, which inherit it
+        stack.enter_context(one_thread())
         # the workers need seconds to import what they use; meanwhile the data are laid out
         workers = stack.enter_context(running_workers()) if engine == "local" else []
         dataset, partition = divided_data(scenario, seed)
@@ -273,7 +280,9 @@ def _report_data(
         guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.votes),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
-        claimed_epsilon=_claimed_epsilon(scenario, summary["queries"]["asked"]),
+        claimed_epsilon=scenario.federation.mechanism.claimed_epsilon(
+            summary["queries"]["asked"], scenario.federation.privacy.delta
+        ),
         student=summary["student"],
         baselines=analysis.baselines,
         classes=dataset.classes,
@@ -284,13 +293,6 @@ def _report_data(
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
     )
-
-
-def _claimed_epsilon(scenario: Scenario, asked: int) -> float | None:
-    """What the near-zero-cost paper would state for its mechanism."""
-    if not isinstance(scenario.federation.mechanism, Immutable):
-        return None
-    return claimed_epsilon(asked, scenario.federation.mechanism.gamma, scenario.federation.privacy.delta).epsilon
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

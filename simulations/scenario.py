@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from pydantic import BaseModel, Field, model_validator
 from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.old_keys import drop_other_kinds, is_old, old_form
-from consilium.protocol.config_files import Frozen, read_table, validate
+from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.protocol.models import Frozen
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Dataset
@@ -59,7 +61,7 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def load_scenario(name: str, overrides: list[str]) -> Scenario:
+def load_scenario(name: str, overrides: Sequence[str] = ()) -> Scenario:
     """A shipped scenario by name, or a file by path, with `key=value` overrides applied.
 
     Raises

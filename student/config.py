@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 from consilium.student.asking.selection import Strategy
-from consilium.student.trainers.kinds import Inputs, LogisticRegressionStudent, TrainerSpec
+from consilium.student.trainers.kinds import LogisticRegressionStudent, TrainerSpec
+from consilium.student.trainers.settings import Inputs
 
 
 class StudentSpec(Frozen):

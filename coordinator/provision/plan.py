@@ -13,8 +13,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.old_keys import is_old, new_plan, old_form
-from consilium.protocol.config_files import Frozen, read_table, validate
+from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.models import Frozen
 from consilium.protocol.node.kit import Coordinator, Port, joined
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.rows.pool import PoolTerms

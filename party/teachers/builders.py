@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.linear_model import LogisticRegression
 
 from consilium.party.data import Rows
-from consilium.party.teachers.network import NetworkTeacher
+from consilium.party.teachers.network import NetworkTeacher, train_many
 from consilium.party.teachers.one_hot import OneHotTeacher
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.teachers.ridge import RidgeTeacher
@@ -27,7 +26,10 @@ from consilium.protocol.parties.teachers import (
     WeightedTeacher,
 )
 
-Teacher = ClassifierMixin | RidgeTeacher | NetworkTeacher | OneHotTeacher
+if TYPE_CHECKING:  # scikit-learn takes half a second to import, in each process of a party: only where it is used
+    from sklearn.base import ClassifierMixin
+
+Teacher: TypeAlias = "ClassifierMixin | RidgeTeacher | NetworkTeacher | OneHotTeacher"
 """What is trained and kept: it has `fit`, `predict`, `predict_proba` and `classes_`."""
 
 
@@ -39,6 +41,8 @@ def build(spec: TeacherKind, seed: int) -> Teacher:
 
 @build.register
 def _(spec: LogisticRegressionSpec, seed: int) -> Teacher:
+    from sklearn.linear_model import LogisticRegression
+
     return LogisticRegression(C=spec.C, class_weight=sklearn_weight(spec), max_iter=spec.iterations)
 
 
@@ -49,7 +53,7 @@ def _(spec: RidgeSpec, seed: int) -> Teacher:
 
 @build.register
 def _(spec: RandomForestSpec, seed: int) -> Teacher:
-    from sklearn.ensemble import RandomForestClassifier  # a second to import: only where it is used
+    from sklearn.ensemble import RandomForestClassifier
 
     return RandomForestClassifier(
         n_estimators=spec.trees, max_depth=spec.depth, class_weight=sklearn_weight(spec), random_state=seed, n_jobs=1
@@ -95,8 +99,6 @@ def train_together(
 def _(
     spec: NetworkSpec, rows: Rows, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
 ) -> Sequence[Teacher]:
-    from consilium.party.teachers.network_training import train_many  # torch takes two seconds to import
-
     return train_many(spec, rows.x, rows.y, parts, seeds, classes)
 
 

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.dummy import DummyClassifier
-from sklearn.utils._param_validation import InvalidParameterError
 
 from consilium.party.data import Rows
 from consilium.party.teachers.builders import Teacher, build, sample_weights, train_together
@@ -78,6 +76,8 @@ def _own(
         except ValueError as error:
             failures.append(error)
             trained.append(_constant(rows, part, seed, classes))
+    from sklearn.utils._param_validation import InvalidParameterError
+
     if failures and (len(failures) == tried or isinstance(failures[0], InvalidParameterError)):
         raise Refused(Rule.POLICY, detail=f"[teacher] {spec.title}: {type(failures[0]).__name__}")
     if failures:
@@ -92,6 +92,8 @@ def _plural(rows: Rows, part: np.ndarray) -> bool:
 
 def _constant(rows: Rows, part: np.ndarray, seed: int, classes: int) -> Teacher:
     """Always votes for the most frequent class of the part; for one that the seed draws where there are no rows."""
+    from sklearn.dummy import DummyClassifier
+
     y = rows.y[part] if len(part) else np.array([seed % classes])
     return DummyClassifier(strategy="most_frequent").fit(np.zeros((len(y), rows.x.shape[1])), y)
 

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, TypeAdapter
 
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 
 ClassWeight = Literal["balanced", "none"]
 

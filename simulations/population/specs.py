@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from consilium.party.teachers.own_teacher import OwnTeacher
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.representation import Representation
 from consilium.simulations.datasets import NAMES
 from consilium.simulations.population.partition import Division

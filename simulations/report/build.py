@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.files import replacing
 from consilium.simulations.report import charts
 from consilium.simulations.report.data import PartyQuality, ReportData
 from consilium.simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
@@ -65,15 +66,10 @@ def write_report(data: ReportData, path: Path, public: bool = False) -> None:
     DataError : the data are not those of a run, or the file cannot be written.
     """
     content = render(data, public).encode()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with open(temporary, "xb") as file:
+        with replacing(path, part=f".{path.name}.{os.getpid()}.part") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DataError(f"cannot write {path}: {error.strerror}", "Give a file in a folder that exists") from None
 
 

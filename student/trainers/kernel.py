@@ -12,7 +12,7 @@ from scipy.linalg import solve
 
 from consilium.student.asking.graph import nearest_rows, neighbour_graph, spread, squared_distances
 from consilium.student.trainers.base import Model
-from consilium.student.trainers.kinds import SpreadingStudent
+from consilium.student.trainers.settings import SpreadingStudent
 
 _BLOCK = 1000
 

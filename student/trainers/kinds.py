@@ -6,30 +6,21 @@ takes two seconds, and whoever only reads a scenario needs none of them. A new k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field
 
-from consilium.protocol.config_files import Frozen
+from consilium.student.trainers.settings import (
+    GraphAndNetworksStudent,
+    ImageStudent,
+    KernelStudent,
+    SpreadingStudent,
+    TrainerKind,
+)
 
 if TYPE_CHECKING:
     from consilium.student.trainers.base import Aids, Trainer
     from consilium.student.trainers.images.loop import MakeMethod
-
-Inputs = Literal["features", "representation"]
-"""What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
-
-
-class TrainerKind(Frozen):
-    """Base of all kinds."""
-
-    inputs: ClassVar[Inputs] = "representation"
-
-    name: str = Field(description="the kind of student")
-
-    def trainer(self, aids: Aids) -> Trainer:
-        """A trainer with these settings."""
-        raise NotImplementedError
 
 
 class LogisticRegressionStudent(TrainerKind):
@@ -90,13 +81,6 @@ class MlpStudent(TrainerKind):
         return MlpTrainer(self.hidden, self.epochs)
 
 
-class KernelStudent(TrainerKind):
-    """What the students with a Gaussian kernel share."""
-
-    gamma: float = Field(default=2.0, gt=0, description="of the Gaussian kernel, exp(-gamma |a - b|^2)")
-    alpha: float = Field(default=0.1, gt=0, description="penalty")
-
-
 class KernelRidgeStudent(KernelStudent):
     """Kernel ridge regression on the labels alone."""
 
@@ -109,13 +93,6 @@ class KernelRidgeStudent(KernelStudent):
         return KernelTrainer(self.gamma, self.alpha)
 
 
-class SpreadingStudent(KernelStudent):
-    """What the students share that spread labels over a graph of like rows."""
-
-    neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
-    spread: float = Field(default=0.99, gt=0, lt=1, description="share that a row takes from its neighbours")
-
-
 class GraphStudent(SpreadingStudent):
     """Labels spread to all public rows over a graph of like ones, then kernel ridge regression."""
 
@@ -126,22 +103,6 @@ class GraphStudent(SpreadingStudent):
         from consilium.student.trainers.kernel import GraphTrainer
 
         return GraphTrainer(self, aids.unlabelled)
-
-
-class ImageStudent(TrainerKind):
-    """What the students of square images share: a small convolutional network and the loop that trains it."""
-
-    inputs: ClassVar[Inputs] = "features"
-
-    channels: int = Field(default=16, ge=1, le=1024, description="filters of the first layer")
-    steps: int = Field(default=3000, ge=1, le=1_000_000, description="most steps")
-    settled: float = Field(
-        default=0.001,
-        ge=0,
-        lt=1,
-        description="stop once at most this share of the public rows' predictions changed in each of the last four"
-        " checks; 0: never",
-    )
 
 
 class MethodStudent(ImageStudent):
@@ -223,18 +184,16 @@ class GanStudent(MethodStudent):
         return lambda net, material: Gan(net, material, self.augment)
 
 
-class GraphCnnStudent(SpreadingStudent, ImageStudent):
+class GraphCnnStudent(GraphAndNetworksStudent):
     """A graph of like images and networks that help each other to label the pool."""
 
     name: Literal["graph_cnn"] = "graph_cnn"
-    augment: bool = Field(default=True, description="whether the networks see slightly changed copies")
-    networks: int = Field(default=4, ge=1, le=100, description="how many are trained, one after the other")
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
-        from consilium.student.trainers.images.graph_cnn import BothTrainer
+        from consilium.student.trainers.images.graph_cnn import GraphCnnTrainer
 
-        return BothTrainer(self, aids.unlabelled, aids.represent, aids.job)
+        return GraphCnnTrainer(self, aids.unlabelled, aids.represent, aids.job)
 
 
 AnyTrainer = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.files import replacing
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.student.trainers.base import SILENT, Job
 from consilium.student.trainers.images.network import ImageModel, few_threads, network
 from consilium.student.trainers.images.rows import Pixels
-from consilium.student.trainers.kinds import ImageStudent
+from consilium.student.trainers.settings import ImageStudent
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor, nn
@@ -178,12 +178,8 @@ class _State:
             "parts": {name: part.state_dict() for name, part in self.method.parts.items()},
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_suffix(".part")
-        with open(temporary, "wb") as file:
+        with replacing(self.path) as file:
             torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path)
 
     def load(self) -> None:
         """Go on from the checkpoint if there is one. Raises DataError if it cannot be read."""
