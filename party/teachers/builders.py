@@ -39,19 +39,19 @@ def build(spec: TeacherKind, seed: int) -> Teacher:
     raise TypeError(f"no builder for {type(spec).__name__}")
 
 
-@build.register
+@build.register(LogisticRegressionSpec)
 def _(spec: LogisticRegressionSpec, seed: int) -> Teacher:
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(C=spec.C, class_weight=sklearn_weight(spec), max_iter=spec.iterations)
 
 
-@build.register
+@build.register(RidgeSpec)
 def _(spec: RidgeSpec, seed: int) -> Teacher:
     return RidgeTeacher(spec.alpha, balanced=spec.class_weight == "balanced")
 
 
-@build.register
+@build.register(RandomForestSpec)
 def _(spec: RandomForestSpec, seed: int) -> Teacher:
     from sklearn.ensemble import RandomForestClassifier
 
@@ -60,7 +60,7 @@ def _(spec: RandomForestSpec, seed: int) -> Teacher:
     )
 
 
-@build.register
+@build.register(GradientBoostingSpec)
 def _(spec: GradientBoostingSpec, seed: int) -> Teacher:
     from sklearn.ensemble import GradientBoostingClassifier
 
@@ -69,12 +69,12 @@ def _(spec: GradientBoostingSpec, seed: int) -> Teacher:
     )
 
 
-@build.register
+@build.register(NetworkSpec)
 def _(spec: NetworkSpec, seed: int) -> Teacher:
     return NetworkTeacher(spec, seed)
 
 
-@build.register
+@build.register(SklearnSpec)
 def _(spec: SklearnSpec, seed: int) -> Teacher:
     estimator = spec.build(seed)
     if hasattr(estimator, "predict_proba"):
@@ -95,7 +95,7 @@ def train_together(
     return None
 
 
-@train_together.register
+@train_together.register(NetworkSpec)
 def _(
     spec: NetworkSpec, rows: Rows, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
 ) -> Sequence[Teacher]:
@@ -108,7 +108,7 @@ def sample_weights(spec: TeacherKind, y: np.ndarray) -> np.ndarray | None:
     return None
 
 
-@sample_weights.register
+@sample_weights.register(GradientBoostingSpec)
 def _(spec: GradientBoostingSpec, y: np.ndarray) -> np.ndarray | None:
     if spec.class_weight != "balanced":
         return None
