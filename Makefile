@@ -26,7 +26,10 @@ run: $(VENV)/.base
 
 # a module stays in one process, so what its tests share is made once, and the most expensive modules come first (see
 # tests/conftest.py); WORKERS= runs all in one
-WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
+SPREAD := --dist loadfile --no-loadscope-reorder
+fast: WORKERS ?= -n 2 $(SPREAD)
+# tests of whole deployments mostly wait, so two processors have work for three
+test: WORKERS ?= -n 3 $(SPREAD)
 FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
 
 fast: $(VENV)/.dev
@@ -43,7 +46,9 @@ proofs: $(VENV)/.dev
 	$(BIN)/python -m pytest -m proofs $(ARGS)
 
 BUSY ?= 12
-WAITING := tests/simulations/engines/test_local_engine.py tests/protocol/node/test_supervisor.py tests/coordinator/labels/test_mutual_tls.py tests/coordinator/labels/test_grpc.py
+WAITING := tests/simulations/engines/test_local_engine.py tests/protocol/node/test_supervisor.py \
+	tests/coordinator/deploy/test_gateway_limits.py \
+	$(addprefix tests/coordinator/labels/,test_mutual_tls.py test_grpc.py test_reception.py)
 test-busy: $(VENV)/.dev
 	@# tests that wait for other processes, three times beside $(BUSY) that never rest: none may depend on the machine's speed
 	@for i in $$(seq $(BUSY)); do nice $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \

@@ -5,10 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from consilium.coordinator.run_log import EventLog
 from tests.federation import make_homes
 from tests.marks import HEAVY, guard, rank
+
+# the same wherever the tests run (Hypothesis has a profile of its own where CI is set), however fast the machine is
+settings.register_profile(
+    "consilium", settings.get_profile("default"), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("consilium")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -47,4 +47,4 @@ def test_the_makefile_leaves_out_every_one_of_them() -> None:
     (left_out,) = re.findall(r"^FAST := not \((.*)\)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert sorted(left_out.split(" or ")) == sorted(HEAVY)
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    assert sorted(line.partition(":")[0] for line in options["markers"]) == sorted(HEAVY)
+    assert {line.partition(":")[0] for line in options["markers"]} >= set(HEAVY)
