@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run fast check test test-busy proofs lint docs bench proto clean
+.PHONY: run keys fast check test test-busy proofs lint docs bench proto clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -53,6 +53,10 @@ test-busy: $(VENV)/.dev
 	@# tests that wait for other processes, three times beside $(BUSY) that never rest: none may depend on the machine's speed
 	@for i in $$(seq $(BUSY)); do nice $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \
 	trap "kill $$busy" EXIT; for i in 1 2 3; do $(BIN)/python -m pytest -q $(or $(ARGS),$(WAITING)) || exit 1; done
+
+keys: $(VENV)/.dev
+	@# the tables of keys in docs/, from the models
+	$(BIN)/python -m docs.keys
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -14,12 +14,12 @@ from consilium.simulations.scenario import load_scenario
 SEEDS = range(5)
 SETTINGS = {
     "as shipped (epsilon at most 1)": [],
-    "epsilon at most 1.5": ["mechanism.sigma1=210", "mechanism.sigma2=75"],
+    "epsilon at most 1.5": ["federation.mechanism.sigma1=210", "federation.mechanism.sigma2=75"],
     "self-training student": ["student.self_training=true", "student.self_training_confidence=0.6"],
-    "small MLP student": ["student.trainer=mlp", "student.epochs=20"],
+    "small MLP student": ["student.trainer.name=mlp", "student.trainer.epochs=20"],
     "GNMax, all 300 queries answered": [
-        "mechanism={name='gnmax', sigma=100}",
-        "caps={queries=300, answers=300}",
+        "federation.mechanism={name='gnmax', sigma=100}",
+        "federation.caps={queries=300, answers=300}",
     ],
 }
 

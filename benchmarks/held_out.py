@@ -45,7 +45,7 @@ def fit(place: Place, row: Row, votes: np.ndarray, truth: np.ndarray, fold: int)
     labels = row.mechanism.draw(votes[chosen], SeededNoise(1000 * place.seed + fold)).labels
     known = labels != NO_LABEL
     right = float((labels[known] == truth[chosen][known]).mean())
-    return {"right": right, **student(place, place.scenario.student.trainer, chosen[known], labels[known])}
+    return {"right": right, **student(place, place.scenario.student.trainer.name, chosen[known], labels[known])}
 
 
 def table(kept: Kept) -> None:

@@ -31,8 +31,10 @@ from consilium.simulations.scenario import load_scenario
 from consilium.student.asking.pool import Pool
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student
+from consilium.student.trainers.kinds import LogisticRegressionStudent
 
 SEEDS = range(5)
+LINEAR = LogisticRegressionStudent(C=0.1)
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TEACHERS = 250
 POOL = 9000
@@ -41,7 +43,7 @@ STROKE = {
     "confident": [],
     "confident, 3 rounds, margin": ["student.rounds=3", "student.selection=margin"],
     "interactive, 3 rounds, margin": [
-        "mechanism={name='interactive', threshold=150, sigma1=300, sigma2=108, confidence=0.9}",
+        "federation.mechanism={name='interactive', threshold=150, sigma1=300, sigma2=108, confidence=0.9}",
         "student.rounds=3",
         "student.selection=margin",
     ],
@@ -78,6 +80,7 @@ def mnist(mechanism: Confident | Interactive, spec: StudentSpec, seed: int, fold
     names = tuple(f"pixel{number}" for number in range(784))
     config = FederationConfig(
         name="mnist votes",
+        votes="clear",
         rows=Schema(features=names, classes=tuple("0123456789"), center=(0.0,) * 784, scale=(255.0,) * 784),
         minimum_parties=TEACHERS,
         mechanism=mechanism,
@@ -128,11 +131,11 @@ def main() -> None:
         print(f"{'MNIST votes, accuracy':32}" + "".join(f"{name:>16}" for name in COLUMNS))
         confident = Confident(threshold=200, sigma1=150, sigma2=40)
         interactive = Interactive(threshold=200, sigma1=150, sigma2=40, confidence=0.98)
-        rounds = StudentSpec(C=0.1, rounds=3, selection="margin")
+        rounds = StudentSpec(trainer=LINEAR, rounds=3, selection="margin")
         cases = {
-            "confident": (confident, StudentSpec(C=0.1)),
+            "confident": (confident, StudentSpec(trainer=LINEAR)),
             "confident, 3 rounds, margin": (confident, rounds),
-            "interactive, 3 rounds, random": (interactive, StudentSpec(C=0.1, rounds=3)),
+            "interactive, 3 rounds, random": (interactive, StudentSpec(trainer=LINEAR, rounds=3)),
             "interactive, 3 rounds, margin": (interactive, rounds),
         }
         for number, (name, (mechanism, spec)) in enumerate(cases.items()):

@@ -29,7 +29,7 @@ from consilium.simulations.workspace import federation_config
 ROUNDS = 5
 KINDS = {
     "logistic regression (default)": [],
-    "random forest, 50 trees": ["teacher.model=random_forest", "teacher.depth=6"],
+    "random forest, 50 trees": ["federation.teacher.model=random_forest", "federation.teacher.depth=6"],
 }
 
 
@@ -40,7 +40,7 @@ def plain_loop(overrides: list[str], seed: int = 0) -> tuple[float, np.ndarray, 
     schema = federation_config(scenario, data, parts, seed).rows
     pool = canonical_queries(data.x[parts.queries], len(schema.features))
     generator = np.random.default_rng([seed, 0x617368, 0])  # the student's own draw
-    chosen = generator.permutation(np.arange(len(pool)))[: scenario.caps.queries]
+    chosen = generator.permutation(np.arange(len(pool)))[: scenario.federation.caps.queries]
     queries = schema.standardise(pool[chosen])
     start = time.perf_counter()
     votes = np.zeros((len(parts.parties), len(chosen), 2), dtype=np.int64)
@@ -49,7 +49,7 @@ def plain_loop(overrides: list[str], seed: int = 0) -> tuple[float, np.ndarray, 
             digest = int(canonical_digest(f'["{name}", "teacher"]'), 16)
             estimator_seed = np.random.SeedSequence([seed, digest]).spawn(2)[1].spawn(1)[0].generate_state(1)[0]
             own = Rows(schema.standardise(data.x[rows]), data.y[rows])
-            teacher = train(own, scenario.teacher, np.arange(len(rows)), int(estimator_seed))
+            teacher = train(own, scenario.federation.teacher, np.arange(len(rows)), int(estimator_seed))
             votes[index] = vote([teacher], queries, 2)
     return time.perf_counter() - start, votes, query_ids(pool[chosen])
 

@@ -30,6 +30,7 @@ from consilium.accounting.sanitise.plan import forecast_sanitised
 from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, GNMax, Immutable, LNMax
+from consilium.coordinator.old_keys import drop_other_kinds
 from consilium.party.data.rows import Rows
 from consilium.party.teachers.ensemble import train as train_teacher
 from consilium.party.teachers.ensemble import vote
@@ -43,6 +44,7 @@ from consilium.student.asking.selection import BY_ROWS, Strategy, choose
 from consilium.student.config import StudentSpec
 from consilium.student.run import inputs
 from consilium.student.run import train as train_student
+from consilium.student.trainers import kinds
 from consilium.student.trainers.images import network
 
 DELTA = 1e-5
@@ -113,7 +115,7 @@ def teachers_votes(place: Place, cache: Path) -> Votes:
     right = []
     for rows in place.partition.parties.values():
         own = Rows(schema.inputs(place.dataset.x[rows]), place.dataset.y[rows])
-        teacher = [train_teacher(own, place.scenario.teacher, np.arange(len(rows)), place.seed)]
+        teacher = [train_teacher(own, place.scenario.federation.teacher, np.arange(len(rows)), place.seed)]
         on_pool += vote(teacher, pool, classes)
         told = vote(teacher, test, classes)
         on_test += told
@@ -217,7 +219,10 @@ def queries(place: Place, row: Row) -> np.ndarray:
 
 def student(place: Place, trainer: str, rows: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """Accuracy on the held-out rows of a student with the scenario's other parameters, and seconds."""
-    spec = StudentSpec.model_validate({**place.scenario.student.model_dump(), "trainer": trainer})
+    own = place.scenario.student.model_dump()
+    own["trainer"]["name"] = trainer
+    drop_other_kinds(own["trainer"], "name", kinds.TRAINERS)
+    spec = StudentSpec.model_validate(own)
     begun = time.monotonic()
     given = inputs(spec, place.schema, place.pool)
     rest = np.setdiff1d(np.arange(len(given)), rows)

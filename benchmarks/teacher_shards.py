@@ -52,7 +52,7 @@ def audited(
     teachers: int, relation: Neighbouring, old: bool, changes: int = CHANGES, runs: int = 20_000
 ) -> TeacherAudit:
     """The largest hospital of `stroke` with so many ridge teachers, GNMax of sigma 10, unit a record."""
-    overrides = ["teacher.model=ridge"]
+    overrides = ["federation.teacher.model=ridge"]
     with tempfile.TemporaryDirectory() as folder, divided_by_position() if old else nullcontext():
         home, config, queries = subject_of_scenario("stroke", overrides, None, 1, Path(folder))
         changed = {"teachers_per_party": teachers, "mechanism": GNMax(sigma=SIGMA)}

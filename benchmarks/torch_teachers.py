@@ -20,20 +20,20 @@ from torch.nn import functional
 from consilium.party.teachers.network import train_many
 from consilium.party.teachers.network_training import SMALL
 from consilium.protocol.node.device import resolve_device, using_device
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import CnnSpec, MlpSpec, NetworkSpec
 
 ROUNDS = 3
 CASES = {
-    "cnn, 240 images of 28x28": (TeacherSpec(model="cnn", epochs=5), 240, 784, 10, 4),
-    "mlp, 240 images of 28x28": (TeacherSpec(model="mlp"), 240, 784, 10, 10),
-    "mlp, 60 patients of 48 features": (TeacherSpec(model="mlp", hidden=32), 60, 48, 2, 50),
+    "cnn, 240 images of 28x28": (CnnSpec(epochs=5), 240, 784, 10, 4),
+    "mlp, 240 images of 28x28": (MlpSpec(), 240, 784, 10, 10),
+    "mlp, 60 patients of 48 features": (MlpSpec(hidden=32), 60, 48, 2, 50),
 }
 """Specification, rows of a teacher, inputs, classes, teachers."""
 
 Rows = tuple[np.ndarray, np.ndarray, list[np.ndarray]]
 
 
-def plain_loop(spec: TeacherSpec, data: Rows, device: str) -> None:
+def plain_loop(spec: NetworkSpec, data: Rows, device: str) -> None:
     """As anybody would write it."""
     x, y, parts = data
     classes = int(y.max()) + 1
@@ -42,8 +42,8 @@ def plain_loop(spec: TeacherSpec, data: Rows, device: str) -> None:
         inputs = x.shape[1]
         rows, labels = torch.from_numpy(x[part]).to(device), torch.from_numpy(y[part]).to(device)
         layers: list[nn.Module] = []
-        if spec.model == "cnn":
-            side, channels = int(inputs**0.5), spec.channels
+        if spec.convolutions:
+            side, channels = int(inputs**0.5), spec.convolutions[0]
             rows = rows.reshape(-1, 1, side, side)
             layers += [nn.Conv2d(1, channels, 5), nn.ReLU(), nn.MaxPool2d(2)]
             layers += [nn.Conv2d(channels, 2 * channels, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
@@ -61,7 +61,7 @@ def plain_loop(spec: TeacherSpec, data: Rows, device: str) -> None:
         network.state_dict()["0.weight"].cpu()  # waits for the GPU
 
 
-def ours(spec: TeacherSpec, data: Rows, device: str, stacked: bool | None = None) -> None:
+def ours(spec: NetworkSpec, data: Rows, device: str, stacked: bool | None = None) -> None:
     """All teachers in one call."""
     x, y, parts = data
     with using_device("cuda" if device == "cuda" else "cpu"):
@@ -110,7 +110,7 @@ def compare(name: str, device: str) -> None:
         for way, run in ways.items():
             found[way].append(measured(run))
     print(f"{name}; {teachers} teachers, {spec.epochs} epochs, on {device}: medians of {ROUNDS} rounds")
-    stack = device == "cuda" or (spec.model == "mlp" and spec.hidden * inputs <= SMALL)
+    stack = device == "cuda" or (not spec.of_images and spec.hidden * inputs <= SMALL)
     chosen = "ours, stacked" if stack else "ours, one after the other"
     for way, values in found.items():
         clock, cpu = np.median(np.array(values), axis=0)

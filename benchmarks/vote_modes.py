@@ -12,24 +12,24 @@ from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 
 SEEDS = range(5)
-DISTRIBUTED = "votes=distributed"
+DISTRIBUTED = "federation.votes=distributed"
 SETTINGS = {
     "clear": [],
-    "secure": ["votes=secure"],
+    "secure": ["federation.votes=secure"],
     "distributed, all answered": [
         DISTRIBUTED,
-        "mechanism={name='distributed', threshold=0, sigma=92.0, noise_shares=139}",
-        "caps={queries=300, answers=300}",
+        "federation.mechanism={name='distributed', threshold=0, sigma=92.0, noise_shares=139}",
+        "federation.caps={queries=300, answers=300}",
     ],
     "distributed, threshold": [
         DISTRIBUTED,
-        "mechanism={name='distributed', threshold=30, sigma=92.0, noise_shares=139}",
-        "caps={queries=300, answers=300}",
+        "federation.mechanism={name='distributed', threshold=30, sigma=92.0, noise_shares=139}",
+        "federation.caps={queries=300, answers=300}",
     ],
     "distributed, two phases": [
         DISTRIBUTED,
-        "mechanism={name='distributed_two_phase', threshold=30, sigma1=168.0, sigma2=90.0, noise_shares=139}",
-        "caps={queries=300, answers=150}",
+        "federation.mechanism={name='distributed_two_phase', threshold=30, sigma1=168, sigma2=90, noise_shares=139}",
+        "federation.caps={queries=300, answers=150}",
     ],
 }
 
@@ -51,7 +51,7 @@ def main() -> None:
                     [
                         summary["student"]["auc"],
                         epsilon,
-                        epsilon if scenario.votes == "distributed" else np.inf,
+                        epsilon if scenario.federation.votes == "distributed" else np.inf,
                         summary["queries"]["answered"],
                         privacy["released_label_accuracy"],
                         summary["seconds"]["total"],

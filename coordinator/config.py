@@ -1,21 +1,25 @@
-"""The federation's configuration: what the coordinator asks of the parties and promises to the student."""
+"""What a federation is (`Federation`), and what its coordinator runs (`FederationConfig`)."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from consilium.accounting.errors import AccountingError
+from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.planning.target import worst_case
 from consilium.accounting.sanitise.moved_votes import check_walkable
 from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.protocol.config_files import Frozen
+from consilium.coordinator.mechanisms.calibration import with_noise
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.messages import MOST_TEACHERS, TeacherSpec, Terms, TrainRequest, VotesMode
+from consilium.protocol.models import Frozen
+from consilium.protocol.parties.messages import MOST_TEACHERS, Terms, TrainRequest, VotesMode
+from consilium.protocol.parties.teachers import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.schema import Schema
 
@@ -23,8 +27,12 @@ from consilium.protocol.rows.schema import Schema
 class Caps(Frozen):
     """Most queries ever asked and most answers ever given, fixed before the run: they alone fix the worst case."""
 
-    queries: int = Field(ge=1)
-    answers: int = Field(ge=1)
+    queries: int = Field(ge=1, description="most queries ever asked")
+    answers: int = Field(
+        ge=1,
+        description="most answers ever given; must equal `queries` for mechanisms that answer every query, and for"
+        " `distributed`",
+    )
 
     @model_validator(mode="after")
     def _answers_within_queries(self) -> Caps:
@@ -62,7 +70,7 @@ def check_threshold(mechanism: AnyMechanism, votes: int) -> None:
     """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
     if mechanism.votes_needed > votes:
         raise ConfigError(
-            f"mechanism.threshold {mechanism.votes_needed} is above the {votes} votes that the parties can give",
+            f"federation.mechanism.threshold {mechanism.votes_needed} is above the {votes} votes that parties can give",
             "Lower it: hardly a query would be answered, yet each would be paid for",
         )
 
@@ -84,11 +92,13 @@ class Sanitised(Frozen):
     that looks at private votes would itself be a release.
     """
 
-    order: float = Field(gt=1, le=1e4)
-    beta: float = Field(gt=0, le=10)
-    sigma_ss: float = Field(gt=0, le=1e6)
-    log_scale_sigma: float | None = Field(default=None, gt=0, le=1e6)
-    confidence: float = Field(default=0.95, gt=0, lt=1)
+    order: float = Field(gt=1, le=1e4, description="Rényi order at which the cost is released")
+    beta: float = Field(gt=0, le=10, description="decay of the smooth sensitivity")
+    sigma_ss: float = Field(gt=0, le=1e6, description="noise, in units of the smooth sensitivity")
+    log_scale_sigma: float | None = Field(
+        default=None, gt=0, le=1e6, description="noise on the logarithm of the sensitivity, which is then released too"
+    )
+    confidence: float = Field(default=0.95, gt=0, lt=1, description="of the bound that is published")
 
     def plan(self) -> SanitisedPlan:
         """As the accounting takes it."""
@@ -96,15 +106,25 @@ class Sanitised(Frozen):
 
 
 class Privacy(Frozen):
-    """`unit` has no default on purpose: whoever states an epsilon says for what. `sanitised`: see `Sanitised`.
+    """`unit` has no default on purpose: whoever states an epsilon says for what."""
 
-    neighbouring: how the unit's data may change; "replace" bounds more than "add_or_remove".
-    """
-
-    unit: Unit
-    neighbouring: Neighbouring = Neighbouring.REPLACE
-    delta: float = Field(gt=0, lt=1)
-    sanitised: Sanitised | None = None
+    unit: Unit = Field(description="whose data the promise is about; no default on purpose")
+    neighbouring: Neighbouring = Field(
+        default=Neighbouring.REPLACE,
+        description="how the unit's data may change; with k > 1 teachers a record or patient moves 2 votes by"
+        " `replace`, 1 by `add_or_remove`",
+    )
+    delta: float = Field(gt=0, lt=1, description="of the promise")
+    epsilon: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="most that may be promised; scales of noise that `[federation.mechanism]` leaves out are calibrated"
+        " to it",
+    )
+    sanitised: Sanitised | None = Field(
+        default=None, description="publish a data-dependent epsilon, with noise, when the run closes; clear votes only"
+    )
 
 
 def check_sanitised_votes(privacy: Privacy, votes: VotesMode) -> None:
@@ -117,51 +137,182 @@ def check_sanitised_votes(privacy: Privacy, votes: VotesMode) -> None:
 
 
 class Timeouts(Frozen):
-    """Seconds to wait, by stage; a party that is late is left out of that stage.
+    """Seconds to wait, by stage; a party that is late is left out of that stage."""
 
-    secure: for each stage of a secure sum but that of the votes.
+    enrol: float = Field(default=60, gt=0, description="for enough parties to connect")
+    train: float = Field(default=600, gt=0, description="for the teachers")
+    vote: float = Field(default=300, gt=0, description="for the votes")
+    secure: float = Field(default=120, gt=0, description="for each stage of a secure sum but that of the votes")
+    student: float = Field(default=3600, gt=0, description="for which students may ask")
+
+
+class Federation(Frozen):
+    """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
+
+    Always resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is
+    read (`coordinator.mechanisms.calibration`), and written out wherever it is written.
     """
 
-    enrol: float = Field(default=60, gt=0)
-    train: float = Field(default=600, gt=0)
-    vote: float = Field(default=300, gt=0)
-    secure: float = Field(default=120, gt=0)
-    student: float = Field(default=3600, gt=0)
+    name: str = Field(min_length=1, max_length=100, description="for people, in report, kits and model card")
+    minimum_parties: int = Field(ge=2, description="fewer parties, at any stage, end the run")
+    teachers_per_party: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_TEACHERS,
+        description="teachers on disjoint shards of a party's rows, and so votes for each query",
+    )
+    votes: VotesMode = Field(
+        default="secure",
+        description="whether the coordinator sees each party's votes (`clear`), exact sums alone (`secure`), or sums"
+        " with the parties' own noise in them (`distributed`)",
+    )
+    colluders: int = Field(
+        default=0,
+        ge=0,
+        description="parties that may work with the coordinator; for secure and distributed votes, as are the next two",
+    )
+    least_survivors: int | None = Field(
+        default=None, ge=2, description="least number of parties in a sum; left out: as few as is safe"
+    )
+    least_difference: int | None = Field(
+        default=None,
+        ge=2,
+        description="parties by which two exact sums differ on each side, if at all; left out: colluders + 2",
+    )
+    spare: int = Field(
+        default=0,
+        ge=0,
+        description="parties that an exact sum leaves out by lot, so that one may be away in the next",
+    )
+    pool_least_distance: float = Field(
+        default=0.05,
+        ge=0,
+        le=1e6,
+        description="of two different public rows that are closer (Euclidean, standardised) one is never asked; where"
+        " the pool is fixed before the run, as for secure votes",
+    )
+    teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
+    privacy: Privacy = Field(description="what is promised, see below")
+    caps: Caps = Field(description="how much is asked and answered at most, see below")
+    mechanism: AnyMechanism = Field(description="how a label comes from the votes, see below")
+    timeouts: Timeouts = Field(default=Timeouts(), description="how long each stage may take, see below")
+
+    @field_validator("mechanism", mode="before")
+    @classmethod
+    def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
+        known = info.data
+        if not isinstance(table, dict) or not {"privacy", "caps", "teachers_per_party"} <= set(known):
+            return table
+        privacy, caps, teachers = known["privacy"], known["caps"], known["teachers_per_party"]
+        if privacy.epsilon is None:
+            return table
+
+        def cost(mechanism: AnyMechanism) -> float:
+            return worst_case(_promised(mechanism, privacy, caps, teachers), privacy.delta).epsilon
+
+        try:
+            return with_noise(table, caps.queries, caps.answers, privacy.epsilon, cost)
+        except CalibrationError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _mechanism_suits_votes_and_caps(self) -> Federation:
+        check_votes(self.mechanism, self.votes, simulation=True)  # nodes are stricter, see `FederationConfig`
+        check_caps(self.mechanism, self.caps, self.votes)
+        check_sanitised_votes(self.privacy, self.votes)
+        return self
+
+    @model_validator(mode="after")
+    def _noise_large_enough_to_sanitise(self) -> Federation:
+        sigma = getattr(self.mechanism, "sigma2", getattr(self.mechanism, "sigma", None))
+        if self.privacy.sanitised is not None and sigma is not None:
+            try:
+                check_walkable(sigma, Noise.DISCRETE)
+            except AccountingError as error:
+                raise ValueError(f"privacy.sanitised: {error}") from None
+        return self
+
+    @model_validator(mode="after")
+    def _promise_within_epsilon(self) -> Federation:
+        if self.privacy.epsilon is None:
+            return self
+        try:
+            promise = worst_case(self.promised_events(), self.privacy.delta).epsilon
+        except AccountingError as error:
+            raise ValueError(f"mechanism {self.mechanism.name}: {error}") from None
+        if promise > self.privacy.epsilon:
+            raise ValueError(
+                f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and these caps promise {promise:.4g}:"
+                " leave the noise out of [federation.mechanism] to have it calibrated, or leave epsilon out"
+            )
+        return self
+
+    def event(self, asked: int, answered: int) -> ReleaseEvent:
+        """The release event of so many queries of this federation."""
+        return _event(self.mechanism, self.privacy, self.teachers_per_party, asked, answered)
+
+    def closing_event(self) -> ReleaseEvent | None:
+        """The charge of the sanitised epsilon, or None where none is planned."""
+        return _closing(self.privacy, self.event(0, 0))
+
+    def promised_events(self) -> list[ReleaseEvent]:
+        """Everything that will ever be released, with all caps used up."""
+        return _promised(self.mechanism, self.privacy, self.caps, self.teachers_per_party)
+
+    def federation_digest(self) -> str:
+        """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
+
+        Time limits and `spare` are left out: they change nothing of what is asked or promised.
+        """
+        fields = set(Federation.model_fields) - {"timeouts", "spare"}
+        return canonical_digest(self.model_dump(mode="json", include=fields))
 
 
-class FederationConfig(Frozen):
-    """One federation.
+def _event(mechanism: AnyMechanism, privacy: Privacy, teachers: int, asked: int, answered: int) -> ReleaseEvent:
+    return mechanism.event(
+        asked=asked,
+        answered=answered,
+        unit=privacy.unit,
+        neighbouring=privacy.neighbouring,
+        teachers_per_party=teachers,
+    )
 
+
+def _closing(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
+    return privacy.sanitised.plan().event(event) if privacy.sanitised else None
+
+
+def _promised(mechanism: AnyMechanism, privacy: Privacy, caps: Caps, teachers: int) -> list[ReleaseEvent]:
+    closing = _closing(privacy, _event(mechanism, privacy, teachers, 0, 0))
+    full = _event(mechanism, privacy, teachers, caps.queries, caps.answers)
+    return [full, *([closing] if closing else [])]
+
+
+class FederationConfig(Federation):
+    """A federation as its coordinator runs it: what `[federation]` says, and what follows from who takes part.
+
+    rows: what a row means. roster: hash of the roster, which secure and distributed votes need.
+    pool: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by default.
     simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and parties
         refuse it by default.
     seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; clear votes only.
-    votes: see `parties.messages.VotesMode`. roster: hash of the roster, which secure and distributed votes need.
-    spare: parties that an exact secure sum leaves out on purpose, drawn by lot, where the least number allows it. A sum
-        over all has no party that a later one can differ by, so that any absence afterwards ends the answers; with
-        spare at least the roster's least_difference that is not so.
-    pool: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by default.
     service: host:port on which the label service listens for a student; port 0 for any free one.
     """
 
-    name: str = Field(min_length=1, max_length=100)
     rows: Schema
-    teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
-    teacher: TeacherSpec = TeacherSpec()
-    minimum_parties: int = Field(ge=2)
-    votes: VotesMode = "clear"
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
-    spare: int = Field(default=0, ge=0)
     pool: PoolTerms | None = None
-    mechanism: AnyMechanism
-    privacy: Privacy
-    caps: Caps
-    timeouts: Timeouts = Timeouts()
     simulation: bool = False
     seed: int = Field(default=-1, ge=-1)
     noise_seed: int | None = Field(default=None, ge=0)
     record_votes: bool = False
     service: str = "127.0.0.1:0"
+
+    @classmethod
+    def of(cls, federation: Federation, **added: Any) -> FederationConfig:
+        """This federation, and what is added to it. Raises pydantic's ValidationError."""
+        return cls(**dict(federation), **added)
 
     @model_validator(mode="after")
     def _seeds_only_in_simulations(self) -> FederationConfig:
@@ -172,42 +323,11 @@ class FederationConfig(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _noise_large_enough_to_sanitise(self) -> FederationConfig:
-        sigma = getattr(self.mechanism, "sigma2", getattr(self.mechanism, "sigma", None))
-        if self.privacy.sanitised is not None and sigma is not None:
-            try:
-                check_walkable(sigma, Noise.DISCRETE)
-            except AccountingError as error:
-                raise ValueError(f"privacy.sanitised: {error}") from None
-        return self
-
-    @model_validator(mode="after")
-    def _mechanism_fits_votes_and_caps(self) -> FederationConfig:
+    def _mechanism_fits_votes_and_roster(self) -> FederationConfig:
         check_votes(self.mechanism, self.votes, self.simulation)
-        check_caps(self.mechanism, self.caps, self.votes)
-        check_sanitised_votes(self.privacy, self.votes)
         if (self.votes == "clear") != (self.roster == ""):
             raise ValueError("secure and distributed votes need a roster, and clear ones have none")
         return self
-
-    def event(self, asked: int, answered: int) -> ReleaseEvent:
-        """The release event of so many queries of this federation."""
-        return self.mechanism.event(
-            asked=asked,
-            answered=answered,
-            unit=self.privacy.unit,
-            neighbouring=self.privacy.neighbouring,
-            teachers_per_party=self.teachers_per_party,
-        )
-
-    def closing_event(self) -> ReleaseEvent | None:
-        """The charge of the sanitised epsilon, or None where none is planned."""
-        return self.privacy.sanitised.plan().event(self.event(0, 0)) if self.privacy.sanitised else None
-
-    def promised_events(self) -> list[ReleaseEvent]:
-        """Everything that will ever be released, with all caps used up."""
-        closing = self.closing_event()
-        return [self.event(self.caps.queries, self.caps.answers), *([closing] if closing else [])]
 
     def promise(self) -> str:
         """JSON of the promised events, which parties hold the coordinator to."""

@@ -105,6 +105,7 @@ def _run(
     guarantees = spent(config, batches, closed=sanitised is not None)
     summary = {
         "federation": config.digest(),
+        "federation_digest": config.federation_digest(),
         "parties": sorted(member.party for member in members),
         "teachers": teachers,
         "parties_counted": timed.counted,

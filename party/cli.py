@@ -57,7 +57,6 @@ def dry_run_command(
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
     from consilium.party.data.federation import load_federation
     from consilium.party.dry_run import check, dry_run
-    from consilium.party.teachers.own_teacher import name_of
 
     settings = _settings(home)
     terms = load_federation(federation)
@@ -71,7 +70,7 @@ def dry_run_command(
     result = dry_run(fitting, settings.name, home, terms, asked, settings.teacher)
     votes = result.reply.votes
     count, classes = votes.shape
-    kind = name_of(settings.teacher or terms.teacher)
+    kind = (settings.teacher or terms.teacher).title
     if output is Format.json:
         told = {
             "federation": terms.name,

@@ -22,12 +22,12 @@ from consilium.party.data.federation import FederationFile
 from consilium.party.policy import PartyFile, check_shards, check_terms
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ensemble import check_rows, train_all, vote
-from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.units import check_unit
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
-from consilium.protocol.parties.messages import VOTE_DTYPE, TeacherSpec, Terms, VoteReply
+from consilium.protocol.parties.messages import VOTE_DTYPE, Terms, VoteReply
 from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.parties.teachers import TeacherKind
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.protocol.rows.schema import Schema
 
@@ -106,7 +106,7 @@ def dry_run(
     home: Path,
     federation: FederationFile,
     queries: np.ndarray | None = None,
-    teacher: TeacherSpec | SklearnSpec | None = None,
+    teacher: TeacherKind | None = None,
 ) -> DryRun:
     """Train the teachers and vote, in a folder inside the home that is gone afterwards.
 

@@ -20,10 +20,10 @@ from pydantic import ValidationError
 
 from consilium.party.data import DataRules
 from consilium.party.policy import PartyFile, Policy
-from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.messages import TeacherSpec, Terms
+from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.teachers import TeacherKind
 
 SETTINGS = "party.toml"
 
@@ -40,7 +40,7 @@ class Home:
     roster_file: Path
     simulated_noise_seed: int | None = None
     rules: DataRules = field(default_factory=DataRules)
-    teacher: TeacherSpec | SklearnSpec | None = None
+    teacher: TeacherKind | None = None
     terms_file: Path | None = None
 
     def pinned_terms(self) -> Terms | None:

@@ -18,7 +18,6 @@ from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ensemble import check_rows, train_all, vote
 from consilium.party.teachers.inputs import query_inputs
-from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.units import check_promised_unit
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
@@ -27,7 +26,6 @@ from consilium.protocol.parties.messages import (
     VOTE_DTYPE,
     HelloReply,
     HelloRequest,
-    TeacherSpec,
     Terms,
     TrainReply,
     TrainRequest,
@@ -35,6 +33,7 @@ from consilium.protocol.parties.messages import (
     VoteRequest,
 )
 from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.parties.teachers import TeacherKind, teacher_from_json
 from consilium.protocol.rows.pool import proves
 from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, query_ids, query_set_hash
 from consilium.protocol.rows.schema import Schema
@@ -172,7 +171,7 @@ class PartyNode:
         except Refused:
             return False
 
-    def _made_from(self, schema: Schema, spec: TeacherSpec | SklearnSpec, request: TrainRequest) -> str:
+    def _made_from(self, schema: Schema, spec: TeacherKind, request: TrainRequest) -> str:
         """Digest of all that decides what teachers come out, but the party's own random choices. Stays at the party."""
         try:
             with open(self.home.data_file, "rb") as file:
@@ -190,9 +189,9 @@ class PartyNode:
             }
         )
 
-    def _parse(self, request: TrainRequest) -> tuple[Schema, TeacherSpec]:
+    def _parse(self, request: TrainRequest) -> tuple[Schema, TeacherKind]:
         try:
-            return Schema.model_validate_json(request.rows_json), TeacherSpec.model_validate_json(request.spec_json)
+            return Schema.model_validate_json(request.rows_json), teacher_from_json(request.spec_json)
         except ValidationError as error:
             fields = sorted({str(item["loc"][0]) if item["loc"] else "json" for item in error.errors()})
             raise Refused(Rule.MALFORMED, detail=f"train request: {', '.join(fields)}") from None

@@ -17,7 +17,7 @@ from consilium.simulations.scenario import Scenario, apply_override, scenario_js
 from consilium.simulations.sums import write_sums
 from consilium.simulations.workspace import Workspace
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 
 

@@ -167,7 +167,7 @@ class _Simulation:
             self._scenario = scenario = validate(table, Scenario, MANIFEST)
         except ConfigError as error:
             raise Damaged(error.what) from None
-        agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.noise)
+        agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.simulation.noise)
         self._data = data, partition = divided_data(scenario, seed)
         facts = {"set": data.name, "sha256": data_fingerprint(data)}
         facts |= {"parties": len(partition.parties), "queries": len(partition.queries), "test": len(partition.test)}
@@ -177,7 +177,7 @@ class _Simulation:
             raise Contradiction(f"{MANIFEST}: scenario, seed and data give another federation")
         if config is not None and config.digest() != again:
             raise Contradiction("the ledger is of another federation")
-        return f"federation {again[:12]}, noise {scenario.noise}"
+        return f"federation {again[:12]}, noise {scenario.simulation.noise}"
 
     def _rows(self, recorded: Recorded) -> str:
         """The one student of a simulation asked all that was charged, and each row is that of the pool."""
@@ -225,6 +225,9 @@ class _Simulation:
             "queries": {key: coordinator.get(key) for key in ("asked", "answered", "reinforced")},
             "student": card.get("metrics"),
         }
+        digest = config.federation_digest()
+        agree(f"{MANIFEST}: federation_digest", manifest.get("federation_digest"), digest)
+        agree(f"{SUMMARY}: federation_digest", summary.get("federation_digest"), digest)
         for key, value in written.items():
             agree(f"{SUMMARY}: {key}", entry(summary, SUMMARY, key), value)
         agree(f"{SUMMARY}: votes", entry(summary, SUMMARY, "privacy", "votes"), config.votes)
@@ -271,7 +274,7 @@ class _Simulation:
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
             **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines")},
-            "title": self._scenario.title,
+            "title": self._scenario.federation.name,
             "description": self._scenario.description.strip(),
             "attribution": self._data[0].attribution,
             "classes": config.rows.classes,

@@ -28,7 +28,8 @@ class DeviceName(StrEnum):
 
 ScenarioArgument = Annotated[str, typer.Argument(help="Name of a shipped scenario, or path of a .toml file.")]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. mechanism.sigma2=80.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.mechanism.sigma2=80."),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student and, where seeded, noise.")]
 
@@ -82,7 +83,7 @@ def run(
         name = Path(scenario).stem
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
         if output is Format.text:
-            console.print(f"[bold]{loaded.title}[/bold], engine {engine.value}, seed {seed}")
+            console.print(f"[bold]{loaded.federation.name}[/bold], engine {engine.value}, seed {seed}")
         with writing(folder):
             summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
     if output is Format.json:
@@ -104,7 +105,8 @@ def scenarios(output: FormatOption = Format.text) -> None:
     found = []
     for name in shipped():
         loaded = load_scenario(name, [])
-        found.append({"name": name, "title": loaded.title, "mechanism": loaded.mechanism.describe()})
+        described = loaded.federation.mechanism.describe()
+        found.append({"name": name, "title": loaded.federation.name, "mechanism": described})
     lines = (f"{each['name']:16} {each['title']}. {each['mechanism']}" for each in found)
     show(output, {"scenarios": found}, lines)
 

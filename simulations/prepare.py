@@ -11,8 +11,9 @@ from consilium.simulations.workspace import federation_config, lay_out, make_run
 
 
 def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> list[str]:
-    """Write homes, pool, federation file and `run-config.toml` into the new folder `out`; returns what to do next.
+    """Write homes, pool, federation file and the settings of run and student into the new folder `out`.
 
+    Returns what to do next, line by line.
     `service` is the host:port on which the coordinator will listen for the student.
     """
     dataset, partition = divided_data(scenario, seed)
@@ -22,9 +23,12 @@ def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> 
     run_config = space.run_config(space.run_dir / "coordinator", "socket")
     path = space.run_dir / "run-config.toml"
     path.write_text(tomli_w.dumps(run_config), encoding="utf-8")
+    settings = space.run_dir / "student.toml"
+    settings.write_text(tomli_w.dumps(scenario.student.model_dump(mode="json")), encoding="utf-8")
     return [
         f"homes of {len(partition.parties)} parties: {space.party_root}",
         f"student's pool: {space.work / 'pool.npz'}",
         f"flwr run . --run-config {path} --federation-config 'num-supernodes={len(partition.parties)}' --stream",
-        f"consilium student run --coordinator {service} --pool {space.work / 'pool.npz'} --out DIR",
+        f"consilium student run --coordinator {service} --pool {space.work / 'pool.npz'} --config {settings}"
+        f" --seed {seed} --out DIR",
     ]

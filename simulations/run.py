@@ -149,9 +149,9 @@ def _carry_out(
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
         if config.votes != "clear":
-            identities = simulated_identities(list(partition.parties), scenario.parties, seed)
+            identities = simulated_identities(list(partition.parties), scenario.federation, seed)
             SecureKeys(identities.roster, identities.coordinator).check(config)
-        check_threshold(scenario.mechanism, len(partition.parties) * scenario.parties.teachers_per_party)
+        check_threshold(scenario.federation.mechanism, len(partition.parties) * scenario.federation.teachers_per_party)
         manifest = _manifest(order, device, dataset, partition, config)
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
             raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
@@ -208,10 +208,11 @@ def _manifest(
         "engine": order.engine,
         "seed": order.seed,
         "device": {"asked": order.device, "used": device},
-        "noise": order.scenario.noise,
+        "noise": order.scenario.simulation.noise,
         "created": order.created,
         "versions": versions(),
         "federation": config.digest(),
+        "federation_digest": config.federation_digest(),
         "data": {
             "set": dataset.name,
             "sha256": data_fingerprint(dataset),
@@ -233,6 +234,7 @@ def _summary(
     table = {
         "scenario": name,
         "engine": engine,
+        "federation_digest": config.federation_digest(),
         "parties": len(coordinator["parties"]),
         "teachers": coordinator["teachers"],
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
@@ -267,7 +269,7 @@ def _report_data(
 ) -> ReportData:
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
     return ReportData(
-        title=scenario.title,
+        title=scenario.federation.name,
         description=scenario.description.strip(),
         attribution=dataset.attribution,
         scenario=manifest["scenario"],
@@ -280,14 +282,16 @@ def _report_data(
         teachers=summary["teachers"],
         party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
         left_out=left_out(space),
-        mechanism=scenario.mechanism.describe(),
-        votes=scenario.votes,
-        most_queries=scenario.caps.queries,
-        most_answers=scenario.caps.answers,
-        guarantees=shown_guarantees(coordinator["privacy"], scenario.votes),
+        mechanism=scenario.federation.mechanism.describe(),
+        votes=scenario.federation.votes,
+        most_queries=scenario.federation.caps.queries,
+        most_answers=scenario.federation.caps.answers,
+        guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.votes),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
-        claimed_epsilon=scenario.mechanism.claimed_epsilon(summary["queries"]["asked"], scenario.privacy.delta),
+        claimed_epsilon=scenario.federation.mechanism.claimed_epsilon(
+            summary["queries"]["asked"], scenario.federation.privacy.delta
+        ),
         student=summary["student"],
         baselines=analysis.baselines,
         classes=dataset.classes,

@@ -140,32 +140,24 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
             "Use the same names in the same order",
         )
     schema = public_rows.schema(scenario.data, dataset, partition)
-    wanted = [scenario.teacher, *(item.teacher for item in scenario.teachers)]
-    if any(spec.model == "cnn" for spec in wanted) and (reason := why_no_images(schema)):
+    federation = scenario.federation
+    wanted = [federation.teacher, *(item.teacher for item in scenario.simulation.teachers)]
+    if any(spec.of_images for spec in wanted) and (reason := why_no_images(schema)):
         raise ConfigError(
             f"teacher cnn does not fit {dataset.name!r}: {reason}",
             'Images need data.standardise=false and data.representation="none"; choose another teacher for other rows',
         )
-    secure = scenario.votes != "clear"
-    roster = simulated_identities(list(partition.parties), scenario.parties, seed).roster if secure else None
-    return FederationConfig(
-        name=scenario.title,
+    secure = federation.votes != "clear"
+    roster = simulated_identities(list(partition.parties), federation, seed).roster if secure else None
+    return FederationConfig.of(
+        federation,
         rows=schema,
-        teachers_per_party=scenario.parties.teachers_per_party,
-        teacher=scenario.teacher,
-        minimum_parties=scenario.parties.minimum,
-        mechanism=scenario.mechanism,
-        privacy=scenario.privacy,
-        caps=scenario.caps,
-        timeouts=scenario.timeouts,
         simulation=True,
         seed=seed,
-        noise_seed=seed if scenario.noise == "seeded" else None,
+        noise_seed=seed if scenario.simulation.noise == "seeded" else None,
         record_votes=not secure,
-        votes=scenario.votes,
         roster=roster.digest if roster else "",
-        spare=scenario.parties.spare,
-        pool=public_rows.pool(dataset, partition).terms(scenario.pool.least_distance)
+        pool=public_rows.pool(dataset, partition).terms(federation.pool_least_distance)
         if scenario.pool_is_fixed
         else None,
     )
@@ -199,12 +191,12 @@ def lay_out(
     policy = {
         "allowed_classes": list(dataset.classes),
         # the sizes of shards vary as by lot: where there are several, any is taken
-        "least_rows_per_teacher": scenario.data.least_rows if scenario.parties.teachers_per_party == 1 else 0,
-        "most_teachers": scenario.parties.teachers_per_party,
-        "most_queries": scenario.parties.most_queries,
+        "least_rows_per_teacher": scenario.data.least_rows if scenario.federation.teachers_per_party == 1 else 0,
+        "most_teachers": scenario.federation.teachers_per_party,
+        "most_queries": scenario.simulation.most_queries,
         "most_epsilon": float("inf"),
-        "unit": scenario.privacy.unit.value,
-        "votes": scenario.votes,
+        "unit": scenario.federation.privacy.unit.value,
+        "votes": scenario.federation.votes,
         "allow_simulation": True,
     }
     settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
@@ -214,12 +206,12 @@ def lay_out(
     if config.noise_seed is not None:
         settings["simulated_noise_seed"] = config.noise_seed
     identities = None
-    if scenario.votes != "clear":
-        identities = simulated_identities(list(partition.parties), scenario.parties, seed)
+    if scenario.federation.votes != "clear":
+        identities = simulated_identities(list(partition.parties), scenario.federation, seed)
         identities.roster.save(space.roster_file)
         identities.coordinator.save(space.identity_file)
         settings["roster"] = str(space.roster_file)
-    own = own_teachers(scenario.teachers, len(partition.parties), seed)
+    own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed)
     for index, (name, rows) in enumerate(partition.parties.items()):
         home = space.home(index)
         home.mkdir(mode=0o700)

@@ -24,27 +24,9 @@ from consilium.student.evaluation import evaluate
 from consilium.student.published.card import make_card, tested_on, write_cards
 from consilium.student.published.model import MODEL_FILE, Published, check_names, publish
 from consilium.student.result import StudentResult
-from consilium.student.trainers.base import Model, Trainer, constant
-from consilium.student.trainers.images.cnn import Supervised
-from consilium.student.trainers.images.fixmatch import FixMatch
-from consilium.student.trainers.images.gan import Gan
-from consilium.student.trainers.images.graph_cnn import GraphCnnTrainer, Represent
-from consilium.student.trainers.images.loop import SILENT, ImageTrainer, Job, MakeMethod
-from consilium.student.trainers.images.mixmatch import MixMatch
+from consilium.student.trainers.base import SILENT, Aids, Job, Model, Represent, constant
 from consilium.student.trainers.images.rows import square_side
-from consilium.student.trainers.images.vat import Vat
-from consilium.student.trainers.kernel import GraphTrainer, KernelTrainer
-from consilium.student.trainers.mlp import MlpTrainer
 from consilium.student.trainers.self_training import SelfTraining
-from consilium.student.trainers.tabular import TabularTrainer
-
-METHODS: dict[str, MakeMethod] = {
-    "cnn": Supervised,
-    "vat": Vat,
-    "fixmatch": FixMatch,
-    "mixmatch": MixMatch,
-    "gan": Gan,
-}
 
 
 @dataclass
@@ -77,20 +59,7 @@ def train(
     """
     if len(np.unique(y)) < 2:
         return constant(y, classes)
-    trainer: Trainer
-    match spec.trainer:
-        case "mlp":
-            trainer = MlpTrainer(spec)
-        case "kernel_ridge":
-            trainer = KernelTrainer(spec)
-        case "graph":
-            trainer = GraphTrainer(spec, unlabelled)
-        case "cnn" | "vat" | "fixmatch" | "mixmatch" | "gan":
-            trainer = ImageTrainer(METHODS[spec.trainer], spec, unlabelled, job)
-        case "graph_cnn":
-            trainer = GraphCnnTrainer(spec, unlabelled, represent, job)
-        case _:
-            trainer = TabularTrainer(spec)
+    trainer = spec.trainer.trainer(Aids(unlabelled, represent, job))
     if spec.self_training:
         trainer = SelfTraining(trainer, spec.self_training_confidence, spec.self_training_rounds, unlabelled)
     return trainer.fit(x, y, classes, seed)

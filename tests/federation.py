@@ -90,6 +90,7 @@ def make_config(**changes: Any) -> FederationConfig:
         "name": "small",
         "rows": Schema.from_public_rows(FEATURES, CLASSES, x.astype(np.float64)),
         "minimum_parties": 3,
+        "votes": "clear",
         "mechanism": Confident(threshold=4, sigma1=2.0, sigma2=1.0),
         "privacy": Privacy(unit=Unit.PARTY, delta=1e-5),
         "caps": Caps(queries=100, answers=60),

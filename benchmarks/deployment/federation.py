@@ -43,7 +43,7 @@ class Federation:
             "caps": {"queries": 200, "answers": 200},
             "timeouts": {"enrol": 60, "train": 60, "vote": 60, "secure": 60, "student": 3600},
             "coordinator": {"hosts": [ADDRESS]},
-            "parties": [{"name": name} for name in PARTIES],
+            "party": [{"name": name} for name in PARTIES],
             **changes,
         }
         kits.make(write_plan(folder, **plan), self.out)

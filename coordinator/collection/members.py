@@ -32,7 +32,7 @@ def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failu
     told = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3])
     raise NotEnoughParties(
         f"{members} parties after stage {stage!r}, at least {minimum} are required" + (f" ({told})" if told else ""),
-        "See events.jsonl for each party's reason, or lower minimum_parties",
+        "See events.jsonl for each party's reason, or lower federation.minimum_parties",
     )
 
 

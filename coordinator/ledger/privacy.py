@@ -10,25 +10,23 @@ from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import Evidence, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind
-from consilium.coordinator.config import FederationConfig
+from consilium.accounting.planning.target import worst_case
+from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.ledger.store import Batch
 from consilium.protocol.errors import ConfigError
 
 EXACT_POINTS = 30
 
 
-def promised(config: FederationConfig) -> Guarantee:
+def promised(config: Federation) -> Guarantee:
     """The worst case if all caps are used up: a function of the configuration alone, known before anything is asked.
 
     Raises
     ------
     ConfigError : the mechanism cannot be charged at this delta.
     """
-    accountant = Accountant(DEFAULT_ORDERS)
     try:
-        for event in config.promised_events():
-            accountant.commit(event)
-        return accountant.guarantee(config.privacy.delta, Kind.WORST_CASE)
+        return worst_case(config.promised_events(), config.privacy.delta)
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
 

@@ -11,18 +11,35 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from consilium.accounting.events import Evidence, ReleaseEvent
+from consilium.accounting.planning.target import round_down, round_up
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
-Sigma = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
+
+@dataclass(frozen=True)
+class NoiseScale:
+    """Marks a field that says how much noise there is. inverse: a larger value is less noise."""
+
+    inverse: bool = False
+
+    def of(self, amount: float) -> float:
+        """The field's value for this amount of noise, or a little more, in four digits."""
+        return round_down(1 / amount) if self.inverse else round_up(amount)
+
+
+Sigma = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False, description="of the noise, in votes"), NoiseScale()]
 """Parameter of the discrete Gaussian on one number, in votes. The upper limit bounds the memory of seeded noise."""
 
-Gamma = Annotated[float, Field(ge=1e-12, le=1e3, allow_inf_nan=False)]
+Gamma = Annotated[
+    float,
+    Field(ge=1e-12, le=1e3, allow_inf_nan=False, description="inverse scale of the noise on one count"),
+    NoiseScale(inverse=True),
+]
 """Inverse scale of the discrete Laplace noise on one count."""
 
-Votes = Annotated[int, Field(ge=0, le=2**53)]
+Votes = Annotated[int, Field(ge=0, le=2**53, description="votes, whole")]
 """A whole number of votes; the limit keeps sums far from the end of int64."""
 
 

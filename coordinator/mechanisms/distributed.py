@@ -21,7 +21,10 @@ from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
-Shares = Annotated[int, Field(ge=1, le=100_000)]
+Shares = Annotated[
+    int,
+    Field(ge=1, le=100_000, description="shares that make up the noise: honest parties that are sure to be in a sum"),
+]
 """Shares that together make up the noise: honest parties that are sure to be in the sum. Those that may collude or
 drop out are left out; what they add comes on top."""
 

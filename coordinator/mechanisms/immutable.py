@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.accounting.events import Evidence, ImmutableEvent, ReleaseEvent
@@ -31,8 +32,8 @@ class Immutable(MechanismModel):
 
     name: Literal["immutable"] = "immutable"
     gamma: Gamma
-    constant: Votes
-    unsafe_not_private: Literal[True]
+    constant: Votes = Field(description="votes that are added to the largest count")
+    unsafe_not_private: Literal[True] = Field(description="must be said, since it is not private at all")
 
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """See `Mechanism.draw`; never abstains."""

@@ -83,11 +83,17 @@ def renew(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
 
 
 def _tell(made: Made, output: Format) -> None:
-    lines = [f"kit     {kit}.tar.gz" for kit in made.kits]
+    lines = []
+    if made.promised is not None:
+        lines.append(f"federation_digest  {made.federation_digest}")
+        lines.append(f"epsilon promised   {made.promised.epsilon:.4g} at delta {made.promised.delta:g}")
+    lines += [f"kit     {kit}.tar.gz" for kit in made.kits]
     lines += [f"update  {update}  (at the node: tar -xzf FILE -C KIT)" for update in made.updates]
     for name, fingerprint in made.enrolled.items():
         lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
     told = {
+        "federation_digest": made.federation_digest,
+        "promised": None if made.promised is None else made.promised.to_json(),
         "kits": [f"{kit}.tar.gz" for kit in made.kits],
         "updates": [str(update) for update in made.updates],
         "enrolled": dict(made.enrolled),

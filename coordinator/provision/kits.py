@@ -16,6 +16,8 @@ from pathlib import Path
 
 from cryptography import x509
 
+from consilium.accounting.guarantee import Guarantee
+from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
 from consilium.coordinator.provision.plan import PartyPlan, read_plan
@@ -45,13 +47,15 @@ UPDATES = "updates"
 class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
-    enrolled: fingerprints of the parties that made their own keys.
+    enrolled: fingerprints of the parties that made their own keys. federation_digest, promised: of a new federation.
     """
 
     kits: tuple[Path, ...] = ()
     updates: tuple[Path, ...] = ()
     note: str = ""
     enrolled: Mapping[str, str] = field(default_factory=dict)
+    federation_digest: str = ""
+    promised: Guarantee | None = None
 
 
 def make(plan_file: Path, out: Path) -> Made:
@@ -70,21 +74,22 @@ def make(plan_file: Path, out: Path) -> Made:
     try:
         private_folder(part)
         private_folder(part / OPERATOR)
-        authority = Authority.create(plan.name)
+        authority = Authority.create(plan.federation.name)
         authority.save(part / OPERATOR)
         coordinator = Identity.generate()
         keys = {
             party.name: keys_of(party.name, plan_file.parent / party.keys if party.keys else None)
-            for party in plan.parties
+            for party in plan.party
         }
-        certificates = {student.name: authority.client(student.name) for student in plan.students}
+        certificates = {student.name: authority.client(student.name) for student in plan.student}
         server = authority.server(plan.coordinator.hosts)
         registry = Registry(
+            federation_digest=plan.federation.federation_digest(),
             plan=plan,
             rows=rows,
             pool=pool.terms if pool else None,
             coordinator_identity=coordinator.public.hex(),
-            parties={party.name: keys[party.name].record(party.port) for party in plan.parties},
+            parties={party.name: keys[party.name].record(party.port) for party in plan.party},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},
             certificates={
                 name: pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
@@ -102,7 +107,13 @@ def make(plan_file: Path, out: Path) -> Made:
         shutil.rmtree(part, ignore_errors=True)  # it holds keys
         raise
     there = tuple(out / folder.name for folder in folders)
-    return Made(there, note=pool.note if pool else "", enrolled=_enrolled(keys))
+    return Made(
+        there,
+        note=pool.note if pool else "",
+        enrolled=_enrolled(keys),
+        federation_digest=registry.federation_digest,
+        promised=promised(plan.federation),
+    )
 
 
 def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None) -> Made:

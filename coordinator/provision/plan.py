@@ -4,142 +4,145 @@ from __future__ import annotations
 
 import csv
 import zipfile
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from consilium.coordinator.config import Caps, FederationConfig, Privacy, Timeouts
-from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.protocol.config_files import Frozen, load, validate
+from consilium.coordinator.config import Federation, FederationConfig
+from consilium.coordinator.old_keys import is_old, new_plan, old_form
+from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.models import Frozen
 from consilium.protocol.node.kit import Coordinator, Port, joined
-from consilium.protocol.parties.messages import MOST_TEACHERS, PartyName, TeacherSpec, VotesMode
+from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.rows.pool import PoolTerms
+from consilium.protocol.rows.representation import Representation
 from consilium.protocol.rows.schema import Name, Range, Schema
+
+SHIPPED = "consilium.simulations.scenarios"
+"""Where scenarios lie that come with the package: a folder of files, nothing of which is imported."""
 
 
 class RowsPlan(Frozen):
     """What a row means. Either `features`, `center` and `scale`, or a file of public rows that gives them.
 
-    public: .csv with one column for each feature and its name in the first line, or .npz with `features` and `queries`
-        (the student's pool) or `x`; relative to federation.toml. Of a file, `features` may choose and order columns.
-    ranges: optional, of some features: parties find wrong units and codes with them.
+    A file is .csv with one column for each feature and its name in the first line, or .npz with `features` and
+    `queries` (the student's pool) or `x`. Where `federation` names a scenario, `classes`, `representation` and
+    `standardise` are the scenario's unless they are given here.
     """
 
-    classes: tuple[Name, ...] = Field(min_length=2)
-    public: str = ""
-    features: tuple[Name, ...] = ()
-    center: tuple[float, ...] = ()
-    scale: tuple[float, ...] = ()
-    ranges: tuple[Range, ...] = ()
+    classes: tuple[Name, ...] = Field(min_length=2, description="what is voted on; the scenario's where one is named")
+    public: str = Field(default="", description="file of public rows, relative to federation.toml")
+    pool: str = Field(
+        default="",
+        description="file of all rows that may ever be asked; left out: `public`, where votes are secure",
+    )
+    features: tuple[Name, ...] = Field(default=(), description="names; of a file, which columns and in which order")
+    center: tuple[float, ...] = Field(default=(), description="mean of each feature, where there is no file")
+    scale: tuple[float, ...] = Field(default=(), description="spread of each feature, where there is no file")
+    ranges: tuple[Range, ...] = Field(
+        default=(),
+        description="lowest and highest value of some features: parties find wrong units and codes with them",
+    )
+    representation: Representation = Field(default="none", description="what models are given of images")
+    standardise: bool = Field(default=True, description="by `center` and `scale`; false: rows as they are, for images")
 
     @model_validator(mode="after")
     def _one_source(self) -> RowsPlan:
         inline = bool(self.center or self.scale)
-        if bool(self.public) == inline:
+        if self.as_they_are:
+            if inline or not (self.public or self.features):
+                raise ValueError("rows that are not standardised need public or features, and no center or scale")
+        elif bool(self.public) == inline:
             raise ValueError("give either public, a file of public rows, or features with center and scale")
         return self
+
+    @property
+    def as_they_are(self) -> bool:
+        """Whether models see the rows without centre and scale."""
+        return self.representation != "none" or not self.standardise
 
     def schema(self, folder: Path) -> Schema:
         """The federation's schema.
 
         Raises
         ------
-        ConfigError, DataError : the statistics or the file are not usable.
+        ConfigError, DataError : the statistics or the file are not usable. pydantic's ValidationError : wrong numbers.
         """
+        if self.as_they_are and not self.public:
+            return self._with_ranges(Schema.of_images(self.features, self.classes, self.representation))
         if not self.public:
-            return Schema(**self.model_dump(exclude={"public"}))
+            return Schema(
+                features=self.features, classes=self.classes, center=self.center, scale=self.scale, ranges=self.ranges
+            )
         names, rows = read_public(folder / self.public)
         chosen = self.features or names
         missing = sorted(set(chosen) - set(names))
         if missing:
             raise ConfigError(f"rows.features: {self.public} has no column {missing[0]!r}", f"It has {list(names)}")
-        found = Schema.from_public_rows(chosen, self.classes, rows[:, [names.index(name) for name in chosen]])
-        return Schema(**{**found.model_dump(), "ranges": self.ranges})
+        if self.as_they_are:
+            return self._with_ranges(Schema.of_images(chosen, self.classes, self.representation))
+        return self._with_ranges(
+            Schema.from_public_rows(chosen, self.classes, rows[:, [names.index(name) for name in chosen]])
+        )
 
-
-class PoolPlan(Frozen):
-    """All rows that may ever be asked, which parties insist on for secure votes.
-
-    file: as `rows.public`, and that file where it is left out. least_distance: Euclidean distance of standardised rows;
-    of two different rows that are closer, one is left out.
-    """
-
-    file: str = ""
-    least_distance: float = Field(default=0.05, ge=0, le=1e6)
+    def _with_ranges(self, schema: Schema) -> Schema:
+        return Schema(**{**schema.model_dump(), "ranges": self.ranges})
 
 
 class PartyPlan(Frozen):
-    """One party. port: loopback port of its SuperNode; parties on one machine need different ones.
+    """One party."""
 
-    keys: the NAME.enrol.json of a party that made its own keys, relative to federation.toml; empty: made here.
-    """
-
-    name: PartyName
-    keys: str = ""
-    port: Port = 9094
+    name: PartyName = Field(description="in roster, logs and kits")
+    keys: str = Field(
+        default="",
+        description="the NAME.enrol.json of a party that made its own keys, relative to federation.toml; left out: they"
+        " are made here",
+    )
+    port: Port = Field(
+        default=9094, description="loopback port of its SuperNode; parties on one machine need different ones"
+    )
 
 
 class StudentPlan(Frozen):
     """One student."""
 
-    name: PartyName
+    name: PartyName = Field(description="in the coordinator's list and kits")
 
 
 class Plan(Frozen):
-    """The file `federation.toml`. Keys that are not explained here are those of `coordinator.config.FederationConfig`.
+    """The file `federation.toml`: the same `[federation]` as a scenario's, and who takes part, where.
 
-    pool: see `PoolPlan`; for secure votes it is made from `rows.public` where it is left out.
-    colluders, least_survivors, least_difference: of the roster (`protocol.secagg.roster`), for secure and distributed
-        votes.
+    federation: the table itself or, in the file, a scenario whose table is meant: its path, relative to the file, or
+        the name of one that comes with the package.
     """
 
-    name: str = Field(min_length=1, max_length=100)
+    federation: Federation
     rows: RowsPlan
-    teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
-    teacher: TeacherSpec = TeacherSpec()
-    minimum_parties: int = Field(ge=2)
-    votes: VotesMode = "secure"
-    pool: PoolPlan | None = None
-    colluders: int = Field(default=0, ge=0)
-    least_survivors: int | None = Field(default=None, ge=2)
-    least_difference: int | None = Field(default=None, ge=2)
-    spare: int = Field(default=0, ge=0)
-    mechanism: AnyMechanism
-    privacy: Privacy
-    caps: Caps
-    timeouts: Timeouts = Timeouts()
     coordinator: Coordinator
-    parties: tuple[PartyPlan, ...] = Field(min_length=2)
-    students: tuple[StudentPlan, ...] = Field(min_length=1)
+    party: tuple[PartyPlan, ...] = Field(min_length=2)
+    student: tuple[StudentPlan, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _names_differ(self) -> Plan:
-        for what, names in (("parties", self.parties), ("students", self.students)):
+        for what, names in (("parties", self.party), ("students", self.student)):
             seen = [node.name for node in names]
             if len(set(seen)) < len(seen):
                 raise ValueError(f"two {what} have one name")
-        if self.minimum_parties > len(self.parties):
-            raise ValueError(f"minimum_parties {self.minimum_parties} is above the {len(self.parties)} parties")
+        if self.federation.minimum_parties > len(self.party):
+            raise ValueError(
+                f"federation.minimum_parties {self.federation.minimum_parties} is above the {len(self.party)} parties"
+            )
         return self
 
-    def federation(self, schema: Schema, roster: str, pool: PoolTerms | None) -> FederationConfig:
+    def config(self, schema: Schema, roster: str, pool: PoolTerms | None) -> FederationConfig:
         """The coordinator's configuration. roster: its hash, empty for clear votes. Raises ConfigError."""
-        of_others = {"rows", "pool", "colluders", "least_survivors", "least_difference"}
-        chosen = self.model_dump(exclude=of_others | {"coordinator", "parties", "students"})
         service = joined(self.coordinator.listen, self.coordinator.label_port)
-        return validate(
-            {
-                **chosen,
-                "rows": schema.model_dump(),
-                "roster": roster,
-                "pool": pool.model_dump() if pool else None,
-                "service": service,
-            },
-            FederationConfig,
-            "federation.toml",
-        )
+        added = {"rows": schema, "roster": roster, "pool": pool, "service": service}
+        return validate({**dict(self.federation), **added}, FederationConfig, "federation.toml")
 
 
 def read_plan(path: Path) -> tuple[Plan, Schema]:
@@ -149,12 +152,35 @@ def read_plan(path: Path) -> tuple[Plan, Schema]:
     ------
     ConfigError, DataError
     """
-    plan = load(path, Plan)
+    table = read_table(path)
+    if is_old(table):
+        raise old_form(new_plan(table), str(path))
+    plan = validate(_with_scenario(table, path), Plan, str(path))
     try:
         return plan, plan.rows.schema(path.parent)
-    except ValueError as error:
+    except ValidationError as error:
         text = str(error).splitlines()[-2:][0].strip()
         raise ConfigError(f"{path}: rows: {text}", "Give one center and one positive scale for each feature") from None
+
+
+def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The table with what it takes from the scenario that `federation` names, if it names one."""
+    named = table.get("federation")
+    if not isinstance(named, str):
+        return table
+    shipped = Path(str(files(SHIPPED))) / f"{named}.toml"
+    source = shipped if shipped.is_file() and Path(named).name == named else path.parent / named
+    scenario = read_table(source)
+    if not isinstance(scenario.get("federation"), dict):
+        raise ConfigError(
+            f"{path}: federation: {source} has no table [federation]",
+            "Name a scenario; `consilium run` answers one of version 0.2 with its new form",
+        )
+    data, rows = scenario.get("data"), table.get("rows")
+    if isinstance(data, dict) and isinstance(rows, dict):
+        shared = {key: data[key] for key in ("classes", "representation", "standardise") if key in data}
+        table = {**table, "rows": {**shared, **rows}}
+    return {**table, "federation": scenario["federation"]}
 
 
 def read_public(path: Path) -> tuple[tuple[str, ...], np.ndarray]:

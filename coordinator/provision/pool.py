@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.provision.plan import Plan, PoolPlan, read_public
+from consilium.coordinator.provision.plan import Plan, read_public
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.nearness import thin
 from consilium.protocol.rows.pool import PoolTerms, PoolTree
@@ -42,27 +42,26 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
     ------
     ConfigError : secure votes without any file of public rows, or one that lacks features. DataError : not usable.
     """
-    asked = plan.pool or PoolPlan()
-    name = asked.file or plan.rows.public
-    if plan.pool is None and plan.votes != "secure":
+    if not plan.rows.pool and plan.federation.votes != "secure":
         return None
+    name, least = plan.rows.pool or plan.rows.public, plan.federation.pool_least_distance
     if not name:
         raise ConfigError(
             "secure votes need a pool that is fixed beforehand: who makes up questions as it goes can ask nearly the"
             " same of other parties, and subtract",
-            'Name the public rows that may be asked: [pool] file = "pool.csv", or rows.public',
+            'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public',
         )
     names, rows = read_public(plan_file.parent / name)
     missing = sorted(set(schema.features) - set(names))
     if missing:
-        raise ConfigError(f"pool.file: {name} has no column {missing[0]!r}", f"It has {list(names)}")
+        raise ConfigError(f"rows.pool: {name} has no column {missing[0]!r}", f"It has {list(names)}")
     chosen = canonical_queries(rows[:, [names.index(feature) for feature in schema.features]], len(schema.features))
-    stay = thin(schema.standardise(chosen).astype(np.float32).astype(np.float64), asked.least_distance * (1 + 1e-5))
+    stay = thin(schema.standardise(chosen).astype(np.float32).astype(np.float64), least * (1 + 1e-5))
     kept, gone = chosen[stay], len(chosen) - len(stay)
     note = (
         f"{gone} of {len(chosen)} public rows are left out of the pool: each is closer than"
-        f" {asked.least_distance:g} to another (students ask rows of pool.npz in their kit)"
+        f" {least:g} to another (students ask rows of pool.npz in their kit)"
         if gone
         else ""
     )
-    return FixedPool(schema.features, kept, PoolTree.of_rows(kept).terms(asked.least_distance), note)
+    return FixedPool(schema.features, kept, PoolTree.of_rows(kept).terms(least), note)

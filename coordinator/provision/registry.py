@@ -39,12 +39,14 @@ class PartyRecord(Frozen):
 class Registry(Frozen):
     """The file `operator/registry.json`. Revoked nodes are not in it, but their names are never given again.
 
-    certificates: PEM, by node. students: accepted fingerprints. version: counts the changes, and names their updates.
-    revoked_keys: both public keys of each revoked party; no other party is enrolled with one.
+    federation_digest: of the plan's federation; simulations of the same file show the same one. certificates: PEM, by
+    node. students: accepted fingerprints. version: counts the changes, and names their updates. revoked_keys: both
+    public keys of each revoked party; no other party is enrolled with one.
     """
 
-    format: int = 1
+    format: int = 2
     version: int = 1
+    federation_digest: str
     plan: Plan
     rows: Schema
     pool: PoolTerms | None = None
@@ -62,18 +64,18 @@ class Registry(Frozen):
 
     def roster(self) -> Roster | None:
         """The roster of the present parties; None for clear votes, which use none. Raises ConfigError."""
-        if self.plan.votes == "clear":
+        if self.plan.federation.votes == "clear":
             return None
         keys = {name: record.identity for name, record in self.parties.items()}
-        plan = self.plan
+        chosen = self.plan.federation
         return Roster.build(
-            keys, self.coordinator_identity, plan.colluders, plan.least_survivors, plan.least_difference
+            keys, self.coordinator_identity, chosen.colluders, chosen.least_survivors, chosen.least_difference
         )
 
     def federation(self) -> FederationConfig:
         """The coordinator's configuration with the present parties. Raises ConfigError."""
         roster = self.roster()
-        config = self.plan.federation(self.rows, roster.digest if roster else "", self.pool)
+        config = self.plan.config(self.rows, roster.digest if roster else "", self.pool)
         if roster is not None:
             SecureKeys(roster, Identity.generate()).check(config)  # the check does not look at the signer
         if len(self.parties) < config.minimum_parties:

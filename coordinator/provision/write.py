@@ -75,7 +75,7 @@ def _kit(
     if folder.exists():
         raise OutputExists(f"{folder} is already there", "Keys are never overwritten")
     private_folder(folder)
-    kit = KitFile(kind=kind, name=name, federation=registry.plan.name, coordinator=registry.place)
+    kit = KitFile(kind=kind, name=name, federation=registry.plan.federation.name, coordinator=registry.place)
     if kind == "party":
         kit = kit.model_copy(update={"node_port": registry.parties[name].port})
     (folder / KIT_FILE).write_text(kit.model_dump_json(indent=1) + "\n", encoding="utf-8")

@@ -9,7 +9,8 @@ from pydantic import ConfigDict, Field
 from consilium.accounting.units import Unit
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.messages import MOST_TEACHERS, TeacherSpec, VotesMode
+from consilium.protocol.parties.messages import MOST_TEACHERS, VotesMode
+from consilium.protocol.parties.teachers import TeacherSpec
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.schema import Schema
 
@@ -35,9 +36,9 @@ class FederationFile(_Part):
     rows: Schema
     caps: _Caps
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
-    teacher: TeacherSpec = TeacherSpec()
+    teacher: TeacherSpec
     privacy: _Privacy | None = None
-    votes: VotesMode = "clear"
+    votes: VotesMode
     pool: PoolTerms | None = None
     simulation: bool = False
     seed: int = -1

@@ -4,68 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from consilium.party.data import Rows
-from consilium.party.teachers.network import NetworkTeacher, train_many
-from consilium.party.teachers.one_hot import OneHotTeacher
-from consilium.party.teachers.own_teacher import SklearnSpec
-from consilium.party.teachers.ridge import RidgeTeacher
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.party.teachers.builders import Teacher, build, sample_weights, train_together
 from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.parties.teachers import TeacherKind
 from consilium.protocol.rows.images import why_no_images
 from consilium.protocol.rows.schema import Schema
 
-if TYPE_CHECKING:  # scikit-learn takes half a second to import, in each process of a party: only where it is used
-    from sklearn.base import ClassifierMixin
-
 log = logging.getLogger("consilium.party")
 
-Teacher: TypeAlias = "ClassifierMixin | RidgeTeacher | NetworkTeacher | OneHotTeacher"
-"""What is trained and kept: it has `fit`, `predict`, `predict_proba` and `classes_`."""
 
-
-def check_rows(spec: TeacherSpec | SklearnSpec, schema: Schema) -> None:
+def check_rows(spec: TeacherKind, schema: Schema) -> None:
     """Raise Refused (SCHEMA) if such a teacher cannot be trained on such rows."""
-    if spec.model == "cnn" and (reason := why_no_images(schema)):
-        raise Refused(Rule.SCHEMA, detail=f"teacher cnn: {reason}")
-
-
-def build(spec: TeacherSpec | SklearnSpec, seed: int) -> Teacher:
-    """An untrained estimator. One thread: the parallelism of a federation is its parties."""
-    if isinstance(spec, SklearnSpec):
-        estimator = spec.build(seed)
-        if hasattr(estimator, "predict_proba"):
-            return estimator  # pyright: ignore[reportReturnType]
-        return OneHotTeacher(estimator)
-    weight = None if spec.class_weight == "none" else spec.class_weight
-    match spec.model:
-        case "ridge":
-            return RidgeTeacher(spec.alpha, balanced=spec.class_weight == "balanced")
-        case "logistic_regression":
-            from sklearn.linear_model import LogisticRegression
-
-            return LogisticRegression(C=spec.C, class_weight=weight, max_iter=spec.iterations)
-        case "random_forest":
-            from sklearn.ensemble import RandomForestClassifier
-
-            return RandomForestClassifier(
-                n_estimators=spec.trees, max_depth=spec.depth, class_weight=weight, random_state=seed, n_jobs=1
-            )
-        case "gradient_boosting":
-            from sklearn.ensemble import GradientBoostingClassifier
-
-            return GradientBoostingClassifier(
-                n_estimators=spec.trees, max_depth=spec.depth, learning_rate=spec.learning_rate, random_state=seed
-            )
-        case "mlp" | "cnn":
-            return NetworkTeacher(spec, seed)
+    if spec.of_images and (reason := why_no_images(schema)):
+        raise Refused(Rule.SCHEMA, detail=f"teacher {spec.title}: {reason}")
 
 
 def train_all(
-    rows: Rows, spec: TeacherSpec | SklearnSpec, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
+    rows: Rows, spec: TeacherKind, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
 ) -> list[Teacher]:
     """One teacher for each part of row indices, networks in one go. `classes`: of the federation, the labels' range.
 
@@ -77,18 +36,18 @@ def train_all(
     ------
     Refused : the estimator of the party's own choice refuses its parameters, or the rows of every part (POLICY).
     """
-    if isinstance(spec, SklearnSpec):
+    if spec.may_refuse_rows:
         return _own(rows, spec, parts, seeds, classes)
-    if not spec.network:
+    networks = train_together(spec, rows, parts, seeds, classes)
+    if networks is None:
         return [train(rows, spec, part, seed, classes) for part, seed in zip(parts, seeds, strict=True)]
-    networks = train_many(spec, rows.x, rows.y, parts, seeds, classes)
     return [
         network if _plural(rows, part) else _constant(rows, part, seed, classes)
         for network, part, seed in zip(networks, parts, seeds, strict=True)
     ]
 
 
-def train(rows: Rows, spec: TeacherSpec | SklearnSpec, indices: np.ndarray, seed: int, classes: int) -> Teacher:
+def train(rows: Rows, spec: TeacherKind, indices: np.ndarray, seed: int, classes: int) -> Teacher:
     """Train one teacher on the rows at `indices`. A shard without two classes gives a constant teacher.
 
     Raises
@@ -99,17 +58,14 @@ def train(rows: Rows, spec: TeacherSpec | SklearnSpec, indices: np.ndarray, seed
         return _constant(rows, indices, seed, classes)
     x, y = rows.x[indices], rows.y[indices]
     estimator = build(spec, seed)
-    weights = None
-    if spec.model == "gradient_boosting" and spec.class_weight == "balanced":
-        counts = np.bincount(y)  # gradient boosting has no class_weight of its own
-        weights = len(y) / (np.count_nonzero(counts) * counts[y])
+    weights = sample_weights(spec, y)
     if weights is None:
         return estimator.fit(x, y)  # pyright: ignore[reportAttributeAccessIssue]
     return estimator.fit(x, y, sample_weight=weights)  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
 
 
 def _own(
-    rows: Rows, spec: SklearnSpec, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
+    rows: Rows, spec: TeacherKind, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
 ) -> list[Teacher]:
     trained: list[Teacher] = []
     failures: list[ValueError] = []
@@ -123,10 +79,10 @@ def _own(
     from sklearn.utils._param_validation import InvalidParameterError
 
     if failures and (len(failures) == tried or isinstance(failures[0], InvalidParameterError)):
-        raise Refused(Rule.POLICY, detail=f"[teacher] {spec.estimator}: {type(failures[0]).__name__}")
+        raise Refused(Rule.POLICY, detail=f"[teacher] {spec.title}: {type(failures[0]).__name__}")
     if failures:
         # a refusal would let one row of one shard decide over all votes
-        log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.estimator, len(failures), tried)
+        log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.title, len(failures), tried)
     return trained
 
 

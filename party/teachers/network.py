@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import NetworkSpec
 
 
 @dataclass
 class NetworkTeacher:
-    """One network, of the kind that `spec` says; `spec.model` is "mlp" or "cnn".
+    """One network, of the kind that `spec` says.
 
     `classes_` int64 (seen,). `weights` float32: of "mlp" `hidden.weight` (hidden, inputs), `hidden.bias`, `out.weight`
     (seen, hidden), `out.bias`; of "cnn" `first.*` and `second.*` of the convolutions besides.
     """
 
-    spec: TeacherSpec
+    spec: NetworkSpec
     seed: int
     classes_: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
     weights: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
@@ -44,7 +44,7 @@ class NetworkTeacher:
         return exponentials / exponentials.sum(axis=1, keepdims=True)
 
     def _logits(self, x: np.ndarray) -> np.ndarray:
-        if self.spec.model == "cnn":
+        if self.spec.convolutions:
             from consilium.party.teachers.network_training import convolutional_logits
 
             return convolutional_logits(self.weights, x)
@@ -54,7 +54,7 @@ class NetworkTeacher:
 
 
 def train_many(
-    spec: TeacherSpec,
+    spec: NetworkSpec,
     x: np.ndarray,
     y: np.ndarray,
     parts: Sequence[np.ndarray],

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from consilium.party.teachers.stacked_adam import StackedAdamW
 from consilium.protocol.node.device import asked_device, resolve_device
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import NetworkSpec
 from consilium.protocol.rows.images import image_side
 
 MOST_STACKED = 256
@@ -60,7 +60,7 @@ class TrainedNetwork(NamedTuple):
 
 
 def train_networks(
-    spec: TeacherSpec,
+    spec: NetworkSpec,
     x: np.ndarray,
     y: np.ndarray,
     parts: Sequence[np.ndarray],
@@ -82,13 +82,13 @@ def train_networks(
     ConfigError : the environment asks for a GPU that is not there.
     """
     device = resolve_device(asked_device())
-    side = image_side(x.shape[1]) if spec.model == "cnn" else None
+    side = image_side(x.shape[1]) if spec.of_images else None
     rows = torch.from_numpy(x.astype(np.float32)).to(device)
     if side is not None:
         rows = rows.reshape(-1, 1, side, side)
     untrained = [_untrained(spec, side, x.shape[1], y, part, seed) for part, seed in zip(parts, seeds, strict=True)]
     if stacked is None:
-        stacked = device == "cuda" or (spec.model == "mlp" and spec.hidden * x.shape[1] <= SMALL)
+        stacked = device == "cuda" or (not spec.of_images and spec.hidden * x.shape[1] <= SMALL)
     trained: list[dict[str, np.ndarray]] = []
     with one_thread():
         if stacked:
@@ -121,7 +121,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _untrained(
-    spec: TeacherSpec, side: int | None, inputs: int, y: np.ndarray, part: np.ndarray, seed: int
+    spec: NetworkSpec, side: int | None, inputs: int, y: np.ndarray, part: np.ndarray, seed: int
 ) -> UntrainedNetwork:
     generator = np.random.default_rng(seed)
     if not len(part):  # holds its place in a stack
@@ -147,7 +147,7 @@ def _untrained(
 
 
 def _initial_weights(
-    spec: TeacherSpec, side: int | None, inputs: int, classes: int, seed: np.random.Generator
+    spec: NetworkSpec, side: int | None, inputs: int, classes: int, seed: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Normal with variance 2 / fan-in (He et al. 2015), float32; biases are 0.
 
@@ -156,9 +156,10 @@ def _initial_weights(
     """
     shapes: dict[str, tuple[int, ...]] = {}
     if side is not None:
-        shapes["first"] = (spec.channels, 1, 5, 5)
-        shapes["second"] = (2 * spec.channels, spec.channels, 5, 5)
-        inputs = 2 * spec.channels * (((side - 4) // 2 - 4) // 2) ** 2
+        first, second = spec.convolutions
+        shapes["first"] = (first, 1, 5, 5)
+        shapes["second"] = (second, first, 5, 5)
+        inputs = second * (((side - 4) // 2 - 4) // 2) ** 2
     shapes["hidden"] = (spec.hidden, inputs)
     shapes["out"] = (classes, spec.hidden)
     weights = {}
@@ -187,13 +188,13 @@ def _loss(
     return (functional.cross_entropy(_forward(weights, x) + mask, labels, reduction="none") * shares).sum()
 
 
-def _rate(spec: TeacherSpec, step: np.ndarray | int, steps: np.ndarray | int) -> np.ndarray:
+def _rate(spec: NetworkSpec, step: np.ndarray | int, steps: np.ndarray | int) -> np.ndarray:
     """Half a cosine from the learning rate down to 0 at the last step."""
     return spec.learning_rate * (1 + np.cos(np.pi * np.minimum(step, steps) / np.maximum(steps, 1))) / 2
 
 
 def _train_alone(
-    spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, network: UntrainedNetwork
+    spec: NetworkSpec, rows: torch.Tensor, y: np.ndarray, network: UntrainedNetwork
 ) -> dict[str, np.ndarray]:
     device = rows.device
     weights = {
@@ -213,7 +214,7 @@ def _train_alone(
 
 
 def _train_stacked(
-    spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, networks: list[UntrainedNetwork], classes: int
+    spec: NetworkSpec, rows: torch.Tensor, y: np.ndarray, networks: list[UntrainedNetwork], classes: int
 ) -> list[dict[str, np.ndarray]]:
     """All jobs in one go. Shorter batches are padded with rows of weight 0; a network that is done stays as it is.
 

@@ -1,19 +1,18 @@
 """The `[teacher]` table of `party.toml`: a party's own choice, whatever kind the coordinator asks for.
 
-Only a party itself may name a scikit-learn class. A `TeacherSpec`, which is what a coordinator sends, has no such key:
-nobody else can make a party import anything.
+Only a party itself may name a scikit-learn class. No kind that a coordinator may ask for (`protocol.parties.teachers`)
+has such a key: nobody else can make a party import anything.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from consilium.protocol.config_files import Frozen
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import AnyTeacher, TeacherKind
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -21,15 +20,22 @@ if TYPE_CHECKING:
 CLASS_PATTERN = r"^sklearn(\.[a-z][a-z0-9_]*)+\.[A-Z][A-Za-z0-9]*$"
 
 
-class SklearnSpec(Frozen):
+class SklearnSpec(TeacherKind):
     """Any classifier of scikit-learn, by name.
 
     estimator: for example "sklearn.svm.SVC". parameters: its arguments; `random_state` is given where it has one.
     """
 
+    may_refuse_rows: ClassVar[bool] = True
+
     model: Literal["sklearn"]
     estimator: str = Field(pattern=CLASS_PATTERN, max_length=200)
     parameters: dict[str, bool | int | float | str] = Field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.estimator
 
     @model_validator(mode="after")
     def _can_be_built(self) -> SklearnSpec:
@@ -61,9 +67,5 @@ class SklearnSpec(Frozen):
         return found(**parameters)
 
 
-OwnTeacher = Annotated[TeacherSpec | SklearnSpec, Field(discriminator="model")]
-
-
-def name_of(spec: TeacherSpec | SklearnSpec) -> str:
-    """What people call it."""
-    return spec.estimator if isinstance(spec, SklearnSpec) else spec.model
+OwnTeacher = Annotated[AnyTeacher | SklearnSpec, Field(discriminator="model")]
+"""Any kind that a coordinator may ask for, or a class of scikit-learn."""

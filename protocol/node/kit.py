@@ -36,17 +36,15 @@ def joined(host: str, port: int) -> str:
 
 
 class Coordinator(Frozen):
-    """Where the coordinator is. hosts: names and addresses in its certificate; the first is where nodes connect.
+    """Where the coordinator is."""
 
-    listen: address that it binds. superlink_port: for parties. label_port: for students. internal_port: on loopback
-    only, for the coordinator itself.
-    """
-
-    hosts: tuple[Host, ...] = Field(min_length=1)
-    listen: Host = "0.0.0.0"
-    superlink_port: Port = 8443
-    label_port: Port = 8444
-    internal_port: Port = 8445
+    hosts: tuple[Host, ...] = Field(
+        min_length=1, description="names and addresses in its certificate; the first is where nodes connect"
+    )
+    listen: Host = Field(default="0.0.0.0", description="address that it binds")
+    superlink_port: Port = Field(default=8443, description="for parties")
+    label_port: Port = Field(default=8444, description="for students")
+    internal_port: Port = Field(default=8445, description="on loopback only, for the coordinator itself")
 
     @property
     def superlink(self) -> str:

@@ -6,18 +6,10 @@ other code sees them. Matrices are numpy arrays; `records` puts them on Flower's
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, ConfigDict, Field
 
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
 from consilium.protocol.models import Strict
@@ -27,8 +19,6 @@ VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
 MOST_CLASSES = 1000
 MOST_BATCHES = 10_000_000
-NETWORKS = ("mlp", "cnn")
-"""Teachers that are trained with torch."""
 
 VotesMode = Literal["clear", "secure", "distributed"]
 """How votes are collected, in order of secrecy: the coordinator sees each party's (clear), only their sum (secure), or
@@ -63,60 +53,6 @@ class WireModel(Strict):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     kind: ClassVar[str]
-
-
-class TeacherSpec(BaseModel):
-    """How a teacher is built: ridge regression on one-hot classes, a scikit-learn estimator or a torch network.
-
-    `model` names it; `C` belongs to logistic regression, `alpha` (penalty) to ridge, `trees` and `depth` to the tree
-    ensembles, `learning_rate` to gradient boosting (default 0.1) and to the networks (default 0.003). `class_weight`
-    "balanced" weighs a party's own classes equally.
-
-    Networks: "mlp" has one hidden layer, "cnn" is the small one of Papernot et al. 2017 for square images: two
-    convolutions with max-pool, `channels` and twice as many, and one dense layer. `hidden` is the width of the dense
-    layer, `epochs`, `batch` and `weight_decay` (of AdamW) say how it is trained.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    model: Literal["logistic_regression", "random_forest", "gradient_boosting", "ridge", "mlp", "cnn"] = (
-        "logistic_regression"
-    )
-    alpha: float = Field(default=1.0, gt=0)
-    C: float = Field(default=1.0, gt=0)
-    class_weight: Literal["balanced", "none"] = "none"
-    trees: int = Field(default=50, ge=1, le=2000)
-    depth: int = Field(default=4, ge=1, le=64)
-    learning_rate: float = Field(default=0.1, gt=0, le=1)
-    iterations: int = Field(default=200, ge=1, le=100_000)
-    hidden: int = Field(default=128, ge=1, le=4096)
-    channels: int = Field(default=16, ge=1, le=256)
-    epochs: int = Field(default=20, ge=1, le=1000)
-    batch: int = Field(default=32, ge=1, le=4096)
-    weight_decay: float = Field(default=0.01, ge=0, lt=100)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _rate_of_networks(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("model") in NETWORKS:
-            return {"learning_rate": 0.003, **value}
-        return value
-
-    @property
-    def network(self) -> bool:
-        """Whether it is trained with torch."""
-        return self.model in NETWORKS
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A teacher keeps the digest that it had before others, with keys of their own, were added."""
-        table = handler(self)
-        unused = {"alpha"} if self.model != "ridge" else set()
-        if not self.network:
-            unused |= {"hidden", "channels", "epochs", "batch", "weight_decay"}
-        elif self.model == "mlp":
-            unused.add("channels")
-        return {key: value for key, value in table.items() if key not in unused}
 
 
 class Terms(WireModel):
@@ -171,7 +107,8 @@ class HelloReply(WireModel):
 
 
 class TrainRequest(WireModel):
-    """Train `teachers` teachers on disjoint shards. `rows_json` is a `Schema`, `spec_json` a `TeacherSpec`."""
+    """Train `teachers` teachers on disjoint shards. `rows_json` is a `Schema`, `spec_json` a
+    `protocol.parties.teachers.TeacherSpec`."""
 
     kind: ClassVar[str] = "train.teacher"
     federation: Hash

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from scipy.linalg import solve
 from sklearn.linear_model import LogisticRegression
 
+from consilium.party.teachers.builders import sklearn_weight
 from consilium.party.teachers.network import NetworkTeacher
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import (
+    GradientBoostingSpec,
+    NetworkSpec,
+    RandomForestSpec,
+    RidgeSpec,
+    TeacherKind,
+)
 from consilium.protocol.rows.schema import Schema
 
 _BLOCK = 2000
@@ -18,50 +26,65 @@ _ROWS_SEEN = 200_000
 
 
 def pooled_probabilities(
-    schema: Schema, teacher: TeacherSpec, x: np.ndarray, y: np.ndarray, test: np.ndarray
+    schema: Schema, teacher: TeacherKind, x: np.ndarray, y: np.ndarray, test: np.ndarray
 ) -> np.ndarray:
     """Trained on bare rows `x` (n, features) with `y` int64 (n,) -> probabilities (m, classes) of the inputs `test`.
 
     A model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
     scikit-learn's histogram one, which is faster on many rows.
     """
-    if teacher.model == "ridge":
-        return _ridge(schema, teacher, x, y, test)
+    return _trained(teacher, schema, x, y, test)
+
+
+@singledispatch
+def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     model = _model(teacher, len(x)).fit(schema.inputs(x), y)
     probabilities = np.zeros((len(test), len(schema.classes)))
     probabilities[:, model.classes_] = model.predict_proba(test)
     return probabilities
 
 
-def _model(teacher: TeacherSpec, rows: int) -> Any:
+@singledispatch
+def _model(teacher: TeacherKind, rows: int) -> Any:
     """Untrained, with scikit-learn's methods."""
-    weight = None if teacher.class_weight == "none" else teacher.class_weight
-    match teacher.model:
-        case "random_forest":
-            from sklearn.ensemble import RandomForestClassifier  # a second to import: only where it is used
-
-            return RandomForestClassifier(
-                n_estimators=teacher.trees, max_depth=teacher.depth, class_weight=weight, random_state=0, n_jobs=-1
-            )
-        case "gradient_boosting":
-            from sklearn.ensemble import HistGradientBoostingClassifier
-
-            return HistGradientBoostingClassifier(
-                max_iter=teacher.trees,
-                max_depth=teacher.depth,
-                learning_rate=teacher.learning_rate,
-                class_weight=weight,
-                early_stopping=False,  # pyright: ignore[reportArgumentType]
-                random_state=0,
-            )
-        case "mlp" | "cnn":
-            epochs = max(1, min(teacher.epochs, _ROWS_SEEN // rows))
-            return NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)
-        case _:
-            return LogisticRegression(max_iter=2000)
+    return LogisticRegression(max_iter=2000)
 
 
-def _ridge(schema: Schema, teacher: TeacherSpec, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+@_model.register
+def _(teacher: RandomForestSpec, rows: int) -> Any:
+    from sklearn.ensemble import RandomForestClassifier  # a second to import: only where it is used
+
+    return RandomForestClassifier(
+        n_estimators=teacher.trees,
+        max_depth=teacher.depth,
+        class_weight=sklearn_weight(teacher),
+        random_state=0,
+        n_jobs=-1,
+    )
+
+
+@_model.register
+def _(teacher: GradientBoostingSpec, rows: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(
+        max_iter=teacher.trees,
+        max_depth=teacher.depth,
+        learning_rate=teacher.learning_rate,
+        class_weight=sklearn_weight(teacher),
+        early_stopping=False,  # pyright: ignore[reportArgumentType]
+        random_state=0,
+    )
+
+
+@_model.register
+def _(teacher: NetworkSpec, rows: int) -> Any:
+    epochs = max(1, min(teacher.epochs, _ROWS_SEEN // rows))
+    return NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)
+
+
+@_trained.register
+def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     """The represented rows are never all in memory, only sums over them, 4 inputs^2 bytes."""
     width, classes = test.shape[1], len(schema.classes)
     gram, cross = np.zeros((width, width), dtype=np.float32), np.zeros((width, classes), dtype=np.float32)

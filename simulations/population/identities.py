@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from consilium.coordinator.config import Federation
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
-from consilium.simulations.scenario import PartiesSpec
 
 COORDINATOR = "/coordinator"  # no party can have this name
 
@@ -25,12 +25,18 @@ class SimulatedIdentities:
     roster: Roster
 
 
-def simulated_identities(names: Sequence[str], spec: PartiesSpec, seed: int) -> SimulatedIdentities:
+def simulated_identities(names: Sequence[str], federation: Federation, seed: int) -> SimulatedIdentities:
     """Keys for these parties. Raises ConfigError where no safe roster of so many parties exists."""
     parties = {name: _identity(name, seed) for name in names}
     coordinator = _identity(COORDINATOR, seed)
     keys = {name: identity.public.hex() for name, identity in parties.items()}
-    roster = Roster.build(keys, coordinator.public.hex(), spec.colluders, spec.least_survivors, spec.least_difference)
+    roster = Roster.build(
+        keys,
+        coordinator.public.hex(),
+        federation.colluders,
+        federation.least_survivors,
+        federation.least_difference,
+    )
     return SimulatedIdentities(parties, coordinator, roster)
 
 

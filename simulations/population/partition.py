@@ -70,7 +70,7 @@ def natural_partition(
         raise NotEnoughParties(
             f"{dataset.name}: {len(private)} {dataset.owner_label}s are left as parties with at least {least_rows} rows"
             f" and every class, at least {minimum_parties} are required",
-            "Lower parties.minimum, data.least_rows or data.public_share",
+            "Lower federation.minimum_parties, data.least_rows or data.public_share",
         )
     width = len(str(dataset.owner.max()))
     parties = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import ValidationError
@@ -16,9 +15,7 @@ from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
-
-if TYPE_CHECKING:
-    from consilium.simulations.scenario import DataSpec
+from consilium.simulations.population.specs import DataSpec
 
 MARGIN = 1 + 1e-5
 """Parties measure with rows that are rounded to float32, and with a schema whose statistics are added up in another

@@ -143,6 +143,12 @@ def subject_of_scenario(
         raise ConfigError(f"the scenario has no party {party!r}", f"They are called like {names[0]!r}")
     alone = type(partition)({party: partition.parties[party]}, partition.queries, partition.test)
     space = Workspace(folder)
-    lay_out(space, scenario.model_copy(update={"teachers": (), "votes": "clear"}), dataset, alone, config, seed)
+    plain = scenario.model_copy(
+        update={
+            "federation": scenario.federation.model_copy(update={"votes": "clear"}),
+            "simulation": scenario.simulation.model_copy(update={"teachers": ()}),
+        }
+    )
+    lay_out(space, plain, dataset, alone, config, seed)
     queries = dataset.x[partition.queries[: min(config.caps.queries, MADE_UP)]]
     return open_home(space.home(0)), config, canonical_queries(queries, len(dataset.features))

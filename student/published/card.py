@@ -149,7 +149,7 @@ def _what(card: dict[str, Any]) -> list[str]:
     spec, classes = card["spec"], ", ".join(map(_plain, card["classes"]))
     how = f" and then taught itself ({spec['self_training_rounds']} rounds)" if spec["self_training"] else ""
     return [
-        f"A model ({spec['trainer']}) that tells {len(card['classes'])} classes apart: {classes}.",
+        f"A model ({spec['trainer']['name']}) that tells {len(card['classes'])} classes apart: {classes}.",
         "",
         f"It was trained on labels that {card['parties']} data holders released for public rows, and on nothing else of"
         f" theirs{how}. {card['asked']} rows were asked, {card['answered']} got a label by noisy vote"

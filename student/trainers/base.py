@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+
+from consilium.protocol.labels.service import Progress, no_progress
+
+Represent = Callable[[np.ndarray], np.ndarray]
+"""Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""
 
 
 class Model(Protocol):
@@ -22,6 +29,37 @@ class Trainer(Protocol):
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """`x` float64 (n, features) standardised, `y` int64 (n,) in 0..classes-1; at least one row."""
         ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """Where a student may keep its state while it learns, and whom it tells. No `folder`, no checkpoints."""
+
+    folder: Path | None = None
+    progress: Progress = no_progress
+
+    def clear(self) -> None:
+        """Remove all checkpoints: what they were for is done."""
+        if self.folder is not None:
+            for path in self.folder.glob("checkpoint-*"):
+                path.unlink()
+
+
+SILENT = Job()
+"""Keeps and tells nothing."""
+
+
+@dataclass(frozen=True)
+class Aids:
+    """What a trainer may use beside the labelled rows.
+
+    unlabelled: float (m, inputs), as the labelled rows are given. represent: the schema's, for a student that takes
+        bare features and what the schema makes of them. job: where it keeps its state.
+    """
+
+    unlabelled: np.ndarray = field(repr=False)
+    represent: Represent = np.asarray
+    job: Job = SILENT
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.linalg import solve
 
 from consilium.student.asking.graph import nearest_rows, neighbour_graph, spread, squared_distances
-from consilium.student.config import StudentSpec
 from consilium.student.trainers.base import Model
+from consilium.student.trainers.settings import SpreadingStudent
 
 _BLOCK = 1000
 
@@ -39,15 +39,14 @@ class KernelModel:
 
 @dataclass(frozen=True)
 class KernelTrainer:
-    """Kernel ridge regression on the labels alone."""
+    """Kernel ridge regression on the labels alone. gamma: of the kernel. alpha: penalty."""
 
-    spec: StudentSpec
+    gamma: float
+    alpha: float
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`; no random part, so the seed is not used."""
-        return kernel_ridge(
-            x.astype(np.float32), np.eye(classes, dtype=np.float32)[y], self.spec.gamma, self.spec.alpha
-        )
+        return kernel_ridge(x.astype(np.float32), np.eye(classes, dtype=np.float32)[y], self.gamma, self.alpha)
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class GraphTrainer:
     `unlabelled` float (n, inputs). Post-processing of released labels: costs no privacy.
     """
 
-    spec: StudentSpec
+    spec: SpreadingStudent
     unlabelled: np.ndarray = field(repr=False)
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
@@ -68,7 +67,9 @@ class GraphTrainer:
         return kernel_ridge(rows[reached], known, self.spec.gamma, self.spec.alpha)
 
 
-def spread_labels(rows: np.ndarray, y: np.ndarray, classes: int, spec: StudentSpec) -> tuple[np.ndarray, np.ndarray]:
+def spread_labels(
+    rows: np.ndarray, y: np.ndarray, classes: int, spec: SpreadingStudent
+) -> tuple[np.ndarray, np.ndarray]:
     """Labels `y` of the first of float32 rows (m, inputs), spread over their graph.
 
     Returns each row's class int64 (m,), and bool (m,): whether a label reached it; the class means nothing if not.

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import softmax
 
 from consilium.protocol.node.threads import one_thread
-from consilium.student.config import StudentSpec
 from consilium.student.trainers.base import Model
 
 BATCH = 64
@@ -34,7 +33,8 @@ class MlpModel:
 class MlpTrainer:
     """One hidden layer, dropout, AdamW with a cosine schedule. The same seed gives the same network on CPU."""
 
-    spec: StudentSpec
+    hidden: int
+    epochs: int
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`."""
@@ -44,17 +44,17 @@ class MlpTrainer:
         with one_thread(), torch.random.fork_rng():
             torch.manual_seed(seed)
             network = nn.Sequential(
-                nn.Linear(x.shape[1], self.spec.hidden),
+                nn.Linear(x.shape[1], self.hidden),
                 nn.ReLU(),
                 nn.Dropout(0.2),
-                nn.Linear(self.spec.hidden, classes),
+                nn.Linear(self.hidden, classes),
             )
             rows, labels = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y)
             optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=WEIGHT_DECAY)
-            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.spec.epochs)
+            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.epochs)
             loss = nn.CrossEntropyLoss()
             network.train()
-            for _ in range(self.spec.epochs):
+            for _ in range(self.epochs):
                 for part in torch.randperm(len(rows)).split(BATCH):
                     optimiser.zero_grad()
                     loss(network(rows[part]), labels[part]).backward()

@@ -8,30 +8,46 @@ import numpy as np
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from consilium.student.config import StudentSpec
 from consilium.student.trainers.base import Model
 from consilium.student.trainers.linear import Linear
 from consilium.student.trainers.trees import Boosted, Forest, TreeNodes
 
 
 @dataclass(frozen=True)
-class TabularTrainer:
-    """Logistic regression, random forest or gradient boosting."""
+class LinearTrainer:
+    """Logistic regression. C: inverse regularisation."""
 
-    spec: StudentSpec
+    C: float
+
+    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
+        """See `Trainer.fit`; no random part, so the seed is not used."""
+        return linear_arrays(LogisticRegression(C=self.C, max_iter=1000).fit(x, y), classes)
+
+
+@dataclass(frozen=True)
+class ForestTrainer:
+    """Random forest."""
+
+    trees: int
+    depth: int
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`."""
-        spec = self.spec
-        match spec.trainer:
-            case "random_forest":
-                forest = RandomForestClassifier(n_estimators=spec.trees, max_depth=spec.depth, random_state=seed)
-                return forest_arrays(forest.fit(x, y), classes)
-            case "gradient_boosting":
-                boosted = GradientBoostingClassifier(n_estimators=spec.trees, max_depth=spec.depth, random_state=seed)
-                return boosted_arrays(boosted.fit(x, y), x[:1], classes)
-            case _:
-                return linear_arrays(LogisticRegression(C=spec.C, max_iter=1000).fit(x, y), classes)
+        forest = RandomForestClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
+        return forest_arrays(forest.fit(x, y), classes)
+
+
+@dataclass(frozen=True)
+class BoostingTrainer:
+    """Gradient boosting."""
+
+    trees: int
+    depth: int
+
+    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
+        """See `Trainer.fit`."""
+        boosted = GradientBoostingClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
+        return boosted_arrays(boosted.fit(x, y), x[:1], classes)
 
 
 def linear_arrays(fitted: LogisticRegression, classes: int) -> Linear:

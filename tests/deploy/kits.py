@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from consilium.coordinator.config import Federation
 from consilium.coordinator.provision import kits
 from consilium.party.deploy.keys import join, make
 from consilium.protocol.node.kit import open_kit
@@ -31,19 +32,23 @@ def free_ports(count: int) -> list[int]:
 
 
 def plan_table(**changes: Any) -> dict[str, Any]:
-    """federation.toml as a table."""
+    """federation.toml as a table; of `changes`, keys of `[federation]` go there."""
     ports = free_ports(3 + len(PARTIES))
-    return {
+    federation = {
         "name": "three wards",
         "votes": "clear",
         "teachers_per_party": 4,
         "minimum_parties": 2,
-        "rows": {"public": "public.csv", "classes": list(CLASSES)},
-        **({"pool": {"file": "pool.npz"}} if changes.get("votes") == "secure" else {}),
         "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5},
         "privacy": {"unit": "record", "delta": 1e-5},
         "caps": {"queries": 40, "answers": 30},
         "timeouts": {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 250},
+        **{key: value for key, value in changes.items() if key in Federation.model_fields},
+    }
+    pool = {"pool": "pool.npz"} if federation["votes"] == "secure" else {}
+    return {
+        "federation": federation,
+        "rows": {"public": "public.csv", "classes": list(CLASSES), **pool},
         "coordinator": {
             "hosts": ["127.0.0.1", "localhost"],
             "listen": "127.0.0.1",
@@ -51,9 +56,9 @@ def plan_table(**changes: Any) -> dict[str, Any]:
             "label_port": ports[1],
             "internal_port": ports[2],
         },
-        "parties": [{"name": name, "port": port} for name, port in zip(PARTIES, ports[3:], strict=True)],
-        "students": [{"name": STUDENT}],
-        **changes,
+        "party": [{"name": name, "port": port} for name, port in zip(PARTIES, ports[3:], strict=True)],
+        "student": [{"name": STUDENT}],
+        **{key: value for key, value in changes.items() if key not in Federation.model_fields},
     }
 
 
@@ -72,8 +77,8 @@ def write_plan(folder: Path, **changes: Any) -> Path:
 def make_kits(folder: Path, own: Sequence[str] = (), **changes: Any) -> Path:
     """Kits of the three wards, each with data. own: the parties that make their own keys, and put them in."""
     out, plan = folder / "kits", plan_table(**changes)
-    plan["parties"] = [
-        {**party, "keys": f"{party['name']}.enrol.json"} if party["name"] in own else party for party in plan["parties"]
+    plan["party"] = [
+        {**party, "keys": f"{party['name']}.enrol.json"} if party["name"] in own else party for party in plan["party"]
     ]
     for name in own:
         make(name, folder / f"keys-{name}").save(folder / f"{name}.enrol.json")

@@ -236,7 +236,7 @@ def run(folder: Path, votes: str, wards: tuple[str, ...]) -> tuple[Path, bytes, 
     timeouts = {"enrol": 60, "train": 60, "vote": 60, "secure": 60, "student": 500}
     ports = free_ports(len(wards))
     parties = [{"name": name, "port": port} for name, port in zip(wards, ports, strict=True)]
-    changes = {"votes": votes, "parties": parties, "timeouts": timeouts, "minimum_parties": len(wards) - len(WARDS) + 3}
+    changes = {"votes": votes, "party": parties, "timeouts": timeouts, "minimum_parties": len(wards) - len(WARDS) + 3}
     mechanism = {"name": "confident", "threshold": 4, "sigma1": 1.0, "sigma2": 0.5}
     out = folder / "kits"
     if votes == "clear":

@@ -70,18 +70,20 @@ def write_federation(heart: dict[str, np.ndarray], folder: Path) -> Path:
         test_x=public[1::2].astype(np.float32), test_y=target[1::2],
     )  # fmt: skip
     plan = {
-        "name": "Heart disease",
-        "votes": "secure",
-        "teachers_per_party": TEACHERS,
-        "minimum_parties": len(HOSPITALS),
+        "federation": {
+            "name": "Heart disease",
+            "votes": "secure",
+            "teachers_per_party": TEACHERS,
+            "minimum_parties": len(HOSPITALS),
+            "mechanism": {"name": "confident", "threshold": 7, "sigma1": 1.0, "sigma2": 0.5},
+            "privacy": {"unit": "record", "delta": 1e-5},
+            "caps": {"queries": QUERIES, "answers": QUERIES},
+            "timeouts": {"enrol": 90, "train": 60, "vote": 60, "secure": 60, "student": 500},
+        },
         "rows": {"public": "public.csv", "classes": list(CLASSES)},
-        "mechanism": {"name": "confident", "threshold": 7, "sigma1": 1.0, "sigma2": 0.5},
-        "privacy": {"unit": "record", "delta": 1e-5},
-        "caps": {"queries": QUERIES, "answers": QUERIES},
-        "timeouts": {"enrol": 90, "train": 60, "vote": 60, "secure": 60, "student": 500},
         "coordinator": {"hosts": [ADDRESS]},  # and the ports of docs/deploy.md: each machine has its own
-        "parties": [{"name": name} for name in HOSPITALS],
-        "students": [{"name": "university"}],
+        "party": [{"name": name} for name in HOSPITALS],
+        "student": [{"name": "university"}],
     }
     (folder / "federation.toml").write_text(tomli_w.dumps(plan))
     out = folder / "kits"

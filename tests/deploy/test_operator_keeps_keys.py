@@ -39,7 +39,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("operator")
     make(OWN, folder / "hospital").save(folder / f"{OWN}.enrol.json")
     plan = plan_table(votes="secure")
-    plan["parties"][0]["keys"] = f"{OWN}.enrol.json"
+    plan["party"][0]["keys"] = f"{OWN}.enrol.json"
     made = kits.make(write_plan(folder, **plan), folder / "kits")
     assert list(made.enrolled) == [OWN]
     kits.add_party(folder / "kits", "ward-d")  # later changes write files too

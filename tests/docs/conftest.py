@@ -30,11 +30,12 @@ def changes(*pairs: str) -> list[str]:
 
 SHORTER = {
     "stroke": changes(
-        "data.least_rows=200", "parties.minimum=5", "mechanism.threshold=8", "caps.queries=40", "caps.answers=20"
+        "data.least_rows=200", "federation.minimum_parties=5", "federation.mechanism.threshold=8",
+        "federation.caps={queries=40, answers=20}",
     ),
     "stroke-distributed": changes(
-        "data.least_rows=200", "parties.minimum=5", "parties.least_survivors=8", "mechanism.noise_shares=8",
-        "caps.queries=20", "caps.answers=20",
+        "data.least_rows=200", "federation.minimum_parties=5", "federation.least_survivors=8",
+        "federation.mechanism.noise_shares=8", "federation.caps={queries=20, answers=20}",
     ),
 }  # fmt: skip
 """Ten hospitals instead of 207, and few queries: what `run` and `prepare` are given besides what is printed."""

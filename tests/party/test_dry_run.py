@@ -17,10 +17,10 @@ from consilium.party.dry_run import made_up_queries
 from consilium.party.policy import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
-from consilium.protocol.parties.messages import TeacherSpec
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.protocol.rows.schema import Range, Schema
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
+from tests.specs import teacher_of
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ def test_a_federation_file_that_is_none_is_refused(tmp_path: Path, content: str)
 
 @pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "gradient_boosting"])
 def test_the_federations_own_teacher_is_trained(tmp_path: Path, model: Any) -> None:
-    federation = write_federation(tmp_path, teacher=TeacherSpec(model=model, trees=3))
+    federation = write_federation(tmp_path, teacher=teacher_of(model, trees=3))
     output, error = of_party("dry-run", make_home(tmp_path / "home", "p"), federation)
     assert error is None
     assert f"1 x {model}" in output

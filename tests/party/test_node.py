@@ -16,10 +16,12 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
 from consilium.party.teachers import store
-from consilium.protocol.parties.messages import HelloRequest, TeacherSpec, TrainReply, TrainRequest, VoteRequest
+from consilium.protocol.parties.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.parties.teachers import LogisticRegressionSpec, RandomForestSpec
 from consilium.protocol.rows.queries import canonical_queries
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
+from tests.specs import teacher_of
 
 CONFIG = make_config(caps=Caps(queries=1000, answers=1000))
 HASH = CONFIG.digest()
@@ -141,7 +143,7 @@ def test_teachers_learn(tmp_path: Path) -> None:
 
 def test_same_seed_same_votes_and_a_new_process_goes_on(tmp_path: Path) -> None:
     x, _ = make_rows(50, 5)
-    config = make_config(teacher=TeacherSpec(model="random_forest", trees=5), teachers_per_party=2)
+    config = make_config(teacher=RandomForestSpec(trees=5), teachers_per_party=2)
     votes = []
     for place in ("one", "other"):
         member(tmp_path / place, config, most_teachers=2)
@@ -171,7 +173,7 @@ def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_pat
         case "mapping":
             party = PartyNode(dataclasses.replace(party.home, rules=DataRules(missing=MissingRule(codes=("-",)))))
         case "own teacher":
-            party = PartyNode(dataclasses.replace(party.home, teacher=TeacherSpec(C=2.0)))
+            party = PartyNode(dataclasses.replace(party.home, teacher=LogisticRegressionSpec(C=2.0)))
     party.train(train())
     after = store.load(party.home.teachers(HASH), HASH)
     assert after.made_from != before.made_from
@@ -183,7 +185,12 @@ OTHER_ROWS = CONFIG.rows.model_copy(update={"classes": tuple(reversed(CLASSES))}
 
 @pytest.mark.parametrize(
     "change",
-    [{"spec_json": TeacherSpec(C=2.0).model_dump_json()}, {"seed": 8}, {"teachers": 2}, {"rows_json": OTHER_ROWS}],
+    [
+        {"spec_json": LogisticRegressionSpec(C=2.0).model_dump_json()},
+        {"seed": 8},
+        {"teachers": 2},
+        {"rows_json": OTHER_ROWS},
+    ],
 )
 def test_a_federation_that_asks_for_other_teachers_later_is_refused(tmp_path: Path, change: dict) -> None:
     party = member(tmp_path, most_teachers=4)
@@ -250,9 +257,7 @@ def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> No
 @pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "gradient_boosting"])
 @pytest.mark.parametrize("weight", ["none", "balanced"])
 def test_every_kind_of_teacher_votes(tmp_path: Path, model: str, weight: str) -> None:
-    config = make_config(
-        teacher={"model": model, "class_weight": weight, "trees": 5}, caps=Caps(queries=200, answers=9)
-    )
+    config = make_config(teacher=teacher_of(model, class_weight=weight, trees=5), caps=Caps(queries=200, answers=9))
     x, y = make_rows(200, 6)
     assert (member(tmp_path, config).vote(vote(x, config)).votes.argmax(axis=1) == y).mean() > 0.7
 

@@ -105,7 +105,7 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
     "votes": (change_votes, "private/votes-*.npz: votes of the evidence"),
     "another seed": (edit("manifest.json", lambda c: c.update(seed=5)), ORIGIN),
     "another sigma": (
-        edit("manifest.json", lambda c: c["config"]["mechanism"].update(sigma2=9.0)),
+        edit("manifest.json", lambda c: c["config"]["federation"]["mechanism"].update(sigma2=9.0)),
         ORIGIN,
     ),
     "other data": (edit("manifest.json", lambda c: c["data"].update(sha256="0" * 64)), ORIGIN),

@@ -68,7 +68,11 @@ def test_a_sound_run_passes(sound: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in sound.rglob("*")} == before  # it changes nothing
 
 
-SANITISED = ["privacy.sanitised.order=2.5", "privacy.sanitised.beta=0.05", "privacy.sanitised.sigma_ss=6"]
+SANITISED = [
+    "federation.privacy.sanitised.order=2.5",
+    "federation.privacy.sanitised.beta=0.05",
+    "federation.privacy.sanitised.sigma_ss=6",
+]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,9 @@ def consilium(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
-    done = consilium("run", "--format", "json", "--out", "result", "--set", "timeouts.enrol=900", cwd=tmp_path)
+    done = consilium(
+        "run", "--format", "json", "--out", "result", "--set", "federation.timeouts.enrol=900", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)  # one object and nothing else
     assert summary["scenario"] == "stroke"
@@ -69,19 +71,20 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
 
 MISTAKES = {
     "unknown scenario": (["run", "absent"], 2, "neither a file nor one of"),
-    "unknown key": (["run", "--set", "mechanism.sigma3=1"], 2, "unknown key"),
-    "wrong type": (["run", "--set", "caps.queries=many"], 2, "caps.queries"),
+    "unknown key": (["run", "--set", "federation.mechanism.sigma3=1"], 2, "unknown key"),
+    "wrong type": (["run", "--set", "federation.caps.queries=many"], 2, "caps.queries"),
     "not key=value": (["run", "--set", "caps"], 2, "is not key=value"),
     "broken file": (["run", "broken.toml"], 2, "is not valid TOML"),
     "unknown engine": (["run", "--engine", "spark"], 2, "spark"),
     "negative seed": (["run", "--seed", "-1"], 2, "-1"),
-    "too few parties": (["run", "--set", "parties.minimum=300"], 4, "207 hospitals are left"),
+    "too few parties": (["run", "--set", "federation.minimum_parties=300"], 4, "207 hospitals are left"),
     "other classes": (["run", "--set", "data.classes=['well','ill']"], 2, "do not match data set"),
-    "threshold beyond the votes": (["run", "--set", "mechanism.threshold=208"], 2, "above the 207 votes"),
+    "threshold beyond the votes": (["run", "--set", "federation.mechanism.threshold=208"], 2, "above the 207 votes"),
     "folder that cannot be made": (["run", "--out", "/proc/consilium/run"], 2, "cannot make output folder"),
     "report of nothing": (["report", "absent"], 2, "no run here"),
     "student without coordinator": (
-        ["student", "run", "--coordinator", "127.0.0.1:9", "--pool", "absent.npz", "--out", "x"], 2, "cannot read absent",
+        ["student", "run", "--coordinator", "127.0.0.1:9", "--pool", "absent.npz", "--out", "x"],
+        2, "cannot read absent",
     ),
 }  # fmt: skip
 

@@ -27,16 +27,16 @@ from tests.simulations.engines.test_engines_agree import quiet
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
     "data.least_rows=150",
-    "parties.minimum=5",
-    "mechanism.threshold=10",
-    "mechanism.sigma1=20",
-    "mechanism.sigma2=8",
-    "caps.queries=300",
-    "caps.answers=200",
+    "federation.minimum_parties=5",
+    "federation.mechanism.threshold=10",
+    "federation.mechanism.sigma1=20",
+    "federation.mechanism.sigma2=8",
+    "federation.caps.queries=300",
+    "federation.caps.answers=200",
     "student.batch=10",
     "student.rounds=2",
     "student.selection=margin",
-    "timeouts.enrol=250",
+    "federation.timeouts.enrol=250",
 ]
 
 
@@ -52,12 +52,12 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def first_run(folder: Path, out: str, votes: str) -> subprocess.Popen[bytes]:
-    changes = [*SMALL, f"votes={votes}"]
+    changes = [*SMALL, f"federation.votes={votes}"]
     return start(folder, "--seed", "4", "--out", out, *[part for item in changes for part in ("--set", item)])
 
 
 def config(votes: str) -> FederationConfig:
-    scenario, data = load_scenario("stroke", [*SMALL, f"votes={votes}"]), load_dataset("stroke")
+    scenario, data = load_scenario("stroke", [*SMALL, f"federation.votes={votes}"]), load_dataset("stroke")
     return federation_config(scenario, data, natural_partition(data, 0.2, 150, 5, 4), 4)
 
 

@@ -28,20 +28,20 @@ def test_every_shipped_scenario_loads(name: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["mechanism.sigma3=1"], "mechanism.*sigma3: unknown key"),
+        (["federation.mechanism.sigma3=1"], "mechanism.*sigma3: unknown key"),
         (["title2=x"], "title2: unknown key"),
-        (["mechanism.sigma1=-1"], "sigma1.*greater than 0, got -1"),
-        (["mechanism.sigma1=many"], "sigma1.*a number, got 'many'"),
-        (["mechanism.name=laplace"], "mechanism.*laplace"),
-        (["caps.answers=801"], "answers 801 exceeds queries 800"),
+        (["federation.mechanism.sigma1=-1"], "sigma1.*greater than 0, got -1"),
+        (["federation.mechanism.sigma1=many"], "sigma1.*a number, got 'many'"),
+        (["federation.mechanism.name=laplace"], "mechanism.*laplace"),
+        (["federation.caps.answers=801"], "answers 801 exceeds queries 800"),
         (["data.set=unknown"], "not a known data set, choose from"),
-        (["privacy.unit=family"], "privacy.unit"),
-        (["privacy.delta=1"], "less than 1, got 1"),
-        (["parties.teachers_per_party=30"], "least_rows 20 leaves no row"),
-        (["noise=none"], "noise"),
+        (["federation.privacy.unit=family"], "privacy.unit"),
+        (["federation.privacy.delta=1"], "less than 1, got 1"),
+        (["federation.teachers_per_party=30"], "least_rows 20 leaves no row"),
+        (["simulation.noise=none"], "simulation.noise"),
         (["nonsense"], "is not key=value"),
-        (["title.x=1"], "title is a value, not a table"),
-        (["teacher.model=pickle"], "teacher.model"),
+        (["description.x=1"], "description is a value, not a table"),
+        (["federation.teacher.model=pickle"], "federation.teacher.*pickle"),
     ],
 )
 def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
@@ -52,9 +52,11 @@ def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
 
 
 def test_overrides_keep_their_type() -> None:
-    scenario = load_scenario("stroke", ["mechanism.sigma2=50", "title=a b", "data.classes=['x','y']"])
-    assert scenario.mechanism.sigma2 == 50.0  # pyright: ignore
-    assert scenario.title == "a b"
+    scenario = load_scenario(
+        "stroke", ["federation.mechanism.sigma2=50", "federation.name=a b", "data.classes=['x','y']"]
+    )
+    assert scenario.federation.mechanism.sigma2 == 50.0  # pyright: ignore
+    assert scenario.federation.name == "a b"
     assert scenario.data.classes == ("x", "y")
 
 

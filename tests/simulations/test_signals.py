@@ -289,15 +289,19 @@ MANIFEST |= {"created": "2026-01-01T00:00:00+00:00", "data": {}, "federation": "
     ("given", "overrides", "named"),
     [
         ({}, [], []),
-        ({"SCENARIO": "stroke", "--seed": 4, "--engine": "local", "--device": "auto"}, ["caps.queries=300"], []),
+        (
+            {"SCENARIO": "stroke", "--seed": 4, "--engine": "local", "--device": "auto"},
+            ["federation.caps.queries=300"],
+            [],
+        ),
         ({"--seed": 5, "--engine": "ray"}, [], ["--seed 5", "--engine ray"]),
         ({"SCENARIO": "mnist-250"}, [], ["SCENARIO mnist-250"]),
         (
             {"--device": "cuda"},
-            ["caps.queries=9", "data.least_rows=150"],
-            ["--device cuda", "--set caps.queries=9"],
+            ["federation.caps.queries=9", "data.least_rows=150"],
+            ["--device cuda", "--set federation.caps.queries=9"],
         ),
-        ({"--out": "/elsewhere"}, ["caps.absent=1"], ["--out /elsewhere", "--set caps.absent=1"]),
+        ({"--out": "/elsewhere"}, ["federation.caps.absent=1"], ["--out /elsewhere", "--set federation.caps.absent=1"]),
     ],
 )
 def test_what_contradicts_the_run_is_refused_by_name(

@@ -14,16 +14,26 @@ from consilium.simulations.scenario import load_scenario
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.test_cli import consilium
 
-FEW = ["caps.queries=30", "caps.answers=30", "parties.minimum=5", "timeouts.enrol=600"]
-GNMAX = [*FEW, "mechanism.sigma=2"]
+FEW = [
+    "federation.caps.queries=30",
+    "federation.caps.answers=30",
+    "federation.minimum_parties=5",
+    "federation.timeouts.enrol=600",
+]
+GNMAX = [*FEW, "federation.mechanism.sigma=2"]
+TREES = ["federation.teacher.trees=10"]
 SHARDS = ["data.parties=8", "data.most_rows=100"]
-PIXELS = ["data.representation=none", "student.trainer=logistic_regression", "teacher.alpha=50"]
+PIXELS = ["data.representation=none", "student.trainer.name=logistic_regression", "federation.teacher.alpha=50"]
 """Without scattering, which takes seconds for the 9,000 public images."""
 
 # scenario -> overrides, number of parties, least accuracy of the student, which is far above chance
 CASES: dict[str, tuple[list[str], int, float]] = {
-    "adult-250": ([*GNMAX, *SHARDS, "teacher.trees=10"], 8, 0.7),
-    "diabetes-rf": ([*GNMAX, "data.parties=8", "data.most_rows=200", "teacher.trees=10", "student.trees=20"], 8, 0.5),
+    "adult-250": ([*GNMAX, *SHARDS, *TREES], 8, 0.7),
+    "diabetes-rf": (
+        [*GNMAX, "data.parties=8", "data.most_rows=200", "federation.teacher.trees=10", "student.trainer.trees=20"],
+        8,
+        0.5,
+    ),
     "fashion-250": ([*GNMAX, *SHARDS, *PIXELS], 8, 0.3),
     "mnist-writers": ([*GNMAX, *PIXELS, "data.least_rows=129"], 33, 0.3),
     "pneumonia": ([*GNMAX, "data.parties=8", "data.most_rows=94"], 8, 0.6),
@@ -49,7 +59,7 @@ def test_a_small_one_from_files_to_report(
     assert summary["baselines"]["pooled"]["auc"] > 0.55
     assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
     page = (tmp_path / "run" / "report.html").read_text()
-    assert scenario.title in page
+    assert scenario.federation.name in page
     assert all(label in page for label in scenario.data.classes)
     word = "writers" if name == "mnist-writers" else "parties"  # by lot they are parties, whoever owns the rows
     assert f"All {parties} {word}, largest first" in page
@@ -58,7 +68,7 @@ def test_a_small_one_from_files_to_report(
 @pytest.mark.slow
 def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     """Run, audit, report; with scattering, the transform of the whole scenario."""
-    changes = [*GNMAX, *SHARDS, "student.trainer=kernel_ridge", f"data.path={shared_data}"]
+    changes = [*GNMAX, *SHARDS, "student.trainer.name=kernel_ridge", f"data.path={shared_data}"]
     done = consilium(
         "run", "mnist-250", "--out", "result", "--format", "json",
         *[part for change in changes for part in ("--set", change)], cwd=tmp_path,

@@ -18,6 +18,7 @@ from consilium.student.published.file import BadModel
 from consilium.student.published.model import load_model
 from consilium.student.run import run_student
 from tests.federation import FEATURES, make_config, make_rows
+from tests.specs import student_of
 
 SCHEMA = make_config().rows
 
@@ -51,7 +52,7 @@ def pool(count: int = 100, test: bool = True) -> Pool:
 
 def test_asks_trains_evaluates_and_saves(tmp_path: Path) -> None:
     source = Source()
-    result = run_student(source, pool(), StudentSpec(C=1.0), tmp_path, seed=0)
+    result = run_student(source, pool(), student_of(C=1.0), tmp_path, seed=0)
     assert (result.asked, result.answered) == (100, 50)
     assert result.metrics is not None
     assert result.metrics["auc"] > 0.85
@@ -66,7 +67,7 @@ def test_asks_trains_evaluates_and_saves(tmp_path: Path) -> None:
 
 
 def test_the_cards_say_how_it_was_made_and_measured(tmp_path: Path) -> None:
-    result = run_student(Source(), pool(), StudentSpec(trainer="kernel_ridge", gamma=0.2), tmp_path, seed=0)
+    result = run_student(Source(), pool(), student_of(trainer="kernel_ridge", gamma=0.2), tmp_path, seed=0)
     folder = tmp_path / "student"
     card, text = json.loads((folder / "student.json").read_text()), (folder / "MODEL_CARD.md").read_text()
     assert result.metrics is not None

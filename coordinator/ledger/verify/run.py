@@ -163,6 +163,7 @@ def _counts(files: Files, recorded: Recorded, found: _Found) -> str:
     config = recorded.config
     truth = {
         "federation": config.digest(),
+        "federation_digest": config.federation_digest(),
         "votes": config.votes,
         "asked": recorded.asked,
         "answered": recorded.answered,

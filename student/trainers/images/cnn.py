@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.student.config import StudentSpec
 from consilium.student.trainers.images.loop import Descent, Material
 from consilium.student.trainers.images.rows import STRONG
 
@@ -17,8 +16,8 @@ _BATCH = 64
 class Supervised:
     """See `loop.Method`."""
 
-    def __init__(self, net: nn.Sequential, material: Material, spec: StudentSpec) -> None:
-        self._net, self._material, self._augment = net, material, spec.augment
+    def __init__(self, net: nn.Sequential, material: Material, augment: bool) -> None:
+        self._net, self._material, self._augment = net, material, augment
         self._descent = Descent.of(net)
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.student.config import StudentSpec
 from consilium.student.trainers.images.loop import Descent, Material
 from consilium.student.trainers.images.rows import STRONG, WEAK
 
@@ -23,8 +22,8 @@ _UNLABELLED = 128
 class FixMatch:
     """See `loop.Method`."""
 
-    def __init__(self, net: nn.Sequential, material: Material, spec: StudentSpec) -> None:
-        self._net, self._material, self._sure = net, material, spec.sure
+    def __init__(self, net: nn.Sequential, material: Material, sure: float) -> None:
+        self._net, self._material, self._sure = net, material, sure
         self._descent = Descent.of(net)
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 

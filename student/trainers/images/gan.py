@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.student.config import StudentSpec
 from consilium.student.trainers.images.loop import Descent, Material
 from consilium.student.trainers.images.rows import STRONG
 
@@ -28,8 +27,8 @@ in the paper the network is busy with the former for far longer than a student h
 class Gan:
     """See `loop.Method`."""
 
-    def __init__(self, net: nn.Sequential, material: Material, spec: StudentSpec) -> None:
-        self._net, self._material, self._augment = net, material, spec.augment
+    def __init__(self, net: nn.Sequential, material: Material, augment: bool) -> None:
+        self._net, self._material, self._augment = net, material, augment
         side = material.every.shape[-1]
         self._maker = _generator(side).to(material.every.device)
         self._learn = Descent.of(net)

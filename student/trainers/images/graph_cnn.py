@@ -9,20 +9,20 @@ who have no fixed representation beside the network's). Last comes a kernel ridg
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.student.config import StudentSpec
-from consilium.student.trainers.base import Model
+from consilium.student.trainers.base import SILENT, Job, Model, Represent
 from consilium.student.trainers.images.cnn import Supervised
-from consilium.student.trainers.images.loop import SILENT, ImageTrainer, Job
+from consilium.student.trainers.images.loop import ImageTrainer, Material
 from consilium.student.trainers.images.network import ImageModel
 from consilium.student.trainers.kernel import KernelModel, kernel_ridge, spread_labels
+from consilium.student.trainers.settings import GraphAndNetworksStudent
 
-Represent = Callable[[np.ndarray], np.ndarray]
-"""Features as they travel (n, features) -> their representation by the schema (n, inputs): `Schema.inputs`."""
+if TYPE_CHECKING:
+    from torch import nn
 
 _LAST = 2
 """Networks that are looked at: earlier ones learned from worse labels."""
@@ -67,7 +67,7 @@ class GraphCnnModel:
 class GraphCnnTrainer:
     """`unlabelled` float (n, pixels), features as they travel. Both kinds use them; that costs no privacy."""
 
-    spec: StudentSpec
+    spec: GraphAndNetworksStudent
     unlabelled: np.ndarray = field(repr=False)
     represent: Represent
     job: Job = SILENT
@@ -78,8 +78,12 @@ class GraphCnnTrainer:
         inputs = self.represent(pool)
         told, reached = spread_labels(inputs.astype(np.float32), y, classes, spec)
         networks, sight = (), Sight(self.represent, (), (1.0,))
+
+        def supervised(net: nn.Sequential, material: Material) -> Supervised:
+            return Supervised(net, material, spec.augment)
+
         for own in np.random.SeedSequence(seed).generate_state(spec.networks):
-            trainer = ImageTrainer(Supervised, spec, pool[:0], self.job)
+            trainer = ImageTrainer(supervised, spec, pool[:0], self.job)
             network = trainer.fit(pool[reached], told[reached], classes, int(own))
             networks = (*networks, network)[-_LAST:]
             sight = self._sight(inputs, networks, pool)

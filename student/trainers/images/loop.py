@@ -19,11 +19,11 @@ import numpy as np
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
-from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.node.device import asked_device, resolve_device
-from consilium.student.config import StudentSpec
+from consilium.student.trainers.base import SILENT, Job
 from consilium.student.trainers.images.network import ImageModel, few_threads, network
 from consilium.student.trainers.images.rows import Pixels
+from consilium.student.trainers.settings import ImageStudent
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor, nn
@@ -35,24 +35,6 @@ _CALM_CHECKS = 4
 _DECAY = 0.998
 _RATE = 2e-3
 _BLOCK = 500
-
-
-@dataclass(frozen=True)
-class Job:
-    """Where a student may keep its state while it learns, and whom it tells. No `folder`, no checkpoints."""
-
-    folder: Path | None = None
-    progress: Progress = no_progress
-
-    def clear(self) -> None:
-        """Remove all checkpoints: what they were for is done."""
-        if self.folder is not None:
-            for path in self.folder.glob("checkpoint-*"):
-                path.unlink()
-
-
-SILENT = Job()
-"""Keeps and tells nothing."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +73,7 @@ class Method(Protocol):
         ...
 
 
-MakeMethod = Callable[["nn.Sequential", Material, StudentSpec], Method]
+MakeMethod = Callable[["nn.Sequential", Material], Method]
 
 
 @dataclass(frozen=True)
@@ -104,7 +86,7 @@ class ImageTrainer:
     """
 
     method: MakeMethod
-    spec: StudentSpec
+    spec: ImageStudent
     unlabelled: np.ndarray = field(repr=False)
     job: Job = SILENT
 
@@ -126,7 +108,7 @@ class ImageTrainer:
             net = network(pixels.side, classes, spec.channels).to(device)
             every = pixels.images(rows).to(device)
             labels = torch.from_numpy(y).to(device)
-            method = self.method(net, Material(every[: len(y)], labels, every, classes, generator), spec)
+            method = self.method(net, Material(every[: len(y)], labels, every, classes, generator))
             path = _checkpoint(self.job.folder, spec, x, y, self.unlabelled, seed)
             state = _State(net, method, generator, spec, path)
             state.load()
@@ -134,7 +116,7 @@ class ImageTrainer:
                 method.update(state.step / spec.steps)
                 state.after_update(every)
                 if state.step % CHECK_EVERY == 0:
-                    self.job.progress(f"train student, {spec.trainer}", state.step, spec.steps)
+                    self.job.progress(f"train student, {spec.name}", state.step, spec.steps)
         weights = {name: value.cpu().contiguous().numpy() for name, value in state.average.state_dict().items()}
         return ImageModel(pixels, classes, spec.channels, weights)
 
@@ -147,7 +129,7 @@ class _State:
     net: nn.Sequential
     method: Method
     generator: Generator
-    spec: StudentSpec
+    spec: ImageStudent
     path: Path | None
     step: int = 0
     calm: int = 0
@@ -219,7 +201,7 @@ class _State:
             raise DataError(f"checkpoint {self.path} is damaged", "Remove it: training then begins anew") from None
 
 
-def _checkpoint(folder: Path | None, spec: StudentSpec, x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray,
+def _checkpoint(folder: Path | None, spec: ImageStudent, x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray,
                 seed: int) -> Path | None:  # fmt: skip
     """Its name tells what is trained on what, so that rounds and pseudo-labels never take each other's state."""
     if folder is None:

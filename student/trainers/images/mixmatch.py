@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.student.config import StudentSpec
 from consilium.student.trainers.images.loop import Descent, Material
 from consilium.student.trainers.images.rows import WEAK
 
@@ -27,7 +26,7 @@ with so few steps the guesses then sometimes pull each other to one class."""
 class MixMatch:
     """See `loop.Method`."""
 
-    def __init__(self, net: nn.Sequential, material: Material, spec: StudentSpec) -> None:
+    def __init__(self, net: nn.Sequential, material: Material) -> None:
         self._net, self._material = net, material
         self._descent = Descent.of(net)
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}

@@ -55,7 +55,7 @@ def square_side(features: int) -> int:
     if side is None:
         raise ConfigError(
             f"this student needs square images of at least {_LEAST_SIDE}x{_LEAST_SIDE} pixels, not {features} features",
-            "Choose another student.trainer",
+            "Choose another student.trainer.name",
         )
     return side
 

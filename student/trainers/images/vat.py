@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.student.config import StudentSpec
 from consilium.student.trainers.images.loop import Descent, Material
 from consilium.student.trainers.images.rows import STRONG, WEAK
 
@@ -25,9 +24,9 @@ _PROBE = 0.01
 class Vat:
     """See `loop.Method`."""
 
-    def __init__(self, net: nn.Sequential, material: Material, spec: StudentSpec) -> None:
-        self._net, self._material, self._augment = net, material, spec.augment
-        self._length = spec.radius * material.every.shape[-1]
+    def __init__(self, net: nn.Sequential, material: Material, augment: bool, radius: float) -> None:
+        self._net, self._material, self._augment = net, material, augment
+        self._length = radius * material.every.shape[-1]
         self._descent = Descent.of(net)
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 

@@ -29,10 +29,10 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.secagg.errors import BadShare, BadSum, SetTooClose, ThresholdNotMet
 from consilium.student.asking.pool import Pool
 from consilium.student.channel import LabelChannel
-from consilium.student.config import StudentSpec
 from consilium.student.run import run_student
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import FEATURES, FakeTransport, make_config, make_rows
+from tests.specs import student_of
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, lo
     out = tmp_path / "student-out"
     out.mkdir()
     with LabelChannel(address, wait=250) as channel:
-        result = run_student(channel, pool, StudentSpec(C=1.0), out, seed=0)
+        result = run_student(channel, pool, student_of(C=1.0), out, seed=0)
     run.join()
     assert result.asked == 40
     assert (tmp_path / "coordinator.json").exists()

@@ -216,7 +216,7 @@ def test_a_wrong_enrolment_is_refused(folder: Path, fault: str) -> None:
     assert caught.value.action
     assert seed(folder) not in str(caught.value)
     assert caught.value.__cause__ is None
-    plan = write_plan(folder, parties=[{"name": NAME, "keys": path.name}, {"name": "ward-b"}, {"name": "ward-c"}])
+    plan = write_plan(folder, party=[{"name": NAME, "keys": path.name}, {"name": "ward-b"}, {"name": "ward-c"}])
     with pytest.raises(ConfigError):
         kits.make(plan, folder / "again")
     assert not (folder / "again").exists()
@@ -239,10 +239,10 @@ def test_no_two_parties_have_one_key(tmp_path: Path, shared: str) -> None:
         Enrolment.create(name, *keys).save(tmp_path / f"{name}.enrol.json")
     own = [{"name": name, "keys": f"{name}.enrol.json"} for name in ("ward-a", "ward-b")]
     for votes in ("clear", "secure"):
-        plan = write_plan(tmp_path, votes=votes, parties=[*own, {"name": "ward-c"}])
+        plan = write_plan(tmp_path, votes=votes, party=[*own, {"name": "ward-c"}])
         with pytest.raises(ConfigError, match="ward-b has the key of party ward-a"):
             kits.make(plan, tmp_path / "kits")
-    kits.make(write_plan(tmp_path, parties=[own[0], {"name": "ward-c"}]), tmp_path / "kits")
+    kits.make(write_plan(tmp_path, party=[own[0], {"name": "ward-c"}]), tmp_path / "kits")
     with pytest.raises(ConfigError, match="ward-b has the key of party ward-a"):
         kits.add_party(tmp_path / "kits", "ward-b", keys=tmp_path / "ward-b.enrol.json")
 

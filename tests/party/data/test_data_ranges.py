@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from consilium.party.data import DataRules, load_rows, read_rows
 from consilium.party.teachers.ensemble import train
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.parties.messages import TeacherSpec
 from consilium.protocol.rows.schema import Range, Schema
+from tests.specs import teacher_of
 
 
 def schema(*ranges: Range, scale: float = 1.0) -> Schema:
@@ -75,7 +75,7 @@ def test_nothing_that_a_coordinator_chooses_makes_large_values_fail(
     assert np.isfinite(rows.x).all()
     if scale == 1.0 and limit == 1e6:
         assert rows.x[:, 0].tolist() == [0.5, 4711, 3, 1e6]
-    train(rows, TeacherSpec(model=model, trees=3), np.arange(4), 1, 2)
+    train(rows, teacher_of(model, trees=3), np.arange(4), 1, 2)
 
 
 def test_rows_are_what_the_schema_makes_of_them(tmp_path: Path) -> None:

@@ -17,12 +17,13 @@ import consilium.party.teachers.network_training
 from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import Teacher, build, train, train_all, vote
 from consilium.party.teachers.network import NetworkTeacher, train_many
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import CnnSpec, MlpSpec, NetworkSpec, teacher_spec
+from tests.specs import teacher_of
 
 SIDE = 16
 SPECS = {
-    "mlp": TeacherSpec(model="mlp", hidden=16, epochs=15, batch=16, learning_rate=0.01),
-    "cnn": TeacherSpec(model="cnn", hidden=16, channels=4, epochs=8, batch=16, learning_rate=0.01),
+    "mlp": MlpSpec(hidden=16, epochs=15, batch=16, learning_rate=0.01),
+    "cnn": CnnSpec(hidden=16, channels=4, epochs=8, batch=16, learning_rate=0.01),
 }
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -45,13 +46,13 @@ def alike(first: NetworkTeacher, second: NetworkTeacher, tolerance: float) -> No
 
 
 @pytest.fixture(params=SPECS)
-def spec(request: pytest.FixtureRequest) -> TeacherSpec:
+def spec(request: pytest.FixtureRequest) -> NetworkSpec:
     return SPECS[request.param]
 
 
 @pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "gradient_boosting", "ridge", "mlp", "cnn"])
 def test_the_contract_of_every_teacher(model: str) -> None:
-    spec = SPECS.get(model) or TeacherSpec(model=model, trees=10)  # pyright: ignore[reportArgumentType]
+    spec = SPECS.get(model) or teacher_of(model, trees=10)
     x, y = images(120)
     seen = np.where(y == 1, 3, y)  # of five classes, this party has 0, 2 and 3
     teacher: Teacher = train(Rows(x, seen), spec, np.arange(120), 3, 5)
@@ -72,7 +73,7 @@ def test_the_contract_of_every_teacher(model: str) -> None:
     assert (again.predict_proba(other) == probabilities).all()  # pyright: ignore
 
 
-def test_other_seeds_give_other_networks_and_torch_keeps_its_state(spec: TeacherSpec) -> None:
+def test_other_seeds_give_other_networks_and_torch_keeps_its_state(spec: NetworkSpec) -> None:
     x, y = images(40)
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     first, second = (NetworkTeacher(spec, seed).fit(x, y) for seed in (1, 2))
@@ -104,7 +105,7 @@ def uneven() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
 
 
 @pytest.mark.parametrize("weight", ["none", "balanced"])
-def test_many_at_once_are_what_each_is_alone(spec: TeacherSpec, weight: str) -> None:
+def test_many_at_once_are_what_each_is_alone(spec: NetworkSpec, weight: str) -> None:
     x, y, parts = uneven()
     spec = spec.model_copy(update={"class_weight": weight, "epochs": 3, "weight_decay": 0.5})
     together = train_many(spec, x, y, parts, [5, 6, 7, 8], 3, stacked=True)
@@ -127,7 +128,7 @@ def test_stacks_are_cut_where_they_are_too_large(monkeypatch) -> None:
         alike(expected, found, 1e-3)
 
 
-def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: TeacherSpec) -> None:
+def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: NetworkSpec) -> None:
     x, y, parts = uneven()
     rows = Rows(x, y)
     both = train_all(rows, spec, parts[:2], [1, 2], 3)
@@ -136,7 +137,7 @@ def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: Teacher
     alike(one, both[1], 1e-3)
 
 
-def test_a_shard_of_one_class_gives_a_constant_teacher_among_networks(spec: TeacherSpec) -> None:
+def test_a_shard_of_one_class_gives_a_constant_teacher_among_networks(spec: NetworkSpec) -> None:
     x, y = images(60)
     parts = [np.arange(30), np.flatnonzero(y[:30] == 2), np.arange(30, 60)]
     teachers = train_all(Rows(x, y), spec, parts, [1, 2, 3], 3)
@@ -150,7 +151,7 @@ def test_balanced_weights_lift_the_rare_class() -> None:
     x = generator.normal(size=(400, 5)) + 0.7 * y[:, None]
     named = {}
     for weight in ("none", "balanced"):
-        spec = TeacherSpec(model="mlp", hidden=8, epochs=10, class_weight=weight)  # pyright: ignore
+        spec = MlpSpec(hidden=8, epochs=10, class_weight=weight)  # pyright: ignore
         named[weight] = (build(spec, 0).fit(x, y).predict(x) == 1).mean()  # pyright: ignore
     assert named["none"] < 0.1 < 0.2 < named["balanced"]
 
@@ -158,32 +159,14 @@ def test_balanced_weights_lift_the_rare_class() -> None:
 def test_weight_decay_shrinks() -> None:
     x, y = images(60)
     sizes = [
-        np.abs(
-            NetworkTeacher(TeacherSpec(model="mlp", weight_decay=decay), 0).fit(x, y).weights["hidden.weight"]
-        ).mean()
+        np.abs(NetworkTeacher(MlpSpec(weight_decay=decay), 0).fit(x, y).weights["hidden.weight"]).mean()
         for decay in (0.0, 20.0)
     ]
     assert sizes[1] < 0.5 * sizes[0]
 
 
-def test_the_keys_of_networks_leave_the_digests_of_others_alone() -> None:
-    keys = {"model", "C", "class_weight", "trees", "depth", "learning_rate", "iterations"}
-    own = {"hidden", "epochs", "batch", "weight_decay"}
-    assert set(TeacherSpec().model_dump()) == keys
-    assert set(TeacherSpec(model="ridge").model_dump()) == keys | {"alpha"}
-    assert set(TeacherSpec(model="mlp").model_dump()) == keys | own
-    assert set(TeacherSpec(model="cnn").model_dump()) == keys | own | {"channels"}
-    for model in ("mlp", "cnn", "ridge"):
-        spec = TeacherSpec(model=model, hidden=7, alpha=3.0)  # pyright: ignore
-        kept = spec.model_copy(update={} if model == "ridge" else {"alpha": 1.0})
-        kept = kept.model_copy(update={"hidden": 128} if model == "ridge" else {})
-        assert TeacherSpec.model_validate_json(spec.model_dump_json()) == kept
-
-
 def test_networks_have_a_learning_rate_of_their_own() -> None:
-    assert TeacherSpec(model="mlp").learning_rate == 0.003
-    assert TeacherSpec(model="mlp", learning_rate=0.1).learning_rate == 0.1
-    assert TeacherSpec(model="gradient_boosting").learning_rate == TeacherSpec().learning_rate == 0.1
+    assert [teacher_of(model).learning_rate for model in ("mlp", "cnn", "gradient_boosting")] == [0.003, 0.003, 0.1]
 
 
 @pytest.mark.parametrize(
@@ -202,4 +185,4 @@ def test_networks_have_a_learning_rate_of_their_own() -> None:
 )
 def test_what_a_specification_may_not_say(wrong: dict) -> None:
     with pytest.raises(ValidationError):
-        TeacherSpec.model_validate({"model": "cnn", **wrong})
+        teacher_spec(**{"model": "cnn", **wrong})

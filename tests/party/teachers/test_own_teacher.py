@@ -25,8 +25,9 @@ from consilium.party.teachers.one_hot import OneHotTeacher
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.messages import TeacherSpec, TrainRequest
+from consilium.protocol.parties.messages import TrainRequest
 from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.parties.teachers import CnnSpec
 from consilium.protocol.rows.schema import Schema
 from tests.federation import make_config, make_home
 from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
@@ -198,7 +199,7 @@ IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("well", "
 )
 def test_a_network_for_images_refuses_other_rows(tmp_path: Path, schema: Schema, told: str) -> None:
     party = PartyNode(open_home(make_home(tmp_path / "home", "p")))
-    spec = TeacherSpec(model="cnn").model_dump_json()
+    spec = CnnSpec().model_dump_json()
     with pytest.raises(Refused) as caught:
         join(party, train_request(spec_json=spec, rows_json=schema.model_dump_json()))
     assert caught.value.refusal.rule is Rule.SCHEMA

@@ -30,12 +30,12 @@ from consilium.party.teachers import network_training, shards, store
 from consilium.party.teachers.network import train_many
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.messages import TeacherSpec
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Schema
 from tests.federation import make_config, make_home, make_rows
 from tests.party.teachers.test_network import images
 from tests.party.test_node import hello, member, node, refused, train, vote
+from tests.specs import teacher_of
 
 SECRET = bytes(range(32))
 FALSE_ALARMS = 1e-6
@@ -264,7 +264,7 @@ def test_a_stack_of_networks_does_not_tell_one_about_the_rows_of_another(model: 
         return call
 
     monkeypatch.setattr(network_training, "vmap", spy)
-    spec = TeacherSpec(model=model, hidden=8, channels=2, epochs=3, batch=16)
+    spec = teacher_of(model, hidden=8, channels=2, epochs=3, batch=16)
     x, y = images(110)
     own = np.flatnonzero(y[:40] != 1)[:13]
     others = [np.arange(40, 43), np.arange(40, 110), np.flatnonzero(y[:40] == 1), np.zeros(0, dtype=np.int64)]

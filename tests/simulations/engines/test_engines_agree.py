@@ -26,19 +26,19 @@ def test_clear_on_local_and_secure_on_ray_agree(tmp_path: Path) -> None:
     # fewer hospitals, more teachers each, and a teacher that depends on its seed
     changes = [
         "data.least_rows=120",
-        "parties.minimum=10",
-        "parties.teachers_per_party=3",
-        "teacher.model=random_forest",
-        "teacher.trees=5",
-        "mechanism.threshold=20",
-        "caps.queries=100",
-        "caps.answers=60",
-        "timeouts.enrol=600",
+        "federation.minimum_parties=10",
+        "federation.teachers_per_party=3",
+        "federation.teacher.model=random_forest",
+        "federation.teacher.trees=5",
+        "federation.mechanism.threshold=20",
+        "federation.caps.queries=100",
+        "federation.caps.answers=60",
+        "federation.timeouts.enrol=600",
     ]
     labels, summaries = [], []
     for engine, mode in (("local", "clear"), ("ray", "secure")):
         out = tmp_path / engine
-        scenario = load_scenario("stroke", [*changes, f"votes={mode}"])
+        scenario = load_scenario("stroke", [*changes, f"federation.votes={mode}"])
         summaries.append(run_scenario("stroke", scenario, engine, 3, out, quiet))  # pyright: ignore
         labels.append(pl.read_parquet(out / "labels.parquet"))
     # exact votes exist where they were clear, and nowhere else

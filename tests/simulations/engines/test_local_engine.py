@@ -87,7 +87,9 @@ def run(tmp_path: Path, parties: int = 5, **changes) -> tuple[dict, list[dict]]:
     space.work.mkdir(parents=True)
     x, y = make_rows(60, 3)
     np.savez(space.work / "pool.npz", features=np.array(FEATURES), queries=x[:30], test_x=x[30:], test_y=y[30:])
-    (space.work / "student.json").write_text(json.dumps({"spec": {"C": 1.0}, "seed": 0}))
+    (space.work / "student.json").write_text(
+        json.dumps({"spec": {"trainer": {"name": "logistic_regression", "C": 1.0}}, "seed": 0})
+    )
     with running_workers(2) as workers, LocalGrid(RUN_ID, run_config, parties, workers) as grid:
         run_local(run_config, grid)
     events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]

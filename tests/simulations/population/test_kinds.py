@@ -14,30 +14,39 @@ from consilium.party.teachers import store
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.node import device
 from consilium.protocol.node.device import VARIABLE
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import (
+    CnnSpec,
+    GradientBoostingSpec,
+    LogisticRegressionSpec,
+    MlpSpec,
+    RandomForestSpec,
+    RidgeSpec,
+    TeacherKind,
+)
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.compare.pooled import pooled_probabilities
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.specs import TeacherShare
 from consilium.simulations.population.teacher_mix import own_teachers
 from consilium.simulations.run import resume_run, run_scenario
-from consilium.simulations.scenario import Scenario, TeacherShare, load_scenario
+from consilium.simulations.scenario import Scenario, load_scenario
 from consilium.simulations.workspace import federation_config
 from tests.party.teachers.test_network import images
 from tests.simulations.engines.test_engines_agree import quiet
 
 SMALL = [
     "data.least_rows=150",
-    "parties.minimum=5",
-    "parties.teachers_per_party=2",
-    "mechanism.threshold=10",
-    "mechanism.sigma1=20",
-    "mechanism.sigma2=8",
-    "caps.queries=60",
-    "caps.answers=40",
+    "federation.minimum_parties=5",
+    "federation.teachers_per_party=2",
+    "federation.mechanism.threshold=10",
+    "federation.mechanism.sigma1=20",
+    "federation.mechanism.sigma2=8",
+    "federation.caps.queries=60",
+    "federation.caps.answers=40",
 ]
 MIXED = (
-    'teachers=[{share=0.3, teacher={model="random_forest", trees=5}},'
+    'simulation.teachers=[{share=0.3, teacher={model="random_forest", trees=5}},'
     ' {share=0.3, teacher={model="mlp", hidden=8, epochs=5}},'
     ' {share=0.2, teacher={model="sklearn", estimator="sklearn.svm.SVC"}}]'
 )
@@ -63,7 +72,7 @@ def test_a_mixed_federation_end_to_end_and_its_seed(tmp_path: Path) -> None:
         summary = run_scenario("stroke", scenario, "local", 3, out, quiet, keep_work=True, device="cpu")
         manifest = json.loads((out / "manifest.json").read_text())
         assert manifest["device"] == {"asked": "cpu", "used": "cpu"}
-        assert len(manifest["config"]["teachers"]) == 3
+        assert len(manifest["config"]["simulation"]["teachers"]) == 3
         assert summary["baselines"]["plurality"]["accuracy"] > 0.6
         found.append(kinds(out, manifest["federation"]))
         labels.append((out / "labels.parquet").read_bytes())
@@ -78,7 +87,7 @@ def test_a_mixed_federation_end_to_end_and_its_seed(tmp_path: Path) -> None:
 
 
 def share(part: float, trees: int) -> TeacherShare:
-    return TeacherShare(share=part, teacher=TeacherSpec(model="random_forest", trees=trees))
+    return TeacherShare(share=part, teacher=RandomForestSpec(trees=trees))
 
 
 def test_shares_are_drawn_by_lot() -> None:
@@ -95,12 +104,12 @@ def test_shares_are_drawn_by_lot() -> None:
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (['teachers=[{share=0.7, teacher={model="mlp"}},{share=0.7, teacher={model="mlp"}}]'], "sum to 1.4"),
-        (['teachers=[{share=0, teacher={model="mlp"}}]'], "share"),
-        (['teachers=[{share=0.1, teacher={model="pickle"}}]'], "teachers"),
-        (['teachers=[{share=0.1, teacher={model="sklearn", estimator="os.system"}}]'], "estimator.*pattern"),
-        (["teacher.model=sklearn", "teacher.estimator=sklearn.svm.SVC"], "teacher"),
-        (["teacher.model=mlp", "teacher.epochs=0"], "epochs"),
+        (['simulation.teachers=[{share=0.7, teacher={model="mlp"}},{share=0.7, teacher={model="mlp"}}]'], "sum to 1.4"),
+        (['simulation.teachers=[{share=0, teacher={model="mlp"}}]'], "share"),
+        (['simulation.teachers=[{share=0.1, teacher={model="pickle"}}]'], "teachers"),
+        (['simulation.teachers=[{share=0.1, teacher={model="sklearn", estimator="os.system"}}]'], "estimator.*pattern"),
+        (["federation.teacher.model=sklearn", "federation.teacher.estimator=sklearn.svm.SVC"], "teacher"),
+        (["federation.teacher.model=mlp", "federation.teacher.epochs=0"], "epochs"),
     ],
 )
 def test_what_a_scenario_may_not_say_of_teachers(overrides: list[str], told: str) -> None:
@@ -122,7 +131,9 @@ def picture_scenario(*changes: str) -> Scenario:
 
 
 @pytest.mark.parametrize(
-    "changes", [["teacher.model=cnn"], ['teachers=[{share=0.5, teacher={model="cnn"}}]']], ids=["asked", "own"]
+    "changes",
+    [["federation.teacher.model=cnn"], ['simulation.teachers=[{share=0.5, teacher={model="cnn"}}]']],
+    ids=["asked", "own"],
 )
 def test_a_network_for_images_is_held_against_the_data_before_the_run(changes: list[str]) -> None:
     data, parts = pictures()
@@ -138,16 +149,16 @@ def test_a_network_for_images_is_held_against_the_data_before_the_run(changes: l
 @pytest.mark.parametrize(
     "spec",
     [
-        TeacherSpec(),
-        TeacherSpec(model="ridge"),
-        TeacherSpec(model="random_forest", trees=10),
-        TeacherSpec(model="gradient_boosting", trees=10),
-        TeacherSpec(model="mlp", hidden=16),
-        TeacherSpec(model="cnn", channels=4, hidden=16),
+        LogisticRegressionSpec(),
+        RidgeSpec(),
+        RandomForestSpec(trees=10),
+        GradientBoostingSpec(trees=10),
+        MlpSpec(hidden=16),
+        CnnSpec(channels=4, hidden=16),
     ],
     ids=lambda spec: spec.model,
 )
-def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherSpec) -> None:
+def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherKind) -> None:
     x, y = images(150)
     test, truth = images(150, seed=1)
     schema = Schema.of_images(tuple(map(str, range(256))), ("a", "b", "c", "absent"), "none")
@@ -161,7 +172,7 @@ def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherSpec) -> None:
 def test_the_pooled_network_is_bounded(monkeypatch) -> None:
     from consilium.simulations.compare import pooled
 
-    epochs = [pooled._model(TeacherSpec(model="mlp"), rows).spec.epochs for rows in (100, 50_000, 1_000_000)]
+    epochs = [pooled._model(MlpSpec(), rows).spec.epochs for rows in (100, 50_000, 1_000_000)]
     assert epochs == [20, 4, 1]
 
 

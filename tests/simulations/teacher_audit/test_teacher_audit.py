@@ -26,7 +26,7 @@ from consilium.party.policy import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.teachers import RidgeSpec
 from consilium.simulations.teacher_audit.audit import AuditEffort, Change, TeacherAudit, audit_teachers, observed_pair
 from consilium.simulations.teacher_audit.neighbours import neighbours
 from consilium.simulations.teacher_audit.row_files import open_rows
@@ -37,7 +37,7 @@ QUERIES = make_rows(200, 3)[0]
 
 
 def config(**changes: Any) -> FederationConfig:
-    values = {"teacher": TeacherSpec(model="ridge"), "mechanism": GNMax(sigma=2.0), "teachers_per_party": TEACHERS}
+    values = {"teacher": RidgeSpec(), "mechanism": GNMax(sigma=2.0), "teachers_per_party": TEACHERS}
     return make_config(**{**values, **changes})
 
 
@@ -229,7 +229,17 @@ def test_the_command_says_what_it_needs(folder: Path, federation: Path) -> None:
 
 
 def test_a_party_of_a_scenario(tmp_path: Path) -> None:
-    arguments = ["audit", "teachers", "stroke", "--set", "teacher.model=ridge", "--unit", "record", "--changes", "4"]
+    arguments = [
+        "audit",
+        "teachers",
+        "stroke",
+        "--set",
+        "federation.teacher.model=ridge",
+        "--unit",
+        "record",
+        "--changes",
+        "4",
+    ]
     result = CliRunner().invoke(
         cli.app, [*arguments, "--teachers", "3", "--runs", "400", "--seed", "1", "--format", "json"]
     )

@@ -14,6 +14,7 @@ from consilium.student.asking.plan import AskingPlan
 from consilium.student.asking.selection import choose
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student
+from tests.specs import student_of
 from tests.student.test_run import Source, pool
 
 
@@ -41,7 +42,7 @@ class Rounds(Source):
 
 def test_rounds_send_probabilities_from_the_second_on(tmp_path: Path) -> None:
     source = Rounds()
-    spec = StudentSpec(C=1.0, rounds=3, selection="margin")
+    spec = student_of(C=1.0, rounds=3, selection="margin")
     result = run_student(source, pool(), spec, tmp_path, seed=0)
     assert [len(asked) for asked in source.asked] == [34, 33, 33]
     assert source.probabilities[0] is None
@@ -69,7 +70,7 @@ def test_batches_cover_a_round_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("break_at", range(6))
 def test_after_a_crash_it_asks_the_same(tmp_path: Path, break_at: int) -> None:
-    spec = StudentSpec(C=1.0, queries=60, rounds=3, batch=10, selection="entropy")
+    spec = student_of(C=1.0, queries=60, rounds=3, batch=10, selection="entropy")
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     straight = Rounds()
@@ -85,7 +86,7 @@ def test_after_a_crash_it_asks_the_same(tmp_path: Path, break_at: int) -> None:
 
 
 def test_caps_that_run_out_end_the_asking(tmp_path: Path) -> None:
-    spec = StudentSpec(C=1.0, queries=60, batch=20)
+    spec = student_of(C=1.0, queries=60, batch=20)
     result = run_student(Rounds(out_at=2), pool(), spec, tmp_path, seed=0)
     assert result.asked == 40
     (tmp_path / "other").mkdir()

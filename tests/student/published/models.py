@@ -13,6 +13,7 @@ from consilium.student.config import StudentSpec
 from consilium.student.run import inputs, train
 from consilium.student.trainers.base import Model
 from tests.federation import make_rows
+from tests.specs import student_of
 
 TABLE: dict[str, dict[str, Any]] = {
     "logistic_regression": {"C": 1.0},
@@ -75,7 +76,7 @@ def case(name: str) -> Case:
         if "scattering" in more
         else Schema.from_public_rows(features, classes, x).model_copy(update={"ranges": ranges})
     )
-    spec = StudentSpec.model_validate(settings)
+    spec = student_of(**settings)
     seen = inputs(spec, schema, x)
     model = train(seen[:40], y[:40], seen[40:80], 3, spec, 0, represent=schema.inputs)
     return Case(schema, spec, model, x[:80], x[80:])

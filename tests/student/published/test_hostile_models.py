@@ -18,7 +18,6 @@ import pytest
 import torch
 
 from consilium.protocol.errors import DataError
-from consilium.student.config import StudentSpec
 from consilium.student.published import file as published_file
 from consilium.student.published import structures
 from consilium.student.published.file import MOST_HEADER_BYTES, BadModel, read, write
@@ -26,6 +25,7 @@ from consilium.student.published.model import find_model, load_model, publish
 from consilium.student.published.predict import predict_file
 from consilium.student.run import train
 from consilium.student.trainers.images.loop import CHECK_EVERY, Job
+from tests.specs import student_of
 from tests.student.published.models import CASES, bars, case
 
 
@@ -97,7 +97,7 @@ def test_pickles_within_the_description_stay_text(tmp_path: Path) -> None:
 def test_a_checkpoint_with_code_is_refused(tmp_path: Path) -> None:
     """Control: without `weights_only` it is executed."""
     x, y = bars(40, 8)
-    spec = StudentSpec(trainer="cnn", channels=4, steps=CHECK_EVERY)
+    spec = student_of(trainer="cnn", channels=4, steps=CHECK_EVERY)
     train(x[:20], y[:20], x[20:], 2, spec, 0, Job(tmp_path))
     (path,) = tmp_path.glob("checkpoint-*.pt")
     mark = tmp_path / "executed"

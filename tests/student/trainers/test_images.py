@@ -23,6 +23,7 @@ from consilium.student.trainers.images.graph_cnn import GraphCnnModel
 from consilium.student.trainers.images.loop import CHECK_EVERY, Job
 from consilium.student.trainers.images.network import HIDDEN, ImageModel
 from consilium.student.trainers.images.rows import STRONG, WEAK, Distortion, Pixels
+from tests.specs import student_of
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +44,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def spec(trainer: str, **settings: object) -> StudentSpec:
-    return StudentSpec.model_validate(
-        {"trainer": trainer, "channels": 16, "steps": 60, "settled": 0.0, "gamma": 0.001, **settings}
-    )
+    return student_of(trainer, **{"channels": 16, "steps": 60, "settled": 0.0, "gamma": 0.001, **settings})
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
@@ -113,7 +112,7 @@ class TestContract:
                 train(*arguments, Job(tmp_path, killed))
         steps: list[int] = []
         resumed = train(*arguments, Job(tmp_path, lambda stage, done, total: steps.append(done)))
-        left = settings.networks - 1 if trainer == "graph_cnn" else 0  # networks that were not begun
+        left = settings.trainer.networks - 1 if trainer == "graph_cnn" else 0  # networks that were not begun
         assert steps == [CHECK_EVERY, 2 * CHECK_EVERY] * left  # of the other only ten steps were left
         assert (resumed.predict_proba(x[:100]) == straight).all()
         finished = train(*arguments, Job(tmp_path)).predict_proba(x[:100])

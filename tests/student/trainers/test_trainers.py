@@ -9,16 +9,17 @@ from consilium.student.config import StudentSpec
 from consilium.student.evaluation import evaluate
 from consilium.student.run import train
 from tests.federation import make_rows
+from tests.specs import student_of
 
 SPECS = {
-    "logistic regression": StudentSpec(C=1.0),
-    "forest": StudentSpec(trainer="random_forest", trees=30),
-    "boosting": StudentSpec(trainer="gradient_boosting", trees=20, depth=2),
-    "mlp": StudentSpec(trainer="mlp", epochs=30),
-    "kernel ridge": StudentSpec(trainer="kernel_ridge", gamma=0.2),
-    "graph": StudentSpec(trainer="graph", gamma=0.2),
-    "self-training": StudentSpec(C=1.0, self_training=True, self_training_confidence=0.8),
-    "self-training mlp": StudentSpec(trainer="mlp", epochs=10, self_training=True, self_training_rounds=1),
+    "logistic regression": student_of(C=1.0),
+    "forest": student_of(trainer="random_forest", trees=30),
+    "boosting": student_of(trainer="gradient_boosting", trees=20, depth=2),
+    "mlp": student_of(trainer="mlp", epochs=30),
+    "kernel ridge": student_of(trainer="kernel_ridge", gamma=0.2),
+    "graph": student_of(trainer="graph", gamma=0.2),
+    "self-training": student_of(C=1.0, self_training=True, self_training_confidence=0.8),
+    "self-training mlp": student_of(trainer="mlp", epochs=10, self_training=True, self_training_rounds=1),
 }
 
 
@@ -73,7 +74,7 @@ def test_self_training_uses_the_unlabelled_rows() -> None:
         labelled = np.concatenate([np.flatnonzero(y == 0)[:3], np.flatnonzero(y == 1)[:3]])
         rest = np.setdiff1d(np.arange(400), labelled)
         for choice, values in scores.items():
-            spec = StudentSpec(C=0.05, self_training=choice, self_training_confidence=0.6, self_training_rounds=10)
+            spec = student_of(C=0.05, self_training=choice, self_training_confidence=0.6, self_training_rounds=10)
             model = train(x[labelled], y[labelled], x[rest], 2, spec, seed=0)
             values.append(evaluate(model.predict_proba(x[rest]), y[rest], ("a", "b"))["auc"])
     assert np.mean(scores[True]) > np.mean(scores[False]) + 0.02

@@ -27,6 +27,7 @@ from tests.coordinator.ledger.verify.runs import (
     sql,
     wrong,
 )
+from tests.federation import CLASSES
 
 LEDGER = "ledger.db: structure, hash chain and counts"
 CHARGES = "ledger.db: events of the configured mechanism"
@@ -205,7 +206,7 @@ def test_evidence_that_is_not_of_the_histograms_is_found(sanitised: Path, tmp_pa
 
 
 def test_queries_that_are_not_in_the_fixed_pool_are_found(tmp_path: Path) -> None:
-    folder = kit_run(tmp_path, pool={})
+    folder = kit_run(tmp_path, rows={"public": "public.csv", "pool": "public.csv", "classes": list(CLASSES)})
     assert wrong(findings(folder)) == []
     other = "'" + "a" * 64 + "'"
     rechained(

@@ -1,0 +1,160 @@
+"""The tables of keys in docs/*.md, written from the models that read those keys.
+
+`python -m docs.keys` writes them between `<!-- keys NAME -->` and `<!-- end keys -->`; `--check` says which are stale.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from consilium.coordinator.config import Caps, Federation, Privacy, Sanitised, Timeouts
+from consilium.coordinator.mechanisms import ALL_MECHANISMS
+from consilium.coordinator.provision.plan import PartyPlan, RowsPlan, StudentPlan
+from consilium.protocol.node.kit import Coordinator
+from consilium.protocol.parties.teachers import TEACHERS
+from consilium.simulations.population.specs import DataSpec, SimulationSpec, TeacherShare
+from consilium.student.config import StudentSpec
+from consilium.student.trainers.kinds import TRAINERS
+
+DOCS = Path(__file__).resolve().parent
+MARKED = re.compile(r"(<!-- keys ([a-z]+) -->\n).*?(<!-- end keys -->)", re.DOTALL)
+HEAD = "| key | type | default | limits | meaning |\n|---|---|---|---|---|\n"
+PLAIN = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
+SIGNS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
+
+
+def of_model(model: type[BaseModel], prefix: str) -> str:
+    """A table with one line for each key of a model."""
+    return HEAD + "".join(_line(model, name, prefix) for name in model.model_fields)
+
+
+def of_kinds(kinds: Iterable[type[BaseModel]], tag: str, prefix: str) -> str:
+    """A table with one line for each kind, and after it one for each of its keys."""
+    lines = []
+    for kind in kinds:
+        fields = kind.model_fields
+        name = fields[tag].default
+        lines.append(f'| **`{prefix}.{tag} = "{name}"`** | | | | {_one_line(kind.__doc__ or "")} |\n')
+        lines += [_line(kind, field) for field in fields if field != tag]
+    return HEAD + "".join(lines)
+
+
+TABLES = {
+    "data": lambda: of_model(DataSpec, "data"),
+    "federation": lambda: of_model(Federation, "federation"),
+    "privacy": lambda: of_model(Privacy, "federation.privacy"),
+    "sanitised": lambda: of_model(Sanitised, "federation.privacy.sanitised"),
+    "caps": lambda: of_model(Caps, "federation.caps"),
+    "timeouts": lambda: of_model(Timeouts, "federation.timeouts"),
+    "teachers": lambda: of_kinds(TEACHERS, "model", "federation.teacher"),
+    "mechanisms": lambda: of_kinds(ALL_MECHANISMS, "name", "federation.mechanism"),
+    "student": lambda: of_model(StudentSpec, "student"),
+    "trainers": lambda: of_kinds(TRAINERS, "name", "student.trainer"),
+    "simulation": lambda: of_model(SimulationSpec, "simulation"),
+    "shares": lambda: of_model(TeacherShare, "simulation.teachers"),
+    "rows": lambda: of_model(RowsPlan, "rows"),
+    "coordinator": lambda: of_model(Coordinator, "coordinator"),
+    "party": lambda: of_model(PartyPlan, "party"),
+    "students": lambda: of_model(StudentPlan, "student"),
+}
+
+
+def with_tables(text: str) -> str:
+    """A page with its tables as the models are now."""
+    return MARKED.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
+
+
+def _line(model: type[BaseModel], name: str, prefix: str = "") -> str:
+    field = model.model_fields[name]
+    key = f"{prefix}.{name}" if prefix else name
+    cells = (f"`{key}`", _type(field.annotation), _default(field), _limits(field), meaning(model, name))
+    return f"| {' | '.join(cells)} |\n"
+
+
+def meaning(model: type[BaseModel], name: str) -> str:
+    """One line on a key: what the docstring of its class says after its name, else the field's own description."""
+    told = re.search(rf"(?:^|[\s`]){name}`?(?:, \w+)*: (?!see )(.+?)\.(?=\s|$)", model.__doc__ or "", re.DOTALL)
+    return _one_line(told[1] if told else model.model_fields[name].description or "")
+
+
+def _type(annotation: Any) -> str:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation in PLAIN:
+        return PLAIN[annotation]
+    if origin is Literal:
+        return ", ".join("`true`" if value is True else f"`{value}`" for value in inner)
+    if origin is tuple:
+        return f"list of {_many(inner[0])}"
+    if origin in (Union, UnionType):
+        kinds = [item for item in inner if item is not NoneType]
+        return _type(kinds[0]) if len(kinds) == 1 else "table"
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return ", ".join(f"`{item.value}`" for item in annotation)
+    if hasattr(annotation, "__metadata__"):
+        return _type(inner[0])
+    return "table"
+
+
+def _many(item: Any) -> str:
+    one = _type(item)
+    return {"text": "texts", "number": "numbers", "whole number": "whole numbers"}.get(one, "tables")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, BaseModel):
+        tag = next((getattr(value, tag) for tag in ("model", "name") if hasattr(value, tag)), None)
+        return f"`{tag}`" if tag else "see below"
+    if value is None or value == () or value == "":
+        return "none"
+    return f"`{json.dumps(value)}`"
+
+
+def _limits(field: FieldInfo) -> str:
+    told = []
+    for item in field.metadata:
+        told += [
+            f"{sign} {_number(getattr(item, name))}" for name, sign in SIGNS if getattr(item, name, None) is not None
+        ]
+        least, most = getattr(item, "min_length", None), getattr(item, "max_length", None)
+        told += [f"length {sign} {value}" for sign, value in (("≥", least), ("≤", most)) if value is not None]
+    return ", ".join(told)
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+
+
+def _one_line(text: str) -> str:
+    """The first paragraph without line ends."""
+    return " ".join(text.strip().split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def main() -> int:
+    """Write the tables, or only say which pages are stale."""
+    stale = []
+    for path in sorted(DOCS.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if (new := with_tables(text)) != text:
+            stale.append(path)
+            if "--check" not in sys.argv:
+                path.write_text(new, encoding="utf-8")
+    for path in stale:
+        print(f"{'stale' if '--check' in sys.argv else 'written'}: docs/{path.name}")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""What only a simulation has to say: whose rows are where, and how the simulated parties behave."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from consilium.party.teachers.own_teacher import OwnTeacher
+from consilium.protocol.models import Frozen
+from consilium.protocol.rows.representation import Representation
+from consilium.simulations.datasets import NAMES
+from consilium.simulations.population.partition import Division
+
+
+class DataSpec(Frozen):
+    """Which data set, and how it is divided: the table `[data]` of a scenario."""
+
+    set: str = Field(
+        description="`stroke` is embedded; `adult`, `diabetes`, `diabetes-early`, `fashion`, `mnist`, `mnist-writers`,"
+        " `pneumonia` are read from a folder, see below"
+    )
+    path: str = Field(
+        default="",
+        description="folder of the sets that are not embedded; left out: `$CONSILIUM_DATA`, else `../shared/data`",
+    )
+    partition: Division = Field(
+        default="owners",
+        description="`owners`: each hospital or writer is a party; `iid`: equal shards by lot, of a set with a test"
+        " part of its own; `groups`: the same with whole owners, where these are patients",
+    )
+    parties: int | None = Field(
+        default=None, ge=2, le=100_000, description="how many; required for `iid` and `groups`, which alone have it"
+    )
+    most_rows: int | None = Field(default=None, ge=2, description="of one party, for `iid` and `groups`")
+    representation: Representation = Field(
+        default="none",
+        description="what models are given: `scattering` is a fixed wavelet transform of 28x28 images that learns"
+        " nothing; every node computes it for itself",
+    )
+    standardise: bool = Field(
+        default=True,
+        description="by the public rows' mean and deviation; false: features as they are, for networks that see"
+        " images. A representation of images is never standardised",
+    )
+    classes: tuple[str, ...] = Field(description="what is voted on; must be the data set's classes in its order")
+    public_share: float = Field(
+        default=0.2,
+        gt=0,
+        lt=1,
+        description="share of the owners that are held out whole; half of their rows are asked, half are the test"
+        " set; of a set without a test part of its own",
+    )
+    least_rows: int = Field(
+        default=20, ge=2, description="rows that an owner needs to be a party; it also needs every class"
+    )
+
+    @field_validator("set")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in NAMES:
+            raise ValueError(f"not a known data set, choose from {', '.join(NAMES)}")
+        return value
+
+    @model_validator(mode="after")
+    def _parties_of_a_partition_by_lot(self) -> DataSpec:
+        if self.partition != "owners" and self.parties is None:
+            raise ValueError(f'partition "{self.partition}" needs parties')
+        if self.partition == "owners" and (self.parties is not None or self.most_rows is not None):
+            raise ValueError('parties and most_rows belong to partition "iid" or "groups"')
+        return self
+
+    @model_validator(mode="after")
+    def _least_rows_within_most_rows(self) -> DataSpec:
+        if self.most_rows is not None and self.most_rows < self.least_rows:
+            raise ValueError(f"most_rows {self.most_rows} is below least_rows {self.least_rows}")
+        return self
+
+
+class TeacherShare(Frozen):
+    """A share of the parties, drawn by lot, that has a teacher of its own choice in its `party.toml`."""
+
+    share: float = Field(gt=0, le=1, description="of the parties")
+    teacher: OwnTeacher = Field(description="what they train instead of `federation.teacher`")
+
+
+class SimulationSpec(Frozen):
+    """The table `[simulation]` of a scenario: what no deployed federation has."""
+
+    noise: Literal["seeded", "system"] = Field(
+        default="seeded",
+        description="`seeded` makes a run reproducible and protects nobody; `system` is the operating system's entropy",
+    )
+    most_queries: int = Field(default=10_000, ge=1, description="limit in each simulated party's own policy")
+    teachers: tuple[TeacherShare, ...] = Field(
+        default=(), description="shares of the parties that train something else, see below"
+    )
+
+    @model_validator(mode="after")
+    def _shares_are_of_one_whole(self) -> SimulationSpec:
+        total = sum(item.share for item in self.teachers)
+        if total > 1 + 1e-9:
+            raise ValueError(f"the shares of teachers sum to {total:g}, more than 1")
+        return self

@@ -1,0 +1,217 @@
+"""The kinds of students: one class for each, with its own keys and defaults, which makes its own trainer.
+
+`name` says which kind it is, and a key of another kind is refused. Trainers are imported where they are made: torch
+takes two seconds, and whoever only reads a scenario needs none of them. A new kind is a class here and a trainer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
+
+from pydantic import Field
+
+from consilium.student.trainers.settings import (
+    GraphAndNetworksStudent,
+    ImageStudent,
+    KernelStudent,
+    SpreadingStudent,
+    TrainerKind,
+)
+
+if TYPE_CHECKING:
+    from consilium.student.trainers.base import Aids, Trainer
+    from consilium.student.trainers.images.loop import MakeMethod
+
+
+class LogisticRegressionStudent(TrainerKind):
+    """scikit-learn's logistic regression."""
+
+    name: Literal["logistic_regression"] = "logistic_regression"
+    C: float = Field(default=0.01, gt=0, description="inverse regularisation")
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.tabular import LinearTrainer
+
+        return LinearTrainer(self.C)
+
+
+class TreesStudent(TrainerKind):
+    """What the two tree ensembles share."""
+
+    trees: int = Field(default=200, ge=1, le=5000, description="number of trees")
+    depth: int = Field(default=6, ge=1, le=64, description="most levels of a tree")
+
+
+class RandomForestStudent(TreesStudent):
+    """scikit-learn's random forest."""
+
+    name: Literal["random_forest"] = "random_forest"
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.tabular import ForestTrainer
+
+        return ForestTrainer(self.trees, self.depth)
+
+
+class GradientBoostingStudent(TreesStudent):
+    """scikit-learn's gradient boosting."""
+
+    name: Literal["gradient_boosting"] = "gradient_boosting"
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.tabular import BoostingTrainer
+
+        return BoostingTrainer(self.trees, self.depth)
+
+
+class MlpStudent(TrainerKind):
+    """A torch network with one hidden layer."""
+
+    name: Literal["mlp"] = "mlp"
+    hidden: int = Field(default=32, ge=1, le=4096, description="width of the hidden layer")
+    epochs: int = Field(default=200, ge=1, le=100_000, description="times that every row is seen")
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.mlp import MlpTrainer
+
+        return MlpTrainer(self.hidden, self.epochs)
+
+
+class KernelRidgeStudent(KernelStudent):
+    """Kernel ridge regression on the labels alone."""
+
+    name: Literal["kernel_ridge"] = "kernel_ridge"
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.kernel import KernelTrainer
+
+        return KernelTrainer(self.gamma, self.alpha)
+
+
+class GraphStudent(SpreadingStudent):
+    """Labels spread to all public rows over a graph of like ones, then kernel ridge regression."""
+
+    name: Literal["graph"] = "graph"
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.kernel import GraphTrainer
+
+        return GraphTrainer(self, aids.unlabelled)
+
+
+class MethodStudent(ImageStudent):
+    """A student of images that is one method in the common loop."""
+
+    def method(self) -> MakeMethod:
+        """What makes the method."""
+        raise NotImplementedError
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.images.loop import ImageTrainer
+
+        return ImageTrainer(self.method(), self, aids.unlabelled, aids.job)
+
+
+class CnnStudent(MethodStudent):
+    """The labels alone, on distorted copies (LeCun et al. 1998, Simard et al. 2003)."""
+
+    name: Literal["cnn"] = "cnn"
+    augment: bool = Field(default=True, description="whether it sees slightly changed copies")
+
+    def method(self) -> MakeMethod:
+        """See `MethodStudent.method`."""
+        from consilium.student.trainers.images.cnn import Supervised
+
+        return lambda net, material: Supervised(net, material, self.augment)
+
+
+class VatStudent(MethodStudent):
+    """The labels, and predictions that do not change in the worst near direction, and are sure (Miyato et al. 2018)."""
+
+    name: Literal["vat"] = "vat"
+    augment: bool = Field(default=True, description="whether it sees slightly changed copies")
+    radius: float = Field(default=0.07, gt=0, description="root mean square of the change of pixels from 0 to 1")
+
+    def method(self) -> MakeMethod:
+        """See `MethodStudent.method`."""
+        from consilium.student.trainers.images.vat import Vat
+
+        return lambda net, material: Vat(net, material, self.augment, self.radius)
+
+
+class FixMatchStudent(MethodStudent):
+    """The labels, and its sure predictions as labels of strongly distorted copies (Sohn et al. 2020)."""
+
+    name: Literal["fixmatch"] = "fixmatch"
+    sure: float = Field(default=0.95, gt=0, lt=1, description="probability from which its own prediction is a label")
+
+    def method(self) -> MakeMethod:
+        """See `MethodStudent.method`."""
+        from consilium.student.trainers.images.fixmatch import FixMatch
+
+        return lambda net, material: FixMatch(net, material, self.sure)
+
+
+class MixMatchStudent(MethodStudent):
+    """The labels and guessed ones, all images mixed with each other (Berthelot et al. 2019)."""
+
+    name: Literal["mixmatch"] = "mixmatch"
+
+    def method(self) -> MakeMethod:
+        """See `MethodStudent.method`."""
+        from consilium.student.trainers.images.mixmatch import MixMatch
+
+        return MixMatch
+
+
+class GanStudent(MethodStudent):
+    """The labels, and images that a generator makes up, to be told apart (PATE-G; Salimans et al. 2016)."""
+
+    name: Literal["gan"] = "gan"
+    augment: bool = Field(default=True, description="whether it sees slightly changed copies")
+
+    def method(self) -> MakeMethod:
+        """See `MethodStudent.method`."""
+        from consilium.student.trainers.images.gan import Gan
+
+        return lambda net, material: Gan(net, material, self.augment)
+
+
+class GraphCnnStudent(GraphAndNetworksStudent):
+    """A graph of like images and networks that help each other to label the pool."""
+
+    name: Literal["graph_cnn"] = "graph_cnn"
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.images.graph_cnn import GraphCnnTrainer
+
+        return GraphCnnTrainer(self, aids.unlabelled, aids.represent, aids.job)
+
+
+AnyTrainer = (
+    LogisticRegressionStudent
+    | RandomForestStudent
+    | GradientBoostingStudent
+    | MlpStudent
+    | KernelRidgeStudent
+    | GraphStudent
+    | CnnStudent
+    | VatStudent
+    | FixMatchStudent
+    | MixMatchStudent
+    | GanStudent
+    | GraphCnnStudent
+)
+TrainerSpec = Annotated[AnyTrainer, Field(discriminator="name")]
+"""The field type of a configuration: a table whose `name` says which kind it is."""
+
+TRAINERS: tuple[type[TrainerKind], ...] = get_args(AnyTrainer)
+"""Every kind of student."""

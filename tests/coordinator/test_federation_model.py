@@ -1,0 +1,183 @@
+"""The one model of a federation: its digest, its defaults, and noise that is calibrated to an epsilon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from consilium.accounting.planning.target import worst_case
+from consilium.coordinator.config import Federation, FederationConfig
+from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
+from consilium.protocol.parties.teachers import TEACHERS
+from tests.federation import make_config
+
+PARTLY: dict[str, dict[str, Any]] = {
+    "gnmax": {},
+    "lnmax": {},
+    "confident": {"threshold": 150},
+    "interactive": {"threshold": 150, "confidence": 0.9},
+    "stable": {"threshold": 100_000},
+    "distributed": {"threshold": 0, "noise_shares": 3},
+    "distributed_two_phase": {"threshold": 10, "noise_shares": 3},
+}
+ALL_ANSWERED = {"gnmax", "lnmax", "distributed"}
+
+
+def table(mechanism: dict[str, Any], queries: int = 100, answers: int = 100, **changes: Any) -> dict[str, Any]:
+    privacy = {"unit": "party", "delta": 1e-5, "epsilon": 1.0, **changes.pop("privacy", {})}
+    votes = "distributed" if mechanism["name"].startswith("distributed") else "clear"
+    return {
+        "name": "small",
+        "minimum_parties": 2,
+        "votes": votes,
+        "mechanism": mechanism,
+        "privacy": privacy,
+        "caps": {"queries": queries, "answers": answers},
+        **changes,
+    }
+
+
+def promise(federation: Federation) -> float:
+    return worst_case(federation.promised_events(), federation.privacy.delta).epsilon
+
+
+class TestCalibration:
+    def test_every_private_mechanism_is_among_the_cases(self) -> None:
+        assert set(PARTLY) == set(KINDS) - {"immutable"}
+
+    @pytest.mark.parametrize("name", PARTLY)
+    @given(data=st.data())
+    @settings(max_examples=8, deadline=None)
+    def test_the_promise_is_just_below_the_target(self, name: str, data: st.DataObject) -> None:
+        queries = data.draw(st.integers(20, 800), "queries")
+        answers = queries if name in ALL_ANSWERED else data.draw(st.integers(10, queries), "answers")
+        epsilon = data.draw(st.floats(0.2, 8), "epsilon")
+        privacy = {
+            "epsilon": epsilon,
+            "unit": data.draw(st.sampled_from(["record", "patient", "party"]), "unit"),
+            "neighbouring": data.draw(st.sampled_from(["replace", "add_or_remove"]), "relation"),
+            "delta": data.draw(st.sampled_from([1e-6, 1e-5, 1e-3]), "delta"),
+        }
+        teachers = data.draw(st.integers(1, 4), "teachers")
+        resolved = Federation.model_validate(
+            table({"name": name, **PARTLY[name]}, queries, answers, privacy=privacy, teachers_per_party=teachers)
+        )
+        assert 0.995 * epsilon <= promise(resolved) <= epsilon
+        assert Federation.model_validate_json(resolved.model_dump_json()) == resolved
+
+    def test_the_ratio_of_two_scales_and_a_scale_that_is_given(self) -> None:
+        both = Federation.model_validate(table({"name": "confident", "threshold": 150}, 800, 300)).mechanism
+        assert both.sigma1 / both.sigma2 == pytest.approx((3 * 800 / 300) ** 0.5, rel=2e-3)  # pyright: ignore
+        one = Federation.model_validate(table({"name": "confident", "threshold": 150, "sigma1": 300.0}, 800, 300))
+        assert one.mechanism.sigma1 == 300.0  # pyright: ignore
+        assert 0.995 <= promise(one) <= 1.0
+
+    def test_the_cost_of_a_sanitised_epsilon_is_part_of_the_target(self) -> None:
+        sanitised = {"order": 2.5, "beta": 0.1, "sigma_ss": 6.0}
+        without = Federation.model_validate(table({"name": "gnmax"}, privacy={"epsilon": 8.0}))
+        with_it = Federation.model_validate(table({"name": "gnmax"}, privacy={"epsilon": 8.0, "sanitised": sanitised}))
+        assert with_it.mechanism.sigma > without.mechanism.sigma  # pyright: ignore
+        assert 0.995 * 8 <= promise(with_it) <= 8.0
+
+    def test_a_share_of_the_noise_stays_wide_enough(self) -> None:
+        shares = {"name": "distributed", "threshold": 0, "noise_shares": 10_000}
+        resolved = Federation.model_validate(table(shares, 5, 5, privacy={"epsilon": 8.0}))
+        assert resolved.mechanism.sigma >= 100  # pyright: ignore
+        assert promise(resolved) <= 8.0
+
+    @pytest.mark.parametrize(
+        ("mechanism", "privacy", "said"),
+        [
+            ({"name": "gnmax", "sigma": 10.0}, {}, "privacy.epsilon is 1, but this noise and these caps promise 6"),
+            ({"name": "gnmax"}, {"epsilon": 0}, "greater than 0"),
+            ({"name": "gnmax"}, {"epsilon": float("inf")}, "finite"),
+            ({"name": "gnmax"}, {"epsilon": None}, "sigma"),
+            ({"name": "confident"}, {}, "threshold"),
+            ({"name": "gnmix"}, {}, "gnmix"),
+            ({"name": "stable", "threshold": 10}, {}, "raise the threshold"),
+            ({"name": "immutable", "constant": 9, "unsafe_not_private": True}, {}, "no amount of noise"),
+            ({"name": "gnmax", "sigma1": 3.0}, {}, "sigma1"),
+        ],
+    )
+    def test_what_is_refused(self, mechanism: dict, privacy: dict, said: str) -> None:
+        with pytest.raises(ValidationError, match=said):
+            Federation.model_validate(table(mechanism, privacy=privacy))
+
+    def test_scales_are_found_by_their_mark(self) -> None:
+        assert {name: list(noise_scales(kind)) for name, kind in KINDS.items()} == {
+            "lnmax": ["gamma"],
+            "gnmax": ["sigma"],
+            "confident": ["sigma1", "sigma2"],
+            "interactive": ["sigma1", "sigma2"],
+            "stable": ["sigma"],
+            "immutable": ["gamma"],
+            "distributed": ["sigma"],
+            "distributed_two_phase": ["sigma1", "sigma2"],
+        }
+
+
+class TestDigest:
+    BASE = table(
+        {"name": "confident", "threshold": 5, "sigma1": 90.0, "sigma2": 60.0}, 50, 20, privacy={"epsilon": None}
+    )
+
+    @pytest.mark.parametrize(
+        ("change", "same"),
+        [
+            ({}, True),
+            ({"timeouts": {"enrol": 1}}, True),
+            ({"spare": 2}, True),
+            ({"name": "other"}, False),
+            ({"minimum_parties": 3}, False),
+            ({"votes": "secure"}, False),
+            ({"colluders": 1}, False),
+            ({"least_survivors": 3}, False),
+            ({"least_difference": 3}, False),
+            ({"pool_least_distance": 0.1}, False),
+            ({"teachers_per_party": 2}, False),
+            ({"teacher": {"model": "ridge"}}, False),
+            ({"mechanism": {"name": "confident", "threshold": 5, "sigma1": 91.0, "sigma2": 60.0}}, False),
+            ({"privacy": {"unit": "party", "delta": 1e-6}}, False),
+            ({"caps": {"queries": 51, "answers": 20}}, False),
+        ],
+    )
+    def test_what_it_covers(self, change: dict, same: bool) -> None:
+        base = Federation.model_validate(self.BASE).federation_digest()
+        assert (Federation.model_validate({**self.BASE, **change}).federation_digest() == base) == same
+
+    def test_defaults_and_calibrated_noise_are_written_out(self) -> None:
+        short = Federation.model_validate(table({"name": "gnmax"}))
+        long = Federation.model_validate(short.model_dump())
+        assert short.federation_digest() == long.federation_digest()
+
+    def test_what_is_added_to_run_it_leaves_it_alone(self) -> None:
+        config, other = make_config(), make_config(seed=8, record_votes=True, service="127.0.0.1:9")
+        assert config.federation_digest() == other.federation_digest()
+        assert config.digest() != other.digest()
+        plain = Federation(**{name: getattr(config, name) for name in Federation.model_fields})
+        assert plain.federation_digest() == config.federation_digest()
+        added = {
+            name: getattr(config, name) for name in set(FederationConfig.model_fields) - set(Federation.model_fields)
+        }
+        assert FederationConfig.of(plain, **added) == config
+
+
+def test_votes_are_secret_unless_they_are_said_not_to_be() -> None:
+    said = TestDigest.BASE
+    left_out = {key: value for key, value in said.items() if key != "votes"}
+    assert Federation.model_validate(left_out).votes == "secure"
+
+
+@pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: kind.__name__)
+def test_a_teacher_has_its_own_keys_and_no_others(kind: type) -> None:
+    own = kind.model_fields
+    others = {key for other in TEACHERS for key in other.model_fields} - set(own)
+    assert others
+    for key in others:
+        teacher = {"model": own["model"].default, key: 1}
+        with pytest.raises(ValidationError, match=rf"{key}\s+Extra"):
+            Federation.model_validate({**TestDigest.BASE, "teacher": teacher})

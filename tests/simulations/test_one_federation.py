@@ -1,0 +1,203 @@
+"""One file, simulated and then provisioned: the same federation by its digest, and the same promise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from consilium import cli
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.plan import read_plan
+from consilium.coordinator.provision.registry import load_registry
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.prepare import prepare_scenario
+from consilium.simulations.scenario import Scenario, divided_data, load_scenario
+from consilium.simulations.workspace import federation_config
+from consilium.student.config import StudentSpec
+from tests.deploy.kits import plan_table, write_plan
+
+FEW = """
+[data]
+set = "stroke"
+classes = ["independent", "dead or dependent"]
+least_rows = 150
+
+[federation]
+name = "few hospitals"
+minimum_parties = 2
+teachers_per_party = 2
+votes = "clear"
+
+[federation.teacher]
+model = "logistic_regression"
+C = 0.3
+
+[federation.mechanism]
+name = "confident"
+threshold = 4
+
+[federation.privacy]
+unit = "record"
+delta = 1e-5
+epsilon = 8.0
+
+[federation.caps]
+queries = 30
+answers = 20
+
+[student]
+queries = 25
+
+[student.trainer]
+name = "logistic_regression"
+C = 0.002
+"""
+
+
+def write_scenario(folder: Path, text: str = FEW) -> Path:
+    """A scenario whose noise is left to be calibrated."""
+    path = folder / "few.toml"
+    path.write_text(text)
+    return path
+
+
+def write_deployment(folder: Path, federation: str, **changes: object) -> Path:
+    """federation.toml of the three wards, which names a scenario."""
+    path = write_plan(folder)
+    path.write_text(tomli_w.dumps({**plan_table(), "federation": federation, **changes}))
+    return path
+
+
+@pytest.mark.parametrize("votes", ["clear", "secure"])
+def test_what_is_simulated_is_what_is_provisioned(tmp_path: Path, votes: str) -> None:
+    scenario = load_scenario(str(write_scenario(tmp_path, FEW.replace('"clear"', f'"{votes}"'))), [])
+    data, partition = divided_data(scenario, 0)
+    simulated = federation_config(scenario, data, partition, 0)
+
+    made = kits.make(write_deployment(tmp_path, "few.toml"), tmp_path / "kits")
+    deployed = load(tmp_path / "kits" / "coordinator" / "federation.json", FederationConfig)
+    assert made.promised is not None
+    digests = {
+        scenario.federation.federation_digest(),
+        simulated.federation_digest(),
+        deployed.federation_digest(),
+        made.federation_digest,
+        load_registry(tmp_path / "kits").federation_digest,
+    }
+    assert len(digests) == 1
+    assert {promised(simulated).epsilon, promised(deployed).epsilon, made.promised.epsilon} == {made.promised.epsilon}
+    assert 0.995 * 8 <= made.promised.epsilon <= 8
+    kit = json.loads((tmp_path / "kits" / "party-ward-a" / "federation.json").read_text())
+    assert kit["privacy"]["epsilon"] == 8.0
+    assert kit["mechanism"] == simulated.mechanism.model_dump()  # written out, where the file leaves it open
+
+
+def test_a_shipped_scenario_is_deployed_by_its_name(tmp_path: Path) -> None:
+    plan, _ = read_plan(write_deployment(tmp_path, "stroke", party=[{"name": f"p{index}"} for index in range(200)]))
+    assert plan.federation == load_scenario("stroke", []).federation
+    assert plan.rows.classes == ("well", "ill")  # its own, where [rows] says them
+
+
+def test_rows_take_from_the_scenario_what_they_do_not_say(tmp_path: Path) -> None:
+    write_scenario(tmp_path)
+    plan, rows = read_plan(write_deployment(tmp_path, "few.toml", rows={"public": "public.csv"}))
+    assert plan.rows.classes == rows.classes == ("independent", "dead or dependent")
+    write_scenario(tmp_path, FEW.replace("least_rows", 'representation = "scattering"\nleast_rows'))
+    pixels = [f"pixel{number}" for number in range(784)]
+    plan, rows = read_plan(write_deployment(tmp_path, "few.toml", rows={"features": pixels}))
+    assert rows.representation == "scattering"
+    assert set(rows.scale) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("federation", "said"),
+    [("absent.toml", "cannot read .*absent.toml"), ("federation.toml", r"has no table \[federation\]")],
+)
+def test_a_federation_that_cannot_be_found(tmp_path: Path, federation: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read_plan(write_deployment(tmp_path, federation))
+
+
+def test_what_is_prepared_holds_the_students_settings(tmp_path: Path) -> None:
+    scenario = load_scenario(str(write_scenario(tmp_path)), [])
+    lines = prepare_scenario(scenario, 3, tmp_path / "prepared", "127.0.0.1:8765")
+    settings = tmp_path / "prepared" / "student.toml"
+    assert load(settings, StudentSpec) == scenario.student != StudentSpec()
+    (command,) = (line for line in lines if line.startswith("consilium student run"))
+    assert f"--config {settings} --seed 3" in command
+
+
+class TestKinds:
+    @pytest.mark.parametrize(
+        ("overrides", "teacher"),
+        [
+            (["federation.teacher.model=ridge"], {"model": "ridge", "class_weight": "balanced", "alpha": 1.0}),
+            (
+                ["federation.teacher.alpha=3", "federation.teacher.model=ridge"],
+                {"model": "ridge", "class_weight": "balanced", "alpha": 3.0},
+            ),
+            (
+                ['federation.teacher={model="ridge"}'],
+                {"model": "ridge", "class_weight": "none", "alpha": 1.0},
+            ),
+        ],
+    )
+    def test_another_kind_drops_what_it_does_not_have(self, overrides: list[str], teacher: dict) -> None:
+        assert load_scenario("stroke", overrides).federation.teacher.model_dump() == teacher
+
+    @pytest.mark.parametrize(
+        "override",
+        [
+            "federation.teacher.alpha=3",
+            "federation.teacher.hidden=3",
+            "student.trainer.trees=3",
+            "federation.mechanism.gamma=3",
+        ],
+    )
+    def test_a_key_of_another_kind_is_refused(self, override: str) -> None:
+        with pytest.raises(ConfigError, match="unknown key"):
+            load_scenario("stroke", [override])
+
+    def test_noise_is_calibrated_from_the_command_line(self) -> None:
+        free = ["federation.mechanism={name='confident', threshold=150}", "federation.privacy.epsilon=1.0"]
+        scenario = load_scenario("stroke", free)
+        assert scenario.federation.mechanism.model_dump() == {
+            "name": "confident",
+            "threshold": 150,
+            "sigma1": 303.0,
+            "sigma2": 107.1,
+        }
+        assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [
+        ("adult-250", 2.11),
+        ("diabetes-rf", 1.44),
+        ("fashion-250", 0.995),
+        ("mnist-250", 0.495),
+        ("mnist-writers", 0.495),
+        ("pneumonia", 2.94),
+        ("stroke", 0.993),
+        ("stroke-distributed", 0.993),
+    ],
+)
+def test_the_shipped_scenarios_promise_what_they_say(name: str, epsilon: float) -> None:
+    assert promised(load_scenario(name, []).federation).epsilon == pytest.approx(epsilon, abs=0.005)
+
+
+def test_provisioning_shows_digest_and_promise(tmp_path: Path) -> None:
+    scenario = load_scenario(str(write_scenario(tmp_path)), [])
+    plan = write_deployment(tmp_path, "few.toml")
+    told = CliRunner().invoke(cli.app, ["provision", str(plan), "--out", str(tmp_path / "kits")])
+    assert told.exit_code == 0, told.output
+    assert f"federation_digest  {scenario.federation.federation_digest()}" in told.stdout
+    assert f"epsilon promised   {promised(scenario.federation).epsilon:.4g} at delta 1e-05" in told.stdout
