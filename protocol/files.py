@@ -56,7 +56,7 @@ def replacing(path: Path, mode: int = 0o666, durable: bool = True, part: str = "
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is not None:
+        if isinstance(error, OSError) and str(error.filename) == str(temporary):
             error.filename = str(path)  # nobody has named the temporary file
         raise
     if durable:

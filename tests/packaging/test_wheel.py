@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tarfile
@@ -20,6 +21,7 @@ def tracked(checkout: Path) -> set[str]:
     rooms = [file for room in ROOMS for file in (checkout / room).rglob("*") if file.is_file()]
     own = [file for file in (checkout / "consilium").iterdir() if file.is_file()]
     names = {file.relative_to(checkout).as_posix() for file in (*rooms, *own)} - set(SECRETS)
+    names = {name for name in names if "__pycache__" not in name}
     return {name if name.startswith("consilium/") else f"consilium/{name}" for name in names}
 
 
@@ -72,11 +74,11 @@ def test_a_checkout_without_links_is_a_package(checkout: Path, tmp_path: Path, l
             (folder / "consilium" / room).write_text(f"../{room}")
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r})\n"
-        "import consilium.cli\n"
-        "print({module.__file__ for name, module in sys.modules.items() if name.startswith('consilium.')})"
+        "import json, consilium.cli\n"
+        "print(json.dumps([module.__file__ for name, module in sys.modules.items() if name.startswith('consilium.')]))"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    files = [Path(file) for file in eval(done.stdout)]
+    files = [Path(file) for file in json.loads(done.stdout)]
     assert len(files) > 20
     assert [file for file in files if not file.is_relative_to(folder)] == []
