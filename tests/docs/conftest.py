@@ -47,7 +47,7 @@ def consilium(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "consilium", *words]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=280)
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=800)
 
 
 @pytest.fixture(scope="session")

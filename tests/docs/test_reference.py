@@ -82,7 +82,7 @@ def test_a_fault_ends_the_build(page: str, text: str, said: str, tmp_path: Path)
     with (tmp_path / "docs" / page).open("a", encoding="utf-8") as file:
         file.write(f"\n\n{text}\n")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict"], cwd=tmp_path, capture_output=True, text=True, timeout=280
+        [sys.executable, "-m", "mkdocs", "build", "--strict"], cwd=tmp_path, capture_output=True, text=True, timeout=800
     )
     assert done.returncode != 0
     assert re.search(re.escape(said), done.stdout + done.stderr)

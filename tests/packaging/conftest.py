@@ -90,7 +90,7 @@ class Installed:
         """The path of one of its programs."""
         return str(self.folder / "bin" / name)
 
-    def run(self, program: str, *arguments: str, cwd: Path, timeout: float = 280) -> subprocess.CompletedProcess[str]:
+    def run(self, program: str, *arguments: str, cwd: Path, timeout: float = 800) -> subprocess.CompletedProcess[str]:
         """Run one of its programs to the end."""
         return subprocess.run(
             [self.program(program), *arguments],

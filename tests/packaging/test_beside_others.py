@@ -14,6 +14,7 @@ import pytest
 from tests.packaging.conftest import FOREIGN, Installed
 from tests.simulations.test_resume import SMALL
 
+pytestmark = pytest.mark.slow
 COMMANDS = {"the command": ["consilium"], "the module": ["python", "-m", "consilium"]}
 
 
@@ -26,7 +27,7 @@ def test_the_others_are_really_in_the_way(installed: Installed, hostile_folder: 
     assert "numpy of the working folder" in done.stderr
 
 
-def run(installed: Installed, command: list[str], folder: Path, *options: str, timeout: float = 280) -> dict:
+def run(installed: Installed, command: list[str], folder: Path, *options: str, timeout: float = 800) -> dict:
     done = installed.run(*command, "run", "--format", "json", "--out", "out", *options, cwd=folder, timeout=timeout)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -36,7 +37,6 @@ def shortened(*more: str) -> list[str]:
     return [part for change in (*SMALL, *more) for part in ("--set", change)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_a_shortened_federation_runs(installed: Installed, hostile_folder: Path, command: list[str]) -> None:
     summary = run(installed, command, hostile_folder, *shortened())

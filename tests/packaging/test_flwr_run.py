@@ -49,7 +49,7 @@ def test_the_bundle_of_a_checkout_is_all_that_flower_needs(
             code = flwr_run(checkout, address, flower / "link", environment, *options, *nodes)
         logs = b"".join(file.read_bytes() for file in (flower / "link").glob("*.log")).decode()
         assert code == 0, logs
-        told, complaint = student.communicate(timeout=120)
+        told, complaint = student.communicate(timeout=800)
         assert student.returncode == 0, complaint
     finally:
         student.kill()

@@ -47,6 +47,7 @@ def test_the_source_archive_builds_the_same_wheel(checkout: Path, wheel: Path, t
     assert build(folder, "wheel", tmp_path / "wheel").read_bytes() == wheel.read_bytes()
 
 
+@pytest.mark.slow
 def test_an_editable_install_is_the_checkout(tmp_path: Path) -> None:
     made = tmp_path / "wheel"
     made.mkdir()

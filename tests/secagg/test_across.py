@@ -183,6 +183,7 @@ def test_a_set_that_names_no_place_of_the_roster_is_nothing_to_remember(tmp_path
         federation.serve("party-000", Stage.CONSISTENCY, wide)
 
 
+@pytest.mark.statistics
 def test_availability_with_a_tenth_lost(tmp_path: Path) -> None:
     """Ten parties, one lost at random in each of eight sessions. Without spare parties the first sum's nine must all be
     there again; with two spare ones every session has its sum."""

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +21,10 @@ from consilium.simulations import sums
 from consilium.simulations.audit import audit_path, audit_run
 from consilium.simulations.report import build
 from consilium.simulations.report.build import drawing
-from consilium.simulations.report.data import ReportData
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.sums import check_sums, write_sums
+from tests.simulations.drawing import render_once
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, edit, main, sql
 from tests.simulations.test_resume import SMALL
@@ -43,18 +42,7 @@ def sound(tmp_path_factory) -> Path:
 
 @pytest.fixture(autouse=True)
 def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same data give the same page, and drawing one is most of an audit's work."""
-
-    def render(data: ReportData, public: bool = False) -> str:
-        key = (repr(asdict(data)), public)
-        if key not in PAGES:
-            PAGES[key] = draw(data, public)
-        return PAGES[key]
-
-    monkeypatch.setattr(build, "render", render)
-
-
-draw, PAGES = build.render, dict[tuple[str, bool], str]()
+    monkeypatch.setattr(build, "render", render_once)
 
 
 def failed(run: Path) -> list[str]:
@@ -268,6 +256,8 @@ class TestOptimised:
             expected[case] = 1
         script = (
             "import sys, json, contextlib\nfrom consilium import cli\n"
+            "from consilium.simulations.report import build\nfrom tests.simulations.drawing import render_once\n"
+            "build.render = render_once\n"
             "codes = {}\n"
             "for name in json.loads(sys.argv[1]):\n"
             "    sys.argv[1:] = ['audit', './' + name]\n"

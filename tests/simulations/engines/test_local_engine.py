@@ -119,7 +119,12 @@ def impatient(tmp_path: Path, monkeypatch) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"), [("hang", "no answer within 250 s"), ("die", "crashed"), ("raise", "internal")]
+    ("mode", "told"),
+    [
+        pytest.param("hang", "no answer within 250 s", marks=pytest.mark.slow),
+        ("die", "crashed"),
+        pytest.param("raise", "internal", marks=pytest.mark.slow),
+    ],
 )
 def test_a_party_that_hangs_dies_or_raises_is_left_out(
     tmp_path: Path, sabotaged, impatient, mode: str, told: str

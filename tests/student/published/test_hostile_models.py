@@ -175,6 +175,7 @@ def test_a_header_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         load_model(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["images scattering kernel_ridge", "images graph_cnn"])
 def test_too_many_rows_to_represent(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path, name)

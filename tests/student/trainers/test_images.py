@@ -61,6 +61,7 @@ class TestContract:
         assert (probabilities >= 0).all()
         assert model.predict_proba(x[:0]).shape == (0, 12)
 
+    @pytest.mark.slow
     def test_learns(self, trainer: str) -> None:
         x, y = digits()
         model = train(x[:300], y[:300], x[300:600], 10, spec(trainer, steps=150), seed=0)
