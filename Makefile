@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run test test-busy lint bench proto clean
+.PHONY: run fast check test test-busy proofs lint docs bench proto clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -24,14 +24,31 @@ $(VENV)/.dev: $(VENV)/.base
 run: $(VENV)/.base
 	$(BIN)/consilium run $(ARGS)
 
-# a module stays in one process, so what its tests share is made once; WORKERS= runs all in one
-WORKERS ?= -n 2 --dist loadfile
+# a module stays in one process, so what its tests share is made once, and the most expensive modules come first (see
+# tests/conftest.py); WORKERS= runs all in one
+SPREAD := --dist loadfile --no-loadscope-reorder
+fast: WORKERS ?= -n 2 $(SPREAD)
+# tests of whole deployments mostly wait, so two processors have work for three
+test: WORKERS ?= -n 3 $(SPREAD)
+FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
+
+fast: $(VENV)/.dev
+	@# a minute and a half: every room, every golden value, one whole small run
+	$(BIN)/python -m pytest $(WORKERS) -m '$(FAST)' $(ARGS)
+
+check: lint fast
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
+proofs: $(VENV)/.dev
+	@# minutes each, one after the other; those in network namespaces need root
+	$(BIN)/python -m pytest -m proofs $(ARGS)
+
 BUSY ?= 12
-WAITING := tests/simulations/test_local_engine.py tests/deploy/test_supervisor.py tests/deploy/test_mutual_tls.py tests/coordinator/test_grpc.py
+WAITING := tests/simulations/engines/test_local_engine.py tests/protocol/node/test_supervisor.py \
+	tests/coordinator/deploy/test_gateway_limits.py \
+	$(addprefix tests/coordinator/labels/,test_mutual_tls.py test_grpc.py test_reception.py)
 test-busy: $(VENV)/.dev
 	@# tests that wait for other processes, three times beside $(BUSY) that never rest: none may depend on the machine's speed
 	@for i in $$(seq $(BUSY)); do nice $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \
@@ -42,6 +59,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
+	@$(MAKE) --no-print-directory docs
+
+docs: $(VENV)/.dev
+	@# into site/; not --quiet, with which mkdocs counts no warnings and strict means nothing
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -50,4 +72,4 @@ proto: $(VENV)/.dev
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. consilium/protocol/labels/labels.proto
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache site

@@ -18,8 +18,8 @@ from consilium.accounting.checks import check_delta, check_orders
 from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
-from consilium.accounting.errors import AccountingError, BudgetExceededError, DeltaError, OrdersError, UnitError
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.errors import AccountingError, CapExceededError, DeltaError, OrdersError, UnitError
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Guarantee, Kind
 
 
@@ -149,11 +149,11 @@ class Accountant:
 
         Raises
         ------
-        BudgetExceededError : the cap would be passed. UnitError, OrdersError : see there. State is unchanged.
+        CapExceededError : the cap would be passed. UnitError, OrdersError : see there. State is unchanged.
         """
         spend = self.preview(event)
         if not spend.allowed and self._cap is not None:
-            raise BudgetExceededError(
+            raise CapExceededError(
                 f"this release would take the worst-case epsilon to {spend.epsilon_after:.4g}, above the cap of "
                 f"{self._cap.max_epsilon:g} at delta {self._cap.delta:g}. Ask less or stop; nothing was charged."
             )

@@ -67,7 +67,7 @@ class NoDataDependentBoundError(AccountingError):
     """The mechanism has no data-dependent bound; use its worst case."""
 
 
-class BudgetExceededError(AccountingError):
+class CapExceededError(AccountingError):
     """A release would pass the cap that was fixed before the run. Nothing was charged."""
 
     exit_code = 5

@@ -17,7 +17,7 @@ from scipy.stats import beta
 
 from consilium.accounting.events import GNMaxEvent, ReleaseEvent
 from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.distinguish import Claims, EventClaims, MechanismAudit, Setting, audit_mechanism
+from consilium.coordinator.distinguish import Claims, EventClaims, GameSetup, MechanismAudit, audit_mechanism
 from consilium.coordinator.mechanisms import (
     Confident,
     Distributed,
@@ -196,21 +196,21 @@ class ChargesARecord(Planted):
         )
 
 
-MANY = Setting(runs=60_000)
-PARTY = Setting(unit=Unit.PARTY, teachers_per_party=3)
-PLANTED: tuple[tuple[str, Planted, Setting], ...] = (
-    ("half the noise: lnmax", TooLittleNoise(SOUND[1]), Setting(runs=100_000)),
-    *((f"half the noise: {m.name}", TooLittleNoise(m), Setting()) for m in (SOUND[4], SOUND[13], SOUND[16])),
+MANY = GameSetup(runs=60_000)
+PARTY = GameSetup(unit=Unit.PARTY, teachers_per_party=3)
+PLANTED: tuple[tuple[str, Planted, GameSetup], ...] = (
+    ("half the noise: lnmax", TooLittleNoise(SOUND[1]), GameSetup(runs=100_000)),
+    *((f"half the noise: {m.name}", TooLittleNoise(m), GameSetup()) for m in (SOUND[4], SOUND[13], SOUND[16])),
     *((f"half the noise: {m.name}", TooLittleNoise(m), MANY) for m in (SOUND[6], SOUND[9], SOUND[18])),
-    *((f"forgets the check: {m.name}", ForgetsCheck(m), Setting()) for m in (SOUND[8], SOUND[11], SOUND[20])),
-    ("no noise on the check: confident", ExactCheck(SOUND[7]), Setting()),
-    *((f"same noise in a call: {m.name}", SameNoiseInACall(m), Setting()) for m in (SOUND[1], SOUND[4], SOUND[7])),
-    *((f"same noise in a call: {m.name}", SameNoiseInACall(m), Setting()) for m in (SOUND[13], SOUND[16])),
-    *((f"same noise in every call: {m.name}", SameNoiseInEveryCall(m), Setting()) for m in (SOUND[1], SOUND[4])),
-    ("same noise on every count: gnmax", SameNoiseOnEveryCount(SOUND[4]), Setting()),
+    *((f"forgets the check: {m.name}", ForgetsCheck(m), GameSetup()) for m in (SOUND[8], SOUND[11], SOUND[20])),
+    ("no noise on the check: confident", ExactCheck(SOUND[7]), GameSetup()),
+    *((f"same noise in a call: {m.name}", SameNoiseInACall(m), GameSetup()) for m in (SOUND[1], SOUND[4], SOUND[7])),
+    *((f"same noise in a call: {m.name}", SameNoiseInACall(m), GameSetup()) for m in (SOUND[13], SOUND[16])),
+    *((f"same noise in every call: {m.name}", SameNoiseInEveryCall(m), GameSetup()) for m in (SOUND[1], SOUND[4])),
+    ("same noise on every count: gnmax", SameNoiseOnEveryCount(SOUND[4]), GameSetup()),
     ("a party charged as a record: gnmax", ChargesARecord(SOUND[5]), PARTY),
 )
-"""Name, mechanism with the bug, setting."""
+"""Name, mechanism with the bug, setup."""
 
 
 def _print_header() -> None:
@@ -227,23 +227,23 @@ def _print_row(name: str, audit: MechanismAudit) -> None:
     print(f"{name:88s} {at:>7s} {sharp[0]:8.3f} {sharp[1]:7.3f} {claimed:>8s} {best.lower:7.3f}  {verdict}", flush=True)
 
 
-def false_alarms(seeds: int, setting: Setting) -> Iterator[tuple[str, int]]:
+def false_alarms(seeds: int, setup: GameSetup) -> Iterator[tuple[str, int]]:
     """Sound mechanisms and how many of `seeds` audits accuse them, one after the other."""
     for mechanism in SOUND:
-        claims: Claims = EventClaims(mechanism, setting.unit, setting.neighbouring, setting.teachers_per_party)
-        accused = sum(audit_mechanism(mechanism, SeededNoise(seed), setting, claims).violated for seed in range(seeds))
+        claims: Claims = EventClaims(mechanism, setup.unit, setup.neighbouring, setup.teachers_per_party)
+        accused = sum(audit_mechanism(mechanism, SeededNoise(seed), setup, claims).violated for seed in range(seeds))
         yield mechanism.describe(), accused
 
 
 def main() -> None:
     """Print the three tables."""
-    setting = Setting()
-    print(f"{setting.queries} queries a run, {setting.runs} runs each of D and D', confidence {setting.confidence:g}")
+    setup = GameSetup()
+    print(f"{setup.queries} queries a run, {setup.runs} runs each of D and D', confidence {setup.confidence:g}")
     print("left: the bound that decides; right: the highest bound at delta 1e-5")
     start = time.perf_counter()
     _print_header()
     for index, mechanism in enumerate((*SOUND, *UNSOUND)):
-        _print_row(mechanism.describe(), audit_mechanism(mechanism, SeededNoise(index), setting))
+        _print_row(mechanism.describe(), audit_mechanism(mechanism, SeededNoise(index), setup))
     print(f"{time.perf_counter() - start:.0f} s\n\nplanted bugs")
     start = time.perf_counter()
     _print_header()
@@ -256,7 +256,7 @@ def main() -> None:
     print(f"missed: {', '.join(missed) or 'none'}; {time.perf_counter() - start:.0f} s\n")
     seeds = int(os.environ.get("CONSILIUM_AUDIT_SEEDS", "200"))
     start = time.perf_counter()
-    few = replace(setting, queries=20, runs=2_000, one_call=True)
+    few = replace(setup, queries=20, runs=2_000, one_call=True)
     total = 0
     for name, accused in false_alarms(seeds, few):
         total += accused

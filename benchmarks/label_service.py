@@ -13,8 +13,8 @@ from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.noise import SystemNoise
-from tests.coordinator.concurrency import shared_config, storm
-from tests.coordinator.test_service import T, Votes
+from tests.coordinator.labels.concurrency import shared_config, storm
+from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_rows
 
 REQUESTS = 1000

@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import train, vote
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.protocol.rows.schema import canonical_digest
 from consilium.simulations.datasets import load_dataset
 from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.run import run_scenario

@@ -24,8 +24,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import CalibrationError, ConditionError
-from consilium.accounting.events import ConfidentEvent, GNMaxEvent
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.sanitise.plan import forecast_sanitised
 from consilium.accounting.sanitise.release import Answered, sanitise
@@ -145,7 +144,7 @@ def epsilons(row: Row, votes: np.ndarray, labels: np.ndarray, teachers: int, see
     if evidence.log_q_label is not None:
         curve = event.data_dependent_rdp(evidence, answered, DEFAULT_ORDERS)
         found["data-dependent"] = rdp_to_epsilon(curve, DEFAULT_ORDERS, DELTA).epsilon
-    if isinstance(event, GNMaxEvent | ConfidentEvent) and teachers == PUBLISHED:
+    if event.label_sigma is not None and teachers == PUBLISHED:
         with np.load(data_folder("") / "pate2018_votes_mnist.npz") as published:
             public = published["votes"].astype(np.int64)[: len(votes)]
         try:

@@ -17,7 +17,7 @@ from consilium.party.data import DataRules, Rows, load_rows
 from consilium.party.teachers import shards
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.schema import Schema
-from consilium.simulations.teacher_audit.audit import Plan, TeacherAudit, audit_teachers
+from consilium.simulations.teacher_audit.audit import AuditEffort, TeacherAudit, audit_teachers
 from consilium.simulations.teacher_audit.command import subject_of_scenario
 
 SIGMA = 10.0
@@ -56,7 +56,7 @@ def audited(
     with tempfile.TemporaryDirectory() as folder, divided_by_position() if old else nullcontext():
         home, config, queries = subject_of_scenario("stroke", overrides, None, 1, Path(folder))
         changed = {"teachers_per_party": teachers, "mechanism": GNMax(sigma=SIGMA)}
-        plan = Plan(unit=Unit.RECORD, neighbouring=relation, changes=CHANGES, seed=1)
+        plan = AuditEffort(unit=Unit.RECORD, neighbouring=relation, changes=CHANGES, seed=1)
         return audit_teachers(home, config.model_copy(update=changed), queries, plan, SeededNoise(1))
 
 

@@ -17,7 +17,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from consilium.party.teachers.network_training import SMALL, train_many
+from consilium.party.teachers.network import train_many
+from consilium.party.teachers.network_training import SMALL
 from consilium.protocol.node.device import resolve_device, using_device
 from consilium.protocol.parties.messages import TeacherSpec
 

@@ -61,7 +61,7 @@ def audit_mechanism_command(
     Exit code 0: the claim holds up (no proof). 1: the lower bound exceeds the claim. 2: usage.
     """
     # Imported here, so that `consilium --help` does not wait for them.
-    from consilium.coordinator.distinguish import Setting, UserClaims, audit_mechanism, build_mechanism
+    from consilium.coordinator.distinguish import GameSetup, UserClaims, audit_mechanism, build_mechanism
     from consilium.coordinator.distinguish.report import audit_to_json, print_audit
     from consilium.protocol.noise import SeededNoise, SystemNoise
 
@@ -70,7 +70,7 @@ def audit_mechanism_command(
     if claim is not None and not claim >= 0:
         raise ConfigError(f"--claim is {claim}, it must be at least 0", "Give the epsilon that is claimed.")
     mechanism = build_mechanism(name, settings or [])
-    setting = Setting(
+    setup = GameSetup(
         queries=queries,
         runs=runs,
         delta=delta,
@@ -84,7 +84,7 @@ def audit_mechanism_command(
     )
     chosen = secrets.randbits(32) if seed is None else seed
     noise, words = (SystemNoise(), "the system's noise") if system_noise else (SeededNoise(chosen), f"--seed {chosen}")
-    audit = audit_mechanism(mechanism, noise, setting, None if claim is None else UserClaims(claim, delta))
+    audit = audit_mechanism(mechanism, noise, setup, None if claim is None else UserClaims(claim, delta))
     if output is Format.json:
         show(output, audit_to_json(audit, words), ())
     else:

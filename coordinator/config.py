@@ -11,12 +11,13 @@ from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.sanitise.moved_votes import check_walkable
 from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
 from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed, DistributedTwoPhase
+from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.protocol.config_files import Frozen
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import MOST_TEACHERS, TeacherSpec, Terms, TrainRequest, VotesMode
 from consilium.protocol.rows.pool import PoolTerms
-from consilium.protocol.rows.schema import Schema, canonical_digest
+from consilium.protocol.rows.schema import Schema
 
 
 class Caps(Frozen):
@@ -34,7 +35,7 @@ class Caps(Frozen):
 
 def check_caps(mechanism: AnyMechanism, caps: Caps, votes: VotesMode) -> None:
     """Raise ValueError where the caps cannot be those of the mechanism."""
-    two_phases = isinstance(mechanism, DistributedTwoPhase) and votes == "distributed"
+    two_phases = mechanism.phases == 2 and votes == "distributed"
     if mechanism.noise_by_parties and caps.answers != caps.queries and not two_phases:
         # what the parties have sent is seen, whether its label is released or not
         raise ValueError(
@@ -59,9 +60,9 @@ def check_votes(mechanism: AnyMechanism, votes: VotesMode, simulation: bool) -> 
 
 def check_threshold(mechanism: AnyMechanism, votes: int) -> None:
     """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
-    if isinstance(mechanism, Confident | Distributed | DistributedTwoPhase) and mechanism.threshold > votes:
+    if mechanism.votes_needed > votes:
         raise ConfigError(
-            f"mechanism.threshold {mechanism.threshold} is above the {votes} votes that the parties can give",
+            f"mechanism.threshold {mechanism.votes_needed} is above the {votes} votes that the parties can give",
             "Lower it: hardly a query would be answered, yet each would be paid for",
         )
 

@@ -16,18 +16,18 @@ from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
-from consilium.coordinator.labels.service import Ballot, LabelService, NoiseFor
+from consilium.coordinator.labels.service import Collector, LabelService, NoiseFor
 from consilium.coordinator.ledger.closing import Normal, close
 from consilium.coordinator.ledger.privacy import spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
-from consilium.protocol.files import replace_text
+from consilium.protocol.files import replace_text, replacing
 from consilium.protocol.labels.service import LabelSource, Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.rows.schema import canonical_digest
 
 Student = Callable[[LabelSource], None]
 """A student that runs inside the coordinator's process: it asks, trains and finishes before it returns."""
@@ -87,19 +87,19 @@ def _run(
     check_sanitised(config, teachers)
     standing = Standing(ledger.position, pool if config.pool else None)
     if keys is not None and config.votes != "clear":
-        collector: Ballot = SecureCollector(transport, config, members, keys, run_dir / "sessions", standing, log)
+        collector: Collector = SecureCollector(transport, config, members, keys, run_dir / "sessions", standing, log)
     else:
         sinks = partial(_votes_sink, run_dir) if config.record_votes else None
         collector = ClearCollector(transport, config, members, standing, log, sinks)
-    ballot = _Timed(collector)
+    timed = _Timed(collector)
 
-    service = LabelService(config, ledger, noise_for(config), ballot, len(members), log, standing.pool)
+    service = LabelService(config, ledger, noise_for(config), timed, len(members), log, standing.pool)
     log.write("promised", **service.promised.to_json())
     if student is not None:
         student(service)
     else:
         _serve(service, config, log, door)
-    clock.lap("student", minus=ballot.seconds)
+    clock.lap("student", minus=timed.seconds)
     sanitised = close(config, ledger, normal_for(config), log)
     batches = ledger.batches()
     guarantees = spent(config, batches, closed=sanitised is not None)
@@ -107,7 +107,7 @@ def _run(
         "federation": config.digest(),
         "parties": sorted(member.party for member in members),
         "teachers": teachers,
-        "parties_counted": ballot.counted,
+        "parties_counted": timed.counted,
         "votes": config.votes,
         "asked": sum(len(batch.query_ids) for batch in batches),
         "answered": sum(int(batch.answered.sum()) for batch in batches),
@@ -119,31 +119,31 @@ def _run(
             **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
         },
         "sanitised": sanitised,
-        "seconds": {**clock.laps, "vote": ballot.seconds},
+        "seconds": {**clock.laps, "vote": timed.seconds},
     }
     replace_text(run_dir / "coordinator.json", json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
 
 
 class _Timed:
-    """A ballot with the seconds that it took and the number of parties in each sum."""
+    """A collector with the seconds that it took and the number of parties in each sum."""
 
-    def __init__(self, ballot: Ballot) -> None:
-        self._ballot = ballot
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
         self.seconds = 0.0
         self.counted: list[int] = []
 
     def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
         start = time.monotonic()
         try:
-            histogram = self._ballot(queries, query_set, progress, phase)
+            histogram = self._collector(queries, query_set, progress, phase)
         finally:
             self.seconds += time.monotonic() - start
         self.counted.append(len(histogram.parties))
         return histogram
 
     def settle(self) -> None:
-        self._ballot.settle()
+        self._collector.settle()
 
 
 class _Clock:
@@ -193,8 +193,7 @@ def _votes_sink(run_dir: Path, queries: np.ndarray, query_set: str) -> Callable[
         votes = np.stack([counted[name] for name in names]).astype(np.uint16)
         ids = np.array(query_ids(queries))
         path = folder / f"votes-{query_set[:12]}.npz"
-        with open(path.with_suffix(".part"), "wb") as file:
+        with replacing(path) as file:
             np.savez_compressed(file, parties=np.array(names), query_ids=ids, votes=votes)
-        path.with_suffix(".part").replace(path)
 
     return write

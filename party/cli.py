@@ -14,7 +14,8 @@ from consilium.protocol.output import Format, FormatOption, error_table, show
 if TYPE_CHECKING:
     import numpy as np
 
-    from consilium.party.dry_run import Check
+    from consilium.party.data.rows import Rows
+    from consilium.party.dry_run import PartyCheck
     from consilium.party.policy import PartyFile
     from consilium.protocol.rows.schema import Schema
 
@@ -38,8 +39,8 @@ def check(home: HomeArgument, federation: FederationArgument, output: FormatOpti
 
     settings = _settings(home)
     terms = load_federation(federation)
-    _, found = check(settings, home, terms)
-    _stop(found, settings, output)
+    rows, found = check(settings, home, terms)
+    _usable(rows, found, settings, output)
     lines = [*_lines(found, settings), f"The data fit federation {terms.name!r}."]
     show(output, {**_table(found, settings), "federation": terms.name}, lines)
 
@@ -64,11 +65,10 @@ def dry_run_command(
     start = time.perf_counter()
     rows, found = check(settings, home, terms)
     read_seconds = time.perf_counter() - start
-    _stop(found, settings, output)
+    fitting = _usable(rows, found, settings, output)
     if output is Format.text:
         print("\n".join(_lines(found, settings)), flush=True)  # training may take long
-    assert rows is not None
-    result = dry_run(rows, settings.name, home, terms, asked, settings.teacher)
+    result = dry_run(fitting, settings.name, home, terms, asked, settings.teacher)
     votes = result.reply.votes
     count, classes = votes.shape
     kind = name_of(settings.teacher or terms.teacher)
@@ -112,7 +112,7 @@ def _settings(home: Path) -> PartyFile:
     return load(home / SETTINGS, PartyFile)
 
 
-def _lines(found: Check, settings: PartyFile) -> list[str]:
+def _lines(found: PartyCheck, settings: PartyFile) -> list[str]:
     """What was found, for the party's own eyes."""
     report = found.report
     used = "" if report.problems else f", {report.used} used, {report.rows - report.used} dropped"
@@ -126,7 +126,7 @@ def _lines(found: Check, settings: PartyFile) -> list[str]:
     return [*lines, *(f"PROBLEM    {line}" for line in (*found.faults, *found.refusals))]
 
 
-def _table(found: Check, settings: PartyFile) -> dict[str, Any]:
+def _table(found: PartyCheck, settings: PartyFile) -> dict[str, Any]:
     """The same for a program of the party's own."""
     report = found.report
     return {
@@ -143,13 +143,13 @@ def _table(found: Check, settings: PartyFile) -> dict[str, Any]:
     }
 
 
-def _stop(found: Check, settings: PartyFile, output: Format) -> None:
-    """End the command if something was found: all of it, and the error that it amounts to."""
-    from consilium.party.dry_run import stop
+def _usable(rows: Rows | None, found: PartyCheck, settings: PartyFile, output: Format) -> Rows:
+    """The rows; or the end of the command, with all that was found and the error that it amounts to."""
+    from consilium.party.dry_run import usable
     from consilium.protocol.errors import ConsiliumError
 
     try:
-        stop(found)
+        return usable(rows, found)
     except ConsiliumError as error:
         if output is Format.text:
             print("\n".join(_lines(found, settings)))

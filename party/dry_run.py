@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.accounting.units import Unit
-from consilium.party.data import Problem, Report, Rows, read_rows
+from consilium.party.data import DataReport, Problem, Rows, read_rows
 from consilium.party.data.federation import FederationFile
 from consilium.party.policy import PartyFile, check_shards, check_terms
 from consilium.party.teachers import shards, store
@@ -36,10 +36,10 @@ MADE_UP = 1000
 
 
 @dataclass(frozen=True)
-class Check:
+class PartyCheck:
     """What `consilium party check` finds: `refusals` by the party's own policy, and the report on its data."""
 
-    report: Report
+    report: DataReport
     refusals: tuple[str, ...]
     unused: tuple[str, ...]
 
@@ -62,7 +62,7 @@ class DryRun:
     constant: bool = field(repr=False)
 
 
-def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[Rows | None, Check]:
+def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[Rows | None, PartyCheck]:
     """The rows, if they could be trained on, and what is wrong with policy or data.
 
     Raises
@@ -97,7 +97,7 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
             by_lot = "" if lasting else " (by a secret made up for this check; the first run makes the party's own)"
             refusals.append(f"{what}{by_lot}, {least}: bring more rows, or agree on fewer teachers")
     unused = tuple(sorted(set(settings.columns) - set(federation.rows.features)))
-    return rows, Check(report, tuple(refusals), unused)
+    return rows, PartyCheck(report, tuple(refusals), unused)
 
 
 def dry_run(
@@ -136,13 +136,14 @@ def dry_run(
     return DryRun(reply, trained - start, voted - trained, bool((votes == votes[0]).all()))
 
 
-def stop(found: Check) -> None:
-    """Raise DataError or ConfigError if something was found; the lines themselves are shown by the caller."""
-    if found.faults:
+def usable(rows: Rows | None, found: PartyCheck) -> Rows:
+    """The rows. Raise DataError or ConfigError if something was found; the lines themselves are shown by the caller."""
+    if rows is None or found.faults:
         count = len(found.faults)
         raise DataError(f"the data do not fit: {count} {'problem' if count == 1 else 'problems'}", "Correct them first")
     if found.refusals:
         raise ConfigError("; ".join(found.refusals))
+    return rows
 
 
 def made_up_queries(schema: Schema, count: int) -> np.ndarray:
@@ -158,7 +159,7 @@ def made_up_queries(schema: Schema, count: int) -> np.ndarray:
 
 def _secret(name: str, home: Path, federation: FederationFile) -> tuple[bytes, bool]:
     """What decides over the shards, and whether a run would take the same. Leaves nothing behind: a party that has no
-    secret yet gets one for the moment."""
+    secret yet gets one for this run only."""
     if federation.seed >= 0:
         return shards.simulated_secret(federation.seed, name), True
     found = shards.secret_if_there(home / "state")

@@ -78,14 +78,14 @@ def open_home(folder: Path) -> Home:
     """
     settings = load(folder / SETTINGS, PartyFile)
     return Home(
-        folder,
-        settings.name,
-        folder / settings.data,
-        settings.policy,
-        folder / settings.identity,
-        folder / settings.roster,
-        settings.simulated_noise_seed,
-        settings.rules,
-        settings.teacher,
-        folder / settings.terms if settings.terms else None,
+        folder=folder,
+        name=settings.name,
+        data_file=folder / settings.data,
+        policy=settings.policy,
+        identity_file=folder / settings.identity,
+        roster_file=folder / settings.roster,
+        simulated_noise_seed=settings.simulated_noise_seed,
+        rules=settings.rules,
+        teacher=settings.teacher,
+        terms_file=folder / settings.terms if settings.terms else None,
     )

@@ -13,13 +13,14 @@ from consilium.party.data import load_rows
 from consilium.party.home import Home
 from consilium.party.policy import check_shards, check_terms, pool_of
 from consilium.party.promise import promise_of
-from consilium.party.secagg.votes import Asked, SecureVotes, check_roster
-from consilium.party.spend import Spend
+from consilium.party.secagg.votes import QuerySet, SecureVotes, check_roster
+from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ensemble import check_rows, train_all, vote
 from consilium.party.teachers.inputs import query_inputs
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.units import check_promised_unit
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.messages import (
     PROTOCOL_VERSION,
@@ -36,7 +37,7 @@ from consilium.protocol.parties.messages import (
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.pool import proves
 from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, query_ids, query_set_hash
-from consilium.protocol.rows.schema import Schema, canonical_digest
+from consilium.protocol.rows.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,11 @@ class PartyNode:
             raise Refused(Rule.VOTES, detail=f"clear votes asked in a federation of {told.votes} ones")
         if request.queries.dtype != QUERY_DTYPE or request.queries.ndim != 2:
             raise Refused(Rule.MALFORMED)
-        asked = Asked(request.queries, request.query_set, request.places, request.proof)
+        asked = QuerySet(request.queries, request.query_set, request.places, request.proof)
         self.spend.follow(request.federation, request.position)
         return VoteReply(party=self.home.name, query_set=request.query_set, votes=self.charged_votes(asked, told))
 
-    def charged_votes(self, asked: Asked, told: Terms, phase: int = 1) -> np.ndarray:
+    def charged_votes(self, asked: QuerySet, told: Terms, phase: int = 1) -> np.ndarray:
         """Votes uint16 (queries, classes), after they were counted. Secret.
 
         Raises
@@ -161,9 +162,9 @@ class PartyNode:
         return SecureVotes(self.home, self.spend, self.charged_votes)
 
     @property
-    def spend(self) -> Spend:
+    def spend(self) -> SpendStore:
         """What the party has given."""
-        return Spend(self.home.spend_file)
+        return SpendStore(self.home.spend_file)
 
     def _trained(self, federation: str, made_from: str) -> bool:
         try:

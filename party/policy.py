@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError, model_validator
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.party.data.rules import Columns, DataRules, LabelRule, MissingRule, PatientRule
 from consilium.party.teachers.own_teacher import OwnTeacher
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.parties.messages import VOTES_MODES, PartyName, Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.csv_files import CsvRule
@@ -61,7 +61,7 @@ class PartyFile(Frozen):
     terms: file with the terms of the one federation that the party takes part in (`terms.json` of a kit); without it,
     in any that the policy allows.
     simulated_noise_seed: of the party's share of the noise in simulations, which must be allowed; elsewhere the
-    operating system's entropy is used whatever stands here.
+    operating system's entropy is used whatever this says.
     teacher: what is trained here, instead of the kind that the coordinator asks for.
     """
 

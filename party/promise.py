@@ -18,8 +18,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent, SanitisedEvent, event_from_json
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_json
 from consilium.accounting.units import Noise, Towards
 from consilium.party.policy import Policy
 from consilium.protocol.parties.messages import MOST_TEACHERS, Terms, VotesMode
@@ -49,15 +48,13 @@ MOST: dict[str, float] = {
 """The largest number that each field of an event may hold: what it costs to compute an epsilon grows with them."""
 LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma2": 0.01, "scale": 1e-3}
 
-BY_PARTIES = (DistributedEvent, DistributedTwoPhaseEvent)
-
 
 @dataclass(frozen=True)
 class Promise:
     """release: what leaves, with all caps used up. closing: the charge of a sanitised epsilon, if one is planned."""
 
     release: ReleaseEvent
-    closing: SanitisedEvent | None = None
+    closing: ReleaseEvent | None = None
 
     @property
     def events(self) -> tuple[ReleaseEvent, ...]:
@@ -66,18 +63,11 @@ class Promise:
 
     def most(self, phase: int) -> int:
         """Queries that may be asked in phase 1, or screened ones that may be asked once more in phase 2."""
-        if phase == 1:
-            return self.release.asked
-        return self.release.answered if isinstance(self.release, DistributedTwoPhaseEvent) else 0
+        return self.release.queries_in(phase)
 
-    def noise(self, phase: int) -> tuple[float, int] | None:
-        """Sigma, all shares together, and number of shares that the release charges in this phase; None: no noise of
-        the parties is charged."""
-        if isinstance(self.release, DistributedEvent) and phase == 1:
-            return self.release.sigma, self.release.noise_shares
-        if isinstance(self.release, DistributedTwoPhaseEvent):
-            return (self.release.sigma1 if phase == 1 else self.release.sigma2), self.release.noise_shares
-        return None
+    def noise(self, phase: int) -> PartyNoise | None:
+        """Noise of the parties that the release charges in this phase; None where it charges none."""
+        return self.release.party_noise(phase)
 
 
 def parse_events(text: str) -> tuple[ReleaseEvent, ...]:
@@ -104,9 +94,9 @@ def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) 
     events = parse_events(text)
     release, *rest = events
     closing = rest[0] if rest else None
-    if isinstance(release, SanitisedEvent) or not (closing is None or isinstance(closing, SanitisedEvent)):
+    if release.closing or not (closing is None or closing.closing):
         raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
-    by_parties = isinstance(release, BY_PARTIES)
+    by_parties = release.noise_by_parties
     if by_parties != (votes == "distributed") and not (by_parties and simulation and votes == "clear"):
         raise Refused(Rule.PROMISE, detail=f"a {release.TYPE} release is no release of {votes} votes")
     if votes == "distributed" and closing is not None:

@@ -1,10 +1,10 @@
 """What a party has ever given: queries answered and worst-case epsilon promised to it, durable, over all federations.
 
-It also keeps the terms that it was told when it enrolled, since later messages do not repeat them, and where the
+It also keeps the terms of its enrolment, since later messages do not repeat them, and where the
 coordinator's ledger stood when it last asked.
 
 Queries and promises are counted before a vote leaves. Where the coordinator adds the noise, the party cannot see what
-it does with the votes, but holds it to the terms that it was told: mechanism, parameters and caps, whose worst case
+it does with the votes, but holds it to the terms of the enrolment: mechanism, parameters and caps, whose worst case
 composes over federations. Where the parties add the noise, what is charged is what is drawn (`party.promise`).
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, epsilon, parse_events, promise_of
 from consilium.protocol.parties.messages import LedgerPosition, Terms
@@ -34,11 +34,11 @@ TABLES = (
     " head TEXT NOT NULL)",
 )
 OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
-"""Versions before 0.2 counted query sets in a table `answered`; what stands there stays counted."""
+"""Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
 ROW = np.dtype("<f4")
 
 
-class Spend:
+class SpendStore:
     """The file `spend.db`; made on first use."""
 
     def __init__(self, path: Path) -> None:
@@ -91,7 +91,7 @@ class Spend:
         return epsilon(promise.events, policy)
 
     def terms(self, federation: str) -> Terms:
-        """What was told at enrolment. Refused (PROMISE) if this federation never enrolled here."""
+        """The terms of the enrolment. Refused (PROMISE) if this federation never enrolled here."""
         if self._path.exists():
             with self._transaction() as connection:
                 found = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()

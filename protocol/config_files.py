@@ -7,18 +7,12 @@ import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from consilium.protocol.config_faults import faults_of, in_one
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
-
-
-class Frozen(BaseModel):
-    """Base of all configuration: frozen, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+from consilium.protocol.models import Frozen
 
 F = TypeVar("F", bound=Frozen)
 

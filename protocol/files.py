@@ -1,4 +1,4 @@
-"""Files that only their owner may read, folders of such files, and what it means that a file cannot be used."""
+"""Files: private to their owner, replaced in one step, locked; and what it means that one cannot be used."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError, StorageError
 
@@ -110,14 +111,49 @@ def new_here(*paths: Path) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def replacing(path: Path, mode: int = 0o666, durable: bool = True, part: str = "") -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `path` when the context ends without an error.
+
+    A reader, or a crash, sees the old content or the new. After an error `path` is what it was.
+
+    Parameters
+    ----------
+    mode : of the new file, less what the process masks.
+    durable : the new content is on disk when the context ends; else a power cut may leave an empty file.
+    part : name beside `path` of what is being written, where several processes may write at the same time.
+    """
+    temporary = path.with_name(part or path.name + ".part")
+    temporary.unlink(missing_ok=True)  # of a crash, and perhaps with another mode
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and str(error.filename) == str(temporary):
+            error.filename = str(path)  # nobody has named the temporary file
+        raise
+    if durable:
+        _sync_folder(path.parent)
+
+
 def replace_text(path: Path, text: str) -> None:
-    """Replace a file in one step: a reader, or a crash, sees the old content or the new."""
-    part = path.with_name(path.name + ".part")
-    with open(part, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    """Replace a text file, see `replacing`; the new text is on disk when this returns."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def _sync_folder(path: Path) -> None:
+    """The names in the folder are on disk when this returns."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_private(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""One attempt at a run: the folder is held, its manifest says how it stands, and private rows do not outlive it."""
+"""One attempt at a run: it locks the folder, keeps the status in the manifest, and removes private rows at its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from consilium.protocol.errors import ConfigError, ConsiliumError
-from consilium.protocol.files import unreadable
+from consilium.protocol.files import replace_text, unreadable
 from consilium.simulations.interruption import Signals
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.sums import write_sums
@@ -42,7 +42,7 @@ class Attempt:
 
         Raises
         ------
-        OutputExists, ConfigError : there is no folder to be had, or another process works in it.
+        OutputExists, ConfigError : the folder cannot be made or opened, or another process works in it.
         """
         with self._signals.held():
             space = open_space()
@@ -51,7 +51,7 @@ class Attempt:
             (space.run_dir / "failure.json").unlink(missing_ok=True)
             self._space, self._manifest = space, manifest
             try:
-                self._status("running")
+                self._status(space, "running")
             except OSError:
                 if not (space.run_dir / MANIFEST).exists():  # nobody could resume a folder without it
                     shutil.rmtree(space.run_dir, ignore_errors=True)
@@ -63,36 +63,34 @@ class Attempt:
         self, kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         with self._lock:
-            if self._space is None:
+            space = self._space
+            if space is None:
                 return
             interrupted = self._signals.interrupted
             with self._signals.held():
                 if not self._keep_work:
-                    self._space.remove_work()
+                    space.remove_work()
                 if interrupted is not None or isinstance(error, KeyboardInterrupt):
-                    self._status("interrupted")
+                    self._status(space, "interrupted")
                 elif error is None:
-                    self._status("complete")
-                    write_sums(self._space.run_dir)
+                    self._status(space, "complete")
+                    write_sums(space.run_dir)
                 else:
                     told = str(error) if isinstance(error, ConsiliumError) else type(error).__name__
-                    self._status(f"failed: {told}")
+                    self._status(space, f"failed: {told}")
             if interrupted is not None:
-                interrupted.run_dir = self._space.run_dir
+                interrupted.run_dir = space.run_dir
                 if error is not interrupted:
                     raise interrupted from None
 
-    def _status(self, status: str) -> None:
+    def _status(self, space: Workspace, status: str) -> None:
         """Whole or not at all: a resumed run depends on it."""
-        assert self._space is not None
-        path = self._space.run_dir / MANIFEST
-        temporary = path.with_suffix(".json.part")
-        temporary.write_text(json.dumps({**self._manifest, "status": status}, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
+        text = json.dumps({**self._manifest, "status": status}, indent=2) + "\n"
+        replace_text(space.run_dir / MANIFEST, text)
 
 
 def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
-    """Manifest of a run that can be gone on with.
+    """Manifest of a run that can be resumed.
 
     Parameters
     ----------

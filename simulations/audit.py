@@ -1,4 +1,4 @@
-"""`consilium audit PATH`: does a run hold what it claims? `ledger.verify`, and what only a simulation can tell.
+"""`consilium audit PATH`: do the claims of a run hold? `ledger.verify`, and what only a simulation can tell.
 
 It reads the folder and the package only, and changes nothing. A check that cannot be made counts as failed.
 """
@@ -22,8 +22,8 @@ from consilium.coordinator.ledger.verify import (
     Contradiction,
     Damaged,
     Finding,
-    Place,
     Recorded,
+    RunPlace,
     Unfinished,
     Verdict,
     VerifiedRun,
@@ -66,7 +66,7 @@ class Audited:
     kind: str
     finished: bool
     findings: list[Finding]
-    place: Place = field(repr=False)
+    place: RunPlace = field(repr=False)
     run: VerifiedRun = field(repr=False)
 
 
@@ -85,7 +85,7 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
         if not folder.is_dir():
             raise DataError(f"{folder} is no folder", "Give a student's own folder with --student")
     simulated = path.is_dir() and any((path / name).exists() for name in TRACES)
-    place = Place(path) if simulated else find_run(path)
+    place = RunPlace(path) if simulated else find_run(path)
     checks = _Simulation(path) if simulated else None
     run = verify_run(place, None if checks is None else checks.files.finished)
     findings = list(run.findings)

@@ -119,8 +119,8 @@ def report(
     output: FormatOption = Format.text,
 ) -> None:
     """Draw the report of a run, simulated or deployed; with --public, the version that may be shown to anybody."""
+    from consilium.simulations.audited_report import report_of
     from consilium.simulations.report.build import write_report
-    from consilium.simulations.report.deployed import report_of
     from consilium.simulations.sums import renew_sum
 
     data, run_dir = report_of(path, student)

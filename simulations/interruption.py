@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal end a run as an error would: everything it holds is given back first."""
+"""Ctrl-C, SIGTERM and a closed terminal end a run as an error would: everything it holds is released first."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def following(events: Path, console: Console) -> Iterator[None]:
         def follow() -> None:
             position = 0
             while True:
-                last = stop.is_set()  # read once more after the end was told
+                last = stop.is_set()  # read once more after the run has ended
                 if events.exists():
                     with open(events, encoding="utf-8") as file:
                         file.seek(position)

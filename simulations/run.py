@@ -14,15 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.mechanisms import Immutable
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import writing
 from consilium.protocol.node.device import Device, resolve_device, using_device
+from consilium.protocol.node.threads import one_thread
 from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
@@ -46,20 +45,26 @@ Watch = Callable[[Path], AbstractContextManager[None]]
 """Given the run's event log, a context in which it is shown."""
 
 
+def unwatched(events: Path) -> AbstractContextManager[None]:
+    """Show nothing of a run while it goes on."""
+    return contextlib.nullcontext()
+
+
 def run_scenario(
     name: str,
     scenario: Scenario,
     engine: Engine,
     seed: int,
     out: Path,
-    watch: Watch,
+    watch: Watch = unwatched,
     keep_work: bool = False,
     device: Device = "auto",
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
-    Everything that can be wrong with the input is found before the folder is made. `keep_work` keeps the copies of
-    the parties' rows and their teachers under `private/work`. `device` is where networks are trained.
+    Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
+    call the scenario. `keep_work` keeps the copies of the parties' rows and their teachers under `private/work`.
+    `device` is where networks are trained. Libraries use one thread in each process; the caller's settings come back.
 
     Returns
     -------
@@ -67,7 +72,8 @@ def run_scenario(
 
     Raises
     ------
-    ConsiliumError. Interrupted : at Ctrl-C, SIGTERM or SIGHUP, in the main thread; the run can be resumed.
+    ConsiliumError : what is wrong, and what to do. Interrupted : at Ctrl-C, SIGTERM or SIGHUP, in the main thread; the
+        run can be resumed.
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
     order = Order(name, scenario, engine, seed, created, device)
@@ -136,6 +142,7 @@ def _carry_out(
     # the attempt is left last, when nobody works in the folder any more, and signals wait until it has been
     with interruptible() as signals, Attempt(signals, keep_work) as attempt, contextlib.ExitStack() as stack:
         stack.enter_context(using_device(device))  # before the workers, which inherit it
+        stack.enter_context(one_thread())
         # the workers need seconds to import what they use; meanwhile the data are laid out
         workers = stack.enter_context(running_workers()) if engine == "local" else []
         dataset, partition = divided_data(scenario, seed)
@@ -280,7 +287,7 @@ def _report_data(
         guarantees=shown_guarantees(coordinator["privacy"], scenario.votes),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
-        claimed_epsilon=_claimed_epsilon(scenario, summary["queries"]["asked"]),
+        claimed_epsilon=scenario.mechanism.claimed_epsilon(summary["queries"]["asked"], scenario.privacy.delta),
         student=summary["student"],
         baselines=analysis.baselines,
         classes=dataset.classes,
@@ -291,13 +298,6 @@ def _report_data(
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
     )
-
-
-def _claimed_epsilon(scenario: Scenario, asked: int) -> float | None:
-    """What the near-zero-cost paper would state for its mechanism."""
-    if not isinstance(scenario.mechanism, Immutable):
-        return None
-    return claimed_epsilon(asked, scenario.mechanism.gamma, scenario.privacy.delta).epsilon
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -160,7 +161,7 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def load_scenario(name: str, overrides: list[str]) -> Scenario:
+def load_scenario(name: str, overrides: Sequence[str] = ()) -> Scenario:
     """A shipped scenario by name, or a file by path, with `key=value` overrides applied.
 
     Raises

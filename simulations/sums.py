@@ -1,7 +1,7 @@
 """`SHA256SUMS` of a run folder: what its files were when the run ended. `sha256sum -c SHA256SUMS` reads it too.
 
 Whoever edits a file on purpose can write it anew: it finds damage and careless hands. What a run claims about privacy
-is checked against the ledger, whatever stands here.
+is checked against the ledger, whatever this file says.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PASSING = (FILE, "lock", ".part")
 LISTED = ("coordinator.json", "events.jsonl", "labels.parquet", "ledger.db", "manifest.json", "metrics.parquet")
 LISTED += ("private/report.json", "student/MODEL_CARD.md", "student/model.safetensors", "student/plan.json")
 LISTED += ("student/student.json", "summary.json")
-"""Files that every simulation has in the end."""
+"""Files that every finished simulation has."""
 
 
 def write_sums(run_dir: Path) -> None:

@@ -70,7 +70,7 @@ class Workspace:
         return self.work / "coordinator.pem"
 
     def run_config(self, run_dir: Path, student: str) -> dict[str, str]:
-        """What the ServerApp and the simulated nodes are told."""
+        """The run configuration that the ServerApp and the simulated nodes get."""
         secure = self.roster_file.exists()
         return {
             "federation-file": str(self.federation_file),

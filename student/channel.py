@@ -8,7 +8,7 @@ import numpy as np
 from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.labels.service import Answers, Progress, Terms, no_progress
+from consilium.protocol.labels.service import Answers, LabelTerms, Progress, no_progress
 from consilium.protocol.labels.tls import TlsFiles, channel_credentials, why_no_connection
 from consilium.protocol.labels.wire import answers_from_wire, blocks, refusal_from_wire, terms_from_wire
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
@@ -30,7 +30,7 @@ class LabelChannel:
             grpc.insecure_channel(address) if tls is None else grpc.secure_channel(address, channel_credentials(tls))
         )
         self._stub = rpc.LabelServiceStub(self._channel)
-        self._terms: Terms | None = None
+        self._terms: LabelTerms | None = None
 
     def __enter__(self) -> LabelChannel:
         return self
@@ -38,7 +38,7 @@ class LabelChannel:
     def __exit__(self, *_: object) -> None:
         self._channel.close()
 
-    def describe(self) -> Terms:
+    def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
         try:
             reply = self._stub.Describe(

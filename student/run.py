@@ -12,22 +12,23 @@ import numpy as np
 import polars as pl
 
 from consilium.protocol.errors import BudgetExceeded
-from consilium.protocol.labels.service import NO_LABEL, LabelSource, Outcome, Progress, Terms, no_progress
+from consilium.protocol.labels.service import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
-from consilium.student.asking.plan import Plan
+from consilium.student.asking.plan import AskingPlan
 from consilium.student.asking.pool import Pool, check_fits
 from consilium.student.asking.selection import BY_ROWS, choose
 from consilium.student.config import StudentSpec
 from consilium.student.evaluation import evaluate
 from consilium.student.published.card import make_card, tested_on, write_cards
 from consilium.student.published.model import MODEL_FILE, Published, check_names, publish
+from consilium.student.result import StudentResult
 from consilium.student.trainers.base import Model, Trainer, constant
 from consilium.student.trainers.images.cnn import Supervised
 from consilium.student.trainers.images.fixmatch import FixMatch
 from consilium.student.trainers.images.gan import Gan
-from consilium.student.trainers.images.graph_cnn import BothTrainer, Represent
+from consilium.student.trainers.images.graph_cnn import GraphCnnTrainer, Represent
 from consilium.student.trainers.images.loop import SILENT, ImageTrainer, Job, MakeMethod
 from consilium.student.trainers.images.mixmatch import MixMatch
 from consilium.student.trainers.images.rows import square_side
@@ -44,17 +45,6 @@ METHODS: dict[str, MakeMethod] = {
     "mixmatch": MixMatch,
     "gan": Gan,
 }
-
-
-@dataclass(frozen=True)
-class StudentResult:
-    """What the student node knows in the end. `answered`: by the teachers; `reinforced`: own predictions confirmed."""
-
-    asked: int
-    answered: int
-    reinforced: int
-    metrics: dict[str, Any] | None
-    seconds: float
 
 
 @dataclass
@@ -83,7 +73,7 @@ def train(
 ) -> Model:
     """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
 
-    `represent` is the schema's, for a student that takes bare features and what it makes of them.
+    `represent` is the schema's, for a student that takes bare features and also needs their representation.
     """
     if len(np.unique(y)) < 2:
         return constant(y, classes)
@@ -98,7 +88,7 @@ def train(
         case "cnn" | "vat" | "fixmatch" | "mixmatch" | "gan":
             trainer = ImageTrainer(METHODS[spec.trainer], spec, unlabelled, job)
         case "graph_cnn":
-            trainer = BothTrainer(spec, unlabelled, represent, job)
+            trainer = GraphCnnTrainer(spec, unlabelled, represent, job)
         case _:
             trainer = TabularTrainer(spec)
     if spec.self_training:
@@ -140,9 +130,7 @@ def run_student(
     rows = inputs(spec, terms.schema, queries)
     classes = len(terms.schema.classes)
     wanted = min(len(queries), spec.queries or len(queries))
-    plan = Plan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
-    if plan.total == 0:
-        raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
+    plan = AskingPlan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
     asked, model, job = Asked(), None, Job(out / "student", progress)
     for number, count in enumerate(_split(plan.total, spec.rounds)):
         chosen = plan.rows(number)
@@ -162,8 +150,9 @@ def run_student(
         model = train(rows[labelled], labels, rows[rest], classes, spec, seed, job, terms.schema.inputs)
         if not more:
             break
+    if model is None:  # the plan is empty
+        raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
     source.finish()
-    assert model is not None
     _write_labels(out, terms, query_ids(queries[asked.rows]), asked)
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, model, terms.schema, spec.inputs, queries)
@@ -226,7 +215,7 @@ def _test(published: Published, pool: Pool, queries: np.ndarray) -> tuple[dict[s
     return metrics, tested_on(pool.test_y, metrics, classes, again)
 
 
-def _write_labels(out: Path, terms: Terms, ids: list[str], asked: Asked) -> None:
+def _write_labels(out: Path, terms: LabelTerms, ids: list[str], asked: Asked) -> None:
     out.mkdir(parents=True, exist_ok=True)
     names = terms.schema.classes
     table = pl.DataFrame(

@@ -5,11 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from consilium.coordinator.run_log import EventLog
 from tests.federation import make_homes
+from tests.marks import HEAVY, guard, rank
+
+# the same wherever the tests run (Hypothesis has a profile of its own where CI is set), however fast the machine is
+settings.register_profile(
+    "consilium", settings.get_profile("default"), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("consilium")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, files with the most expensive ones come first."""
+    if hasattr(config, "workerinput"):
+        first: dict[Path, int] = {}
+        for item in items:
+            first[item.path] = min(first.get(item.path, len(HEAVY)), rank(item))
+        items.sort(key=lambda item: first[item.path])
+
+
+@pytest.fixture(autouse=True)
+def only_what_is_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test without a marker starts no deployment and no Ray."""
+    if rank(request.node) == len(HEAVY):
+        guard(monkeypatch)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import re
 import signal
 from pathlib import Path
 
-from consilium.accounting.errors import AccountingError, BudgetExceededError, VotesError, VotesPathError
+from consilium.accounting.errors import AccountingError, CapExceededError, VotesError, VotesPathError
 from consilium.exit_codes import USAGE, as_table, error_classes, exit_codes, in_a_sentence
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError, PathError
 from tests.command_line import consilium
@@ -37,7 +37,7 @@ def test_every_code_in_the_sources_is_in_the_table() -> None:
 
 def test_the_accounting_has_the_codes_of_the_protocol() -> None:
     pairs = {AccountingError: ConfigError, VotesError: DataError, VotesPathError: PathError}
-    pairs |= {BudgetExceededError: BudgetExceeded}
+    pairs |= {CapExceededError: BudgetExceeded}
     for ours, theirs in pairs.items():
         assert ours.exit_code == theirs.exit_code, ours
 

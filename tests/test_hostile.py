@@ -10,6 +10,7 @@ import pytest
 from tests.hostile import attack
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("votes", ["clear", "secure"])
 def test_damaged_messages_are_refused_and_the_federation_goes_on(tmp_path: Path, votes: str) -> None:
     transport = attack(tmp_path, votes, copies=40)

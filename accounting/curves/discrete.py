@@ -119,6 +119,7 @@ def log_pr_loss_table_laplace(gamma: float, max_gap: int) -> np.ndarray:
     return _laplace_loss(check_scale(gamma, "gamma"), check_count(max_gap, "max_gap"))
 
 
+@lru_cache(maxsize=64)
 def convolution_slack(terms: int, sigma: float) -> float:
     """How far a sum of ``terms`` discrete Gaussians of parameter ``sigma`` is from one of parameter sigma sqrt(terms).
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from consilium.accounting.checks import check_count, check_delta, check_scale, check_votes_moved
@@ -80,6 +79,8 @@ def _least_epsilon(profile: Callable[[float], float], delta: float) -> float:
         high *= 2
         if high > 1e7:
             return math.inf
+    from scipy.optimize import brentq  # a fifth of a second to import, in each process of a node
+
     root = float(brentq(lambda e: profile(e) - delta, 0.0, high, xtol=1e-14, rtol=1e-14))  # pyright: ignore[reportArgumentType]
     # brentq may stop on the wrong side; step up to the side on which the guarantee holds.
     while profile(root) > delta:
@@ -128,6 +129,8 @@ def sigma_needed(
         return math.log(max(delta_of(math.sqrt(squared), epsilon), 5e-324)) - math.log(delta)
 
     low, high = -20.0, 40.0
+    from scipy.optimize import brentq  # a fifth of a second to import, in each process of a node
+
     return math.exp(float(brentq(excess, low, high, xtol=1e-14)))  # pyright: ignore[reportArgumentType]
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from consilium.accounting.checks import check_orders, check_scale, check_votes_moved
 from consilium.accounting.curves.near_zero import ROUNDING, log1p_minus
@@ -101,6 +100,8 @@ def best_sigma_ss(order: float, beta: float, smooth: float, deviations: float = 
     def total(log_sigma: float) -> float:
         sigma = math.exp(log_sigma)
         return float(gnss_cost([order], beta, sigma)[0]) + deviations * smooth * sigma
+
+    from scipy.optimize import minimize_scalar  # as in `gdp`
 
     found = minimize_scalar(total, bounds=(-5.0, 15.0), method="bounded", options={"xatol": 1e-10})
     return math.exp(float(found.x))

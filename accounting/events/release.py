@@ -1,8 +1,9 @@
 """What all release events share: what left the private side, in public numbers only.
 
 An event is made by the mechanism that draws the noise, so that the sigma in the noise cannot differ from the sigma that
-is charged. It holds no votes. What the votes make of it goes through ``evidence`` (secret; what a ledger stores) and
-``data_dependent_rdp``.
+is charged. It holds no votes. What votes say about its cost goes through ``evidence`` (secret; what a ledger stores)
+and ``data_dependent_rdp``. Whatever else a caller has to know about a release it asks the event, which knows its own
+profile; nobody asks of which class an event is.
 
 Unit, neighbouring relation, audience and noise are required: a default would be a silent claim.
 """
@@ -11,39 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from consilium.accounting.checks import check_count, check_log_q, check_orders
-from consilium.accounting.curves.gaussian import rdp_data_dependent, sum_rdp_data_dependent
 from consilium.accounting.curves.gdp import GaussianPart
-from consilium.accounting.curves.laplace import rdp_lnmax, sum_rdp_lnmax
 from consilium.accounting.errors import EventError, NoDataDependentBoundError, UnitError
+from consilium.accounting.events.parts import Comparison, Evidence, PartyNoise, Step
 from consilium.accounting.histogram import check_same_total
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
-
-
-class Evidence(NamedTuple):
-    """What one batch of votes says about its cost: two float64 (asked,) of log q, or None. Secret; never printed."""
-
-    log_q_check: np.ndarray | None
-    log_q_label: np.ndarray | None
-
-    def __repr__(self) -> str:
-        return "Evidence(<secret>)"
-
-
-class Step(NamedTuple):
-    """One noisy step of a release: its log q per query, the kind and scale of its noise, and who pays for it.
-
-    kind : "histogram" and "scalar" carry Gaussian noise of that sigma, "laplace" a histogram with that gamma.
-    """
-
-    log_q: np.ndarray | None
-    kind: Literal["histogram", "scalar", "laplace"]
-    scale: float
-    only_answered: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +34,13 @@ class ReleaseEvent:
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     towards : who sees the release. noise : which noise was drawn.
 
+    Of the class
+    ------------
+    TYPE, VERSION : name and version in JSON.
+    phases : how often votes are summed for one batch of queries, with fresh noise each time.
+    noise_by_parties : whether each party adds a share of the noise before anybody sees a sum.
+    closing : whether it is released at the close of a run, about the releases before it, and asks nothing itself.
+
     Raises
     ------
     EventError, UnitError, NoiseError, ThresholdError : a field that no release can have.
@@ -63,6 +48,9 @@ class ReleaseEvent:
 
     TYPE: ClassVar[str]
     VERSION: ClassVar[int] = 1
+    phases: ClassVar[int] = 1
+    noise_by_parties: ClassVar[bool] = False
+    closing: ClassVar[bool] = False
 
     asked: int
     answered: int
@@ -96,9 +84,25 @@ class ReleaseEvent:
         """Most votes that one unit moves in one query."""
         return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
 
+    @property
+    def label_sigma(self) -> float | None:
+        """Sigma of the noise on one count where the sensitivity of the cost is known, so that it can be sanitised.
+
+        None where it is not: such a release enters a sanitised epsilon at its worst case.
+        """
+        return None
+
     def with_counts(self, asked: int, answered: int) -> Self:
         """The same release for other numbers of queries, e.g. the caps fixed before a run."""
         return replace(self, asked=asked, answered=answered)
+
+    def queries_in(self, phase: int) -> int:
+        """Queries whose votes are summed in this phase, the first being 1."""
+        return self.asked if phase == 1 else 0
+
+    def party_noise(self, phase: int) -> PartyNoise | None:
+        """Noise of the parties that is charged in this phase; None where they add none."""
+        return None
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
         """Curve that holds for all votes: float64 (orders,). Depends on asked and answered only."""
@@ -108,29 +112,59 @@ class ReleaseEvent:
         """Probability of failure that the curve leaves out; subtracted from delta before conversion."""
         return 0.0
 
-    def evidence(self, votes: np.ndarray, teachers: int | None = None) -> Evidence:
+    def gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
+        """The Gaussian releases this event is made of and nothing else, for exact composition; None if it is not."""
+        return None
+
+    def comparison(
+        self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None
+    ) -> Comparison | None:
+        """What the threshold check compares on votes int64 (asked, classes) of ``teachers`` each. Secret.
+
+        None where the event knows of no check that a query has to pass. ``probabilities`` as in ``evidence``.
+        """
+        return None
+
+    def log_p_answered(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> np.ndarray:
+        """log of the probability that each query passes the check, 0 where there is none: float64 (asked,). Secret."""
+        compared = self.comparison(votes, teachers, probabilities)
+        return np.zeros(len(votes)) if compared is None else compared.log_p()
+
+    def evidence(
+        self, votes: np.ndarray, teachers: int | None = None, probabilities: np.ndarray | None = None
+    ) -> Evidence:
         """log q of every query, from votes int64 (asked, classes). Secret.
 
         teachers : the votes in every row, where the caller knows it; else all rows must have one number.
+        probabilities : float64 (asked, classes), the student's public predictions, for an event that compares with
+            them; the others look at votes alone.
 
         Raises
         ------
         VotesError : rows differ in their number of votes. NoDataDependentBoundError : the event has no such bound.
+        EventError : votes or predictions do not cover the queries asked.
         """
-        check_same_total(votes, teachers)
-        return self._evidence(votes)
+        return self._evidence(votes, check_same_total(votes, teachers), probabilities)
 
-    def _evidence(self, votes: np.ndarray) -> Evidence:
-        """What each event makes of votes that were checked."""
+    def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:
+        """The same, of votes that were checked to be ``teachers`` in every row."""
         raise NoDataDependentBoundError(f"a {self.TYPE} release has no data-dependent bound. Use worst_case_rdp.")
+
+    def _covers(self, per_query: np.ndarray) -> np.ndarray:
+        if per_query.shape[0] != self.asked:
+            raise EventError(f"votes hold {per_query.shape[0]} queries, the event says {self.asked} were asked.")
+        return per_query
 
     def steps(self, evidence: Evidence) -> tuple[Step, ...]:
         """The noisy steps that ``evidence`` describes, in the order in which they happen. Secret."""
         raise NoDataDependentBoundError(f"a {self.TYPE} release has no data-dependent bound. Use worst_case_rdp.")
 
-    def gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
-        """The Gaussian releases this event is made of and nothing else, for exact composition; None if it is not."""
-        return None
+    def _checked_steps(self, evidence: Evidence) -> tuple[Step, ...]:
+        steps = self.steps(evidence)
+        for step in steps:
+            if step.log_q is None or check_log_q(step.log_q).shape != (self.asked,):
+                raise EventError(f"evidence does not cover the {self.asked} queries of the event. Recompute it.")
+        return steps
 
     def _mask(self, answered: object) -> np.ndarray:
         mask = np.asarray(answered)
@@ -140,45 +174,46 @@ class ReleaseEvent:
             raise EventError(f"the mask marks {int(mask.sum())} queries as answered, the event says {self.answered}.")
         return mask
 
-    def _checked_steps(self, evidence: Evidence) -> tuple[Step, ...]:
-        steps = self.steps(evidence)
-        for step in steps:
-            if step.log_q is None or check_log_q(step.log_q).shape != (self.asked,):
-                raise EventError(f"evidence does not cover the {self.asked} queries of the event. Recompute it.")
-        return steps
-
     def data_dependent_rdp(self, evidence: Evidence, answered: object, orders: object) -> np.ndarray:
         """Curve at the data at hand, for the realised answers: float64 (orders,). Secret.
 
         answered : bool (asked,). The result may decide neither when to stop nor what to publish.
         """
-        mask = self._mask(answered)
+        return self._weighted_rdp(evidence, self._mask(answered), orders)
+
+    def expected_rdp(self, evidence: Evidence, probabilities: np.ndarray, orders: object) -> np.ndarray:
+        """The same for expected answers, as the papers state it: float64 (orders,). Secret.
+
+        probabilities : float64 (asked,), of being answered; see ``log_p_answered``.
+        """
+        return self._weighted_rdp(evidence, probabilities, orders)
+
+    def _weighted_rdp(self, evidence: Evidence, weights: np.ndarray, orders: object) -> np.ndarray:
         total = np.zeros(check_orders(orders).size)
-        for log_q, kind, scale, only_answered in self._checked_steps(evidence):
-            weights = mask if only_answered else None
-            if kind == "laplace":
-                total += sum_rdp_lnmax(log_q, scale, orders, self.votes_moved, noise=self.noise, weights=weights)
-            else:
-                scalar = kind == "scalar"
-                total += sum_rdp_data_dependent(log_q, scale, orders, self.votes_moved, scalar=scalar, weights=weights)
+        for step in self._checked_steps(evidence):
+            paid = weights if step.only_answered else None
+            total += step.sum_rdp(orders, self.votes_moved, self.noise, paid)
         return total
 
     def data_dependent_rdp_per_query(self, evidence: Evidence, answered: object, orders: object) -> np.ndarray:
-        """The same, query by query: float64 (asked, orders). Secret."""
+        """``data_dependent_rdp`` query by query: float64 (asked, orders). Secret."""
         mask = self._mask(answered)
         total = np.zeros((self.asked, check_orders(orders).size))
-        for log_q, kind, scale, only_answered in self._checked_steps(evidence):
-            if kind == "laplace":
-                cost = rdp_lnmax(log_q, scale, orders, self.votes_moved, noise=self.noise)
-            else:
-                cost = rdp_data_dependent(log_q, scale, orders, self.votes_moved, scalar=kind == "scalar")
-            total += np.where(mask[:, None], cost, 0.0) if only_answered else cost
+        for step in self._checked_steps(evidence):
+            cost = step.rdp(orders, self.votes_moved, self.noise)
+            total += np.where(mask[:, None], cost, 0.0) if step.only_answered else cost
         return total
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values with "type" and "version"; ``event_from_json`` is the inverse."""
+        """Plain values with "type" and "version"; ``codec.event_from_json`` is the inverse."""
         out: dict[str, Any] = {"type": self.TYPE, "version": self.VERSION}
         for field in fields(self):
             value = getattr(self, field.name)
             out[field.name] = value.value if isinstance(value, StrEnum) else value
         return out
+
+
+def check_answers_all(event: ReleaseEvent) -> None:
+    """Raise EventError unless the event of a mechanism that answers every query says so."""
+    if event.answered != event.asked:
+        raise EventError(f"{event.TYPE} answers every query, but answered is {event.answered} of {event.asked} asked.")

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
-from consilium.accounting.curves.gaussian import sum_rdp_data_dependent
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
-from consilium.accounting.curves.threshold import log_pr_answered
 from consilium.accounting.errors import AccountingError, CalibrationError, ConditionError, NoiseError
-from consilium.accounting.events import ConfidentEvent, Evidence, GNMaxEvent, LNMaxEvent, ReleaseEvent
+from consilium.accounting.events import ConfidentEvent, GNMaxEvent, LNMaxEvent, ReleaseEvent
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.planning.calibration import profile_votes
 from consilium.accounting.sanitise.plan import forecast_sanitised
@@ -131,15 +129,6 @@ def _event(mechanism: str, parameters: dict[str, float], common: dict[str, Any])
     return classes[mechanism](**common, **parameters)
 
 
-def _expected(event: ReleaseEvent, evidence: Evidence, log_p: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Curve over the expected answered set, as the papers state it: float64 (orders,)."""
-    if isinstance(event, ConfidentEvent):
-        k = event.votes_moved
-        check = sum_rdp_data_dependent(evidence.log_q_check, event.sigma1, orders, k, scalar=True)
-        return check + sum_rdp_data_dependent(evidence.log_q_label, event.sigma2, orders, k, weights=np.exp(log_p))
-    return event.data_dependent_rdp(evidence, np.ones(event.asked, dtype=bool), orders)
-
-
 def assess(
     votes: np.ndarray,
     teachers: int,
@@ -175,10 +164,8 @@ def assess(
     }
     full = _event(mechanism, parameters, common | {"asked": queries, "answered": queries})
     evidence = full.evidence(votes)
-    log_p = np.zeros(queries)
-    if isinstance(full, ConfidentEvent):
-        log_p, _ = log_pr_answered(votes.max(axis=1), full.threshold, full.sigma1, noise)
-    mask = rng.random(queries) < np.exp(log_p)
+    answered = np.exp(full.log_p_answered(votes, teachers))
+    mask = rng.random(queries) < answered
     event = full.with_counts(queries, int(mask.sum()))
 
     def convert(curve: np.ndarray) -> EpsilonBound:
@@ -186,7 +173,7 @@ def assess(
 
     cap = convert(full.worst_case_rdp(orders))
     release, std, refusal = None, None, None
-    if isinstance(full, GNMaxEvent | ConfidentEvent):
+    if full.label_sigma is not None:
         try:
             public = profile_votes("typical", teachers, classes) if plan_votes is None else plan_votes
             public = np.resize(public, (queries, classes)) if plan_votes is None else public
@@ -207,11 +194,11 @@ def assess(
         noise=noise,
         delta=delta,
         method=method,
-        expected_answered=float(np.exp(log_p).sum()),
+        expected_answered=float(answered.sum()),
         sampled_answered=int(mask.sum()),
         worst_case=convert(event.worst_case_rdp(orders)),
         worst_case_if_all_answered=cap,
-        data_dependent_expected=convert(_expected(full, evidence, log_p, orders)),
+        data_dependent_expected=convert(full.expected_rdp(evidence, answered, orders)),
         data_dependent_sampled=convert(event.data_dependent_rdp(evidence, mask, orders)),
         sanitised=release,
         sanitised_noise_std=std,

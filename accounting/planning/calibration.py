@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from consilium.accounting.checks import check_count, check_delta
 from consilium.accounting.curves.conversion import rdp_to_epsilon
@@ -107,6 +106,8 @@ def budget(epsilon: float, delta: float) -> float:
 
     if excess(-30.0) > 0:
         raise CalibrationError(f"epsilon {epsilon:g} at delta {delta:g} is out of reach. Raise one of them.")
+    from scipy.optimize import brentq  # a fifth of a second to import, in each process of a node
+
     rate = math.exp(float(brentq(excess, -30.0, 12.0, xtol=1e-12)))  # pyright: ignore[reportArgumentType]
     return rate * (1 - 1e-9)
 

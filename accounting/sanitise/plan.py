@@ -14,10 +14,9 @@ from consilium.accounting.curves.conversion import Method, conversion_cost
 from consilium.accounting.curves.gnmax import check_noise
 from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
 from consilium.accounting.curves.orders import REFERENCE_ORDERS
-from consilium.accounting.curves.threshold import log_pr_answered
 from consilium.accounting.errors import CalibrationError
-from consilium.accounting.events import ConfidentEvent, GNMaxEvent
-from consilium.accounting.sanitise.release import SanitisedPlan
+from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.sanitise.release import SanitisedPlan, check_profile, label_sigma
 from consilium.accounting.sanitise.sensitivity import conditions, sensitivity_curve
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, least_log_q, smooth_sensitivity
 
@@ -39,7 +38,7 @@ class Forecast(NamedTuple):
 
 
 def forecast_sanitised(
-    event: GNMaxEvent | ConfidentEvent,
+    event: ReleaseEvent,
     public_votes: np.ndarray,
     teachers: int,
     delta: float,
@@ -57,23 +56,19 @@ def forecast_sanitised(
 
     Raises
     ------
-    CalibrationError : no order satisfies C5 and C6, or no plan has a finite cost.
+    CalibrationError : no order satisfies C5 and C6, or no plan has a finite cost. EventError : the event has no
+        sensitivity bound, or compares with predictions of a student.
     """
     votes = np.asarray(public_votes)
     noise, k = check_noise(event.noise), event.votes_moved
-    sigma = event.sigma2 if isinstance(event, ConfidentEvent) else event.sigma
+    sigma = label_sigma(event)
     curve = sensitivity_curve(sigma, votes.shape[1], orders, k)
     c5, c6 = conditions(curve, least_log_q(teachers, votes.shape[1], sigma, noise))
     alpha = np.asarray(orders)[c5 & c6]
     if not alpha.size:
         raise CalibrationError("conditions C5 and C6 hold at none of the orders. Take a larger sigma.")
-    profiles: list[LabelProfile | CheckProfile] = []
-    if isinstance(event, ConfidentEvent):
-        top = votes.max(axis=1).astype(np.int64)
-        weights = np.exp(log_pr_answered(top, event.threshold, event.sigma1, noise)[0])
-        profiles.append(CheckProfile(top, event.threshold, event.sigma1, noise, alpha, k, 0, teachers))
-    else:
-        weights = np.ones(votes.shape[0])
+    compared, weights = event.comparison(votes, teachers), np.exp(event.log_p_answered(votes, teachers))
+    profiles: list[LabelProfile | CheckProfile] = [] if compared is None else [check_profile(compared, alpha, k)]
     profiles.append(LabelProfile(votes, teachers, sigma, noise, alpha, k, weights))
     rho = np.sum([profile.cost() for profile in profiles], axis=0)
     best: tuple[float, Forecast] | None = None

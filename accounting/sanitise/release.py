@@ -24,10 +24,8 @@ from scipy.special import ndtri
 from consilium.accounting.checks import check_delta, check_orders, check_scale
 from consilium.accounting.curves.conversion import Method, conversion_cost
 from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
-from consilium.accounting.curves.threshold import public_offsets
 from consilium.accounting.errors import DeltaError, EventError, NoiseError, UnitError
-from consilium.accounting.events import ConfidentEvent, GNMaxEvent, InteractiveEvent, SanitisedEvent
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import Comparison, ReleaseEvent, SanitisedEvent
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.sanitise.smooth import (
     CheckProfile,
@@ -105,6 +103,19 @@ class SanitisedPlan:
         )
 
 
+def label_sigma(event: ReleaseEvent) -> float:
+    """``event.label_sigma`` of an event that can be sanitised. Raises EventError for any other."""
+    if event.label_sigma is None:
+        raise EventError(f"a {event.TYPE} release has no data-dependent bound with a known sensitivity. Drop the plan.")
+    return event.label_sigma
+
+
+def check_profile(compared: Comparison, orders: np.ndarray, k: int) -> CheckProfile:
+    """Local sensitivities of a threshold check when ``k`` votes move."""
+    c = compared
+    return CheckProfile(c.number, c.threshold, c.sigma, c.noise, orders, k, c.least, c.most)
+
+
 def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:
     """Refuse a plan that ``sanitise`` would refuse after a run of ``event``. Looks at no votes.
 
@@ -115,11 +126,9 @@ def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes:
     ConditionError : C5 or C6 fails at the plan's order.
     """
     plan.cost(event.votes_moved)
-    if not isinstance(event, GNMaxEvent | ConfidentEvent):
-        raise EventError(f"a {event.TYPE} release has no data-dependent bound with a known sensitivity. Drop the plan.")
+    sigma = label_sigma(event)
     votes = np.zeros((1, classes), dtype=np.int64)
     votes[0, 0] = teachers
-    sigma = event.sigma2 if isinstance(event, ConfidentEvent) else event.sigma
     label_profile(votes, teachers, sigma, event.noise, np.array([plan.order]), event.votes_moved, np.ones(1))
 
 
@@ -168,23 +177,12 @@ def _profiles(
     batch: Answered, order: np.ndarray, teachers: int, weights: np.ndarray
 ) -> list[LabelProfile | CheckProfile] | None:
     """The steps of a batch that have a bound on their sensitivity; None if the event has none."""
-    event = batch.event
-    if isinstance(event, GNMaxEvent):
-        return [label_profile(batch.votes, teachers, event.sigma, event.noise, order, event.votes_moved, weights)]
-    if not isinstance(event, ConfidentEvent):
+    event, k = batch.event, batch.event.votes_moved
+    if event.label_sigma is None:
         return None
-    votes = np.asarray(batch.votes).astype(np.int64, copy=False)
-    least, most = 0, teachers
-    if isinstance(event, InteractiveEvent):
-        if batch.probabilities is None:
-            raise EventError("an interactive batch needs the student's predictions. Pass probabilities.")
-        offsets = public_offsets(batch.probabilities, teachers)
-        votes = votes - offsets
-        least, most = -int(offsets.max(initial=0)), teachers - int(offsets.min(initial=0))
-    top = votes.max(axis=1)
-    k = event.votes_moved
-    label = label_profile(batch.votes, teachers, event.sigma2, event.noise, order, k, weights)
-    return [label, CheckProfile(top, event.threshold, event.sigma1, event.noise, order, k, least, most)]
+    compared = event.comparison(batch.votes, teachers, batch.probabilities)
+    label = label_profile(batch.votes, teachers, event.label_sigma, event.noise, order, k, weights)
+    return [label] if compared is None else [label, check_profile(compared, order, k)]
 
 
 def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers: int) -> SecretSmoothness:

@@ -52,7 +52,7 @@ def labels(folder: Path, port: int) -> None:
     from consilium.coordinator.run_log import EventLog
     from consilium.protocol.node.kit import open_kit
     from consilium.protocol.noise import SeededNoise
-    from tests.coordinator.test_service import T, Votes
+    from tests.coordinator.labels.test_service import T, Votes
     from tests.federation import make_config
 
     for module in (

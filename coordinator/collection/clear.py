@@ -65,7 +65,7 @@ class Standing:
 
 
 class ClearCollector:
-    """The `Ballot` of clear votes. `sink_for` makes, for simulations, what keeps each party's votes."""
+    """The `Collector` of clear votes. `sink_for` makes, for simulations, what keeps each party's votes."""
 
     def __init__(
         self,

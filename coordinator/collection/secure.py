@@ -15,11 +15,11 @@ from typing import Literal, cast
 
 import numpy as np
 
+from consilium.accounting.events import PartyNoise
 from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
 from consilium.coordinator.collection.members import Member, tell_left_out
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.mechanisms import Distributed, DistributedTwoPhase
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.drive import drive
 from consilium.coordinator.secagg.history import History
@@ -56,18 +56,18 @@ class SecureKeys:
                 f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",
                 "Use the roster that the federation was made with",
             )
-        mechanism = config.mechanism
+        noise = config.event(0, 0).party_noise(1)
         sure = self.roster.u_min - self.roster.c
-        if isinstance(mechanism, Distributed | DistributedTwoPhase) and mechanism.noise_shares > sure:
+        if noise is not None and noise.shares > sure:
             raise ConfigError(
-                f"mechanism.noise_shares {mechanism.noise_shares} is above the {sure} honest parties that are sure to"
+                f"mechanism.noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
                 f" be in a sum (u_min {self.roster.u_min} less {self.roster.c} colluders)",
                 f"Set it to {sure}",
             )
 
 
 class SecureCollector:
-    """The `Ballot` of secure and distributed votes.
+    """The `Collector` of secure and distributed votes.
 
     folder: where the states of open sessions are kept, made on first use.
     """
@@ -109,8 +109,8 @@ class SecureCollector:
             if done is not None:
                 return self._histogram(done)
         proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
-        failure: SecAggError | None = None
-        for _ in range(MOST_SESSIONS):
+        sessions = 0
+        while True:
             terms = self._terms(queries, phase)
             machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof, choose)
             try:
@@ -119,9 +119,9 @@ class SecureCollector:
                 if not self._leave_out(error):
                     raise
                 path.unlink(missing_ok=True)
-                failure = error
-        assert failure is not None
-        raise failure
+                sessions += 1
+                if sessions == MOST_SESSIONS:
+                    raise
 
     def settle(self) -> None:
         """Forget the sessions that gave the last sums: these are in the ledger. Those that failed are kept."""
@@ -143,7 +143,7 @@ class SecureCollector:
 
     def _chooser(self, query_set: str, phase: int) -> Choose:
         roster = self._keys.roster
-        if self._sigma(phase) > 0:  # what sums with noise tell together is charged, whoever is in them
+        if self._party_noise(phase).sigma > 0:  # what sums with noise tell together is charged, whoever is in them
             return everybody
         return Chooser(
             roster.n,
@@ -154,14 +154,11 @@ class SecureCollector:
             int(query_set[:16], 16),
         )
 
-    def _sigma(self, phase: int) -> float:
-        mechanism = self._config.mechanism
-        noisy = isinstance(mechanism, Distributed | DistributedTwoPhase)
-        return mechanism.sigma_of(phase) if noisy else 0.0
+    def _party_noise(self, phase: int) -> PartyNoise:
+        return self._config.event(0, 0).party_noise(phase) or PartyNoise(0.0, 0)
 
     def _terms(self, queries: np.ndarray, phase: int) -> SessionDescriptor:
-        mechanism = self._config.mechanism
-        shares = mechanism.noise_shares if isinstance(mechanism, Distributed | DistributedTwoPhase) else 0
+        noise = self._party_noise(phase)
         return SessionDescriptor.create(
             self._keys.roster,
             self._config.digest(),
@@ -169,8 +166,8 @@ class SecureCollector:
             len(self._config.rows.classes),
             self._config.teachers_per_party,
             position=self._standing.position(),
-            sigma=self._sigma(phase),
-            noise_shares=shares,
+            sigma=noise.sigma,
+            noise_shares=noise.shares,
             phase=cast(Literal[1, 2], phase),
         )
 
@@ -209,7 +206,8 @@ class SecureCollector:
             return self._send(stage, asked, progress)
 
         self._accused = {}
-        for attempt in range(ATTEMPTS):
+        attempts = 0
+        while True:
             try:
                 return drive(machine, send, path=path, progress=report)
             except (ThresholdNotMet, SetTooClose):
@@ -217,9 +215,9 @@ class SecureCollector:
                 reasons = {name: Failure(why) for name, why in machine.dropped.get(stage, {}).items()}
                 tell_left_out(self._log, stage, reasons)
                 self._check_accused()
-                if attempt + 1 == ATTEMPTS:
+                attempts += 1
+                if attempts == ATTEMPTS:
                     raise
-        raise AssertionError("unreachable")
 
     def _check_accused(self) -> None:
         """Raise BadShare for the parties that c + 2 others say they cannot go on with, once a session has failed.

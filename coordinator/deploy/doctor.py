@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consilium.coordinator.deploy.flower import Nodes
+from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.start import configuration, run_folder
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
@@ -55,7 +55,7 @@ def _federation(kit: Kit) -> str:
 
 
 def _nodes(kit: Kit) -> str:
-    nodes, least = load(kit / "nodes.json", Nodes).nodes, configuration(kit).minimum_parties
+    nodes, least = load(kit / "nodes.json", NodesFile).nodes, configuration(kit).minimum_parties
     if len(nodes) < least:
         raise ConfigError(f"{len(nodes)} parties may connect, {least} are required", "Add parties: consilium provision")
     return f"{len(nodes)} parties may connect, {least} are required"

@@ -11,9 +11,10 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field
 
-from consilium.protocol.config_files import Frozen, load
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import private_folder, replace_text
+from consilium.protocol.models import Frozen
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.supervisor import Program, Tell
@@ -28,7 +29,7 @@ AT_ONCE = 4
 IN_USE = "Public key already in use"
 
 
-class Nodes(Frozen):
+class NodesFile(Frozen):
     """The file `nodes.json`: public keys, in OpenSSH form, of the SuperNodes that may connect, by party."""
 
     nodes: dict[PartyName, str]
@@ -99,7 +100,7 @@ def sync_nodes(kit: Kit, tell: Tell) -> None:
     ------
     ConfigError : `nodes.json` cannot be read. EngineError : the SuperLink refuses.
     """
-    wanted = {key: name for name, key in load(kit / "nodes.json", Nodes).nodes.items()}
+    wanted = {key: name for name, key in load(kit / "nodes.json", NodesFile).nodes.items()}
     path = kit.state / REGISTERED
     known = dict(load(path, Registered).nodes) if path.exists() else {}
     for key in [key for key in known if key not in wanted]:

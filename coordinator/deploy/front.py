@@ -68,7 +68,7 @@ class Connection:
             self.task.cancel()
 
 
-class Places:
+class ConnectionPlaces:
     """Who holds a place. Limits are arguments so that tests can do with few connections."""
 
     def __init__(
@@ -178,7 +178,7 @@ class Http(H11Protocol):
 class Front:
     """Accepts connections for a uvicorn server. It takes the place of asyncio's own server, which has no limits."""
 
-    def __init__(self, server: uvicorn.Server, places: Places, timing: Timing) -> None:
+    def __init__(self, server: uvicorn.Server, places: ConnectionPlaces, timing: Timing) -> None:
         self._server = server
         self._places = places
         self._timing = timing
@@ -265,9 +265,9 @@ async def _readable(connected: socket.socket, seconds: float) -> None:
 class FrontServer(uvicorn.Server):
     """A uvicorn server behind a `Front`."""
 
-    def __init__(self, config: uvicorn.Config, places: Places | None = None, timing: Timing = TIMING) -> None:
+    def __init__(self, config: uvicorn.Config, places: ConnectionPlaces | None = None, timing: Timing = TIMING) -> None:
         super().__init__(config)
-        self.places = places or Places()
+        self.places = places or ConnectionPlaces()
         self.front = Front(self, self.places, timing)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -284,7 +284,7 @@ class FrontServer(uvicorn.Server):
 
 
 def tls_server(
-    app: Any, host: str, port: int, files: TlsFiles, places: Places | None = None, timing: Timing = TIMING
+    app: Any, host: str, port: int, files: TlsFiles, places: ConnectionPlaces | None = None, timing: Timing = TIMING
 ) -> FrontServer:
     """A server of an ASGI application over TLS: `run` it, or await `serve`."""
     sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES

@@ -174,7 +174,7 @@ class Gateway:
                 if name.lower() not in DROPPED - {"content-length"} | {"date", "server"}
             }
             seconds = self._quota.seconds(int(reply.headers.get("content-length", MOST_OBJECT_BYTES)))
-            return Answer(reply, kept, seconds, stack.pop_all().aclose)
+            return RelayedReply(reply, kept, seconds, stack.pop_all().aclose)
         raise AssertionError  # the stack suppresses nothing
 
     async def _timed(self, request: Request, length: int) -> AsyncIterator[bytes]:
@@ -215,7 +215,7 @@ class Gateway:
                 self._turn.notify_all()
 
 
-class Answer(Response):
+class RelayedReply(Response):
     """The SuperLink's answer, passed on as it arrives, to a node that takes it within `seconds`."""
 
     def __init__(

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from consilium.coordinator.deploy.flower import Nodes
+from consilium.coordinator.deploy.flower import NodesFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.node.flower import require_flower
@@ -89,7 +89,7 @@ class NodeKeys:
 def _read(path: Path) -> dict[bytes, tuple[str, ec.EllipticCurvePublicKey]]:
     """PEM, as Flower sends it -> name and key."""
     found: dict[bytes, tuple[str, ec.EllipticCurvePublicKey]] = {}
-    for name, text in load(path, Nodes).nodes.items():
+    for name, text in load(path, NodesFile).nodes.items():
         key = public_key(text)
         if key is None:
             raise ConfigError(f"{path}: the key of {name} is no OpenSSH key on P-384", "Unpack the kit again")

@@ -88,7 +88,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
 
 
 def run_config(kit: Kit, config: FederationConfig) -> dict[str, str]:
-    """What the ServerApp is told."""
+    """The run configuration that the ServerApp gets."""
     secure = config.votes != "clear"
     return {
         "federation-file": str(kit / "federation.json"),

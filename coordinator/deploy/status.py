@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.deploy.flower import Nodes
+from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.start import configuration, listens, run_folder
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
@@ -49,7 +49,7 @@ def status(kit: Kit) -> Status:
     found = Status(
         federation=kit.federation,
         running=listens(kit.coordinator.internal_port),
-        parties=dict.fromkeys(sorted(load(kit / "nodes.json", Nodes).nodes), "may connect"),
+        parties=dict.fromkeys(sorted(load(kit / "nodes.json", NodesFile).nodes), "may connect"),
         queries_left=config.caps.queries,
         answers_left=config.caps.answers,
         epsilon_promised=promised(config).epsilon,

@@ -10,19 +10,19 @@ audit               all of it together
 report              the outcome as text and JSON
 """
 
-from consilium.coordinator.distinguish.audit import MechanismAudit, PairResult, Setting, audit_mechanism
+from consilium.coordinator.distinguish.audit import GameSetup, MechanismAudit, PairResult, audit_mechanism
 from consilium.coordinator.distinguish.build import build_mechanism
-from consilium.coordinator.distinguish.claims import Claims, EventClaims, ImmutableClaims, UserClaims
+from consilium.coordinator.distinguish.claims import Claims, EventClaims, PaperClaims, UserClaims
 from consilium.coordinator.distinguish.pairs import Pair, pair
 
 __all__ = [
     "Claims",
     "EventClaims",
-    "ImmutableClaims",
+    "GameSetup",
     "MechanismAudit",
     "Pair",
     "PairResult",
-    "Setting",
+    "PaperClaims",
     "UserClaims",
     "audit_mechanism",
     "build_mechanism",

@@ -26,8 +26,8 @@ FINALISTS = 3
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How an audit is played.
+class GameSetup:
+    """How the game of an audit is played.
 
     queries : queries in one run. runs : runs under each of D and D', for each pair that is measured.
     confidence : of all bounds of the audit together, so 1 - confidence is how often a true claim is refuted.
@@ -91,7 +91,7 @@ class MechanismAudit:
 
     mechanism: str
     claim_source: str
-    setting: Setting
+    setup: GameSetup
     tried: int
     results: tuple[PairResult, ...]
     simulated: bool
@@ -125,7 +125,7 @@ class _Scout:
 def audit_mechanism(
     mechanism: Mechanism,
     noise: NoiseSource,
-    setting: Setting | None = None,
+    setup: GameSetup | None = None,
     claims: Claims | None = None,
     pairs: Sequence[Pair] | None = None,
 ) -> MechanismAudit:
@@ -138,27 +138,24 @@ def audit_mechanism(
     ------
     ConfigError : a pair moves more votes than the unit may, or there are no pairs for the mechanism.
     """
-    start, setting = time.perf_counter(), setting or Setting()
-    claims = claims or claims_of(mechanism, setting.unit, setting.neighbouring, setting.teachers_per_party)
+    start, setup = time.perf_counter(), setup or GameSetup()
+    claims = claims or claims_of(mechanism, setup.unit, setup.neighbouring, setup.teachers_per_party)
     source = PooledNoise(noise)
     if pairs is None:
-        pairs = candidates(mechanism, classes=setting.classes, moved=setting.moved, queries=setting.queries)
-    scouts = [_scout(each, setting, claims) for each in _allowed(pairs, setting, claims)]
-    few = setting.scouting_runs
+        pairs = candidates(mechanism, classes=setup.classes, moved=setup.moved, queries=setup.queries)
+    scouts = [_scout(each, setup, claims) for each in _allowed(pairs, setup, claims)]
+    few = setup.scouting_runs
     # As if it were the last pair on its own: this only ranks.
     scouts = [
-        replace(each, promise=_draw_and_choose(mechanism, each, few, source, setting, claims, 1e-3)[1])
-        for each in scouts
+        replace(each, promise=_draw_and_choose(mechanism, each, few, source, setup, claims, 1e-3)[1]) for each in scouts
     ]
     finalists = _finalists(scouts)
     bounds = 2 * (2 if claims.every_delta else 1) * len(finalists)
-    results = [
-        _result(mechanism, each, source, setting, claims, (1 - setting.confidence) / bounds) for each in finalists
-    ]
+    results = [_result(mechanism, each, source, setup, claims, (1 - setup.confidence) / bounds) for each in finalists]
     return MechanismAudit(
         mechanism=mechanism.describe(),
         claim_source=claims.source,
-        setting=setting,
+        setup=setup,
         tried=len(scouts),
         results=tuple(results),
         simulated=noise.simulated,
@@ -166,22 +163,22 @@ def audit_mechanism(
     )
 
 
-def _allowed(pairs: Sequence[Pair], setting: Setting, claims: Claims) -> list[Pair]:
+def _allowed(pairs: Sequence[Pair], setup: GameSetup, claims: Claims) -> list[Pair]:
     for each in pairs:
-        if each.observed and each.moved() >= 0 and len(each.kinds) == setting.queries:
+        if each.observed and each.moved() >= 0 and len(each.kinds) == setup.queries:
             continue
-        if not 0 <= each.moved() <= setting.moved:
-            what = f"pair {each.name!r} moves {each.moved()} votes, but a unit moves at most {setting.moved}"
+        if not 0 <= each.moved() <= setup.moved:
+            what = f"pair {each.name!r} moves {each.moved()} votes, but a unit moves at most {setup.moved}"
             raise ConfigError(what, "Use neighbours with the same number of teachers.")
-    if setting.answered_cap is not None:
-        return [replace(each, answered_cap=setting.answered_cap) for each in pairs if each.answered_cap is None]
+    if setup.answered_cap is not None:
+        return [replace(each, answered_cap=setup.answered_cap) for each in pairs if each.answered_cap is None]
     # A single number is about the whole run; a run that stops early shows less and is claimed to cost as much.
     return [each for each in pairs if claims.every_delta or each.answered_cap is None]
 
 
-def _scout(chosen: Pair, setting: Setting, claims: Claims) -> _Scout:
-    layout = lay_out(chosen, setting.queries)
-    return _Scout(chosen, layout, partial(claims.epsilon, setting.queries, layout.answered_cap))
+def _scout(chosen: Pair, setup: GameSetup, claims: Claims) -> _Scout:
+    layout = lay_out(chosen, setup.queries)
+    return _Scout(chosen, layout, partial(claims.epsilon, setup.queries, layout.answered_cap))
 
 
 def _draw_and_choose(
@@ -189,19 +186,19 @@ def _draw_and_choose(
     scout: _Scout,
     runs: int,
     noise: NoiseSource,
-    setting: Setting,
+    setup: GameSetup,
     claims: Claims,
     alpha: float,
 ) -> tuple[list[Region], tuple[float, float]]:
     """Regions chosen on `runs` runs of each database: tables from one half, everything else from the other."""
     layout, half = scout.layout, runs // 2
     a, b = (
-        play(mechanism, votes, layout, runs, noise, one_call=setting.one_call) for votes in (layout.d, layout.d_prime)
+        play(mechanism, votes, layout, runs, noise, one_call=setup.one_call) for votes in (layout.d, layout.d_prime)
     )
-    codes = codes_of(setting.classes)
+    codes = codes_of(setup.classes)
     fitted = [each.fitted(a[:half], b[:half]) for each in statistics_of(layout, codes)]
     more = MORE_DELTAS if claims.every_delta else ()
-    return choose(fitted, a[half:], b[half:], scout.claim, setting.delta, more, alpha)
+    return choose(fitted, a[half:], b[half:], scout.claim, setup.delta, more, alpha)
 
 
 def _finalists(scouts: list[_Scout]) -> list[_Scout]:
@@ -212,13 +209,13 @@ def _finalists(scouts: list[_Scout]) -> list[_Scout]:
 
 
 def _result(
-    mechanism: Mechanism, scout: _Scout, noise: NoiseSource, setting: Setting, claims: Claims, alpha: float
+    mechanism: Mechanism, scout: _Scout, noise: NoiseSource, setup: GameSetup, claims: Claims, alpha: float
 ) -> PairResult:
-    half = setting.runs // 2
-    regions, _ = _draw_and_choose(mechanism, scout, half, noise, setting, claims, alpha)
+    half = setup.runs // 2
+    regions, _ = _draw_and_choose(mechanism, scout, half, noise, setup, claims, alpha)
     layout = scout.layout
     a, b = (
-        play(mechanism, votes, layout, setting.runs - half, noise, one_call=setting.one_call)
+        play(mechanism, votes, layout, setup.runs - half, noise, one_call=setup.one_call)
         for votes in (layout.d, layout.d_prime)
     )
     measured = [measure(region, a, b, scout.claim, alpha) for region in regions]

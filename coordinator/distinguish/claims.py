@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Protocol
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.accounting.errors import DeltaError
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Neighbouring, Unit
@@ -65,18 +64,19 @@ class EventClaims:
             return math.inf
 
 
-class ImmutableClaims:
+class PaperClaims:
     """What the near-zero-cost paper states for its mechanism, by Theorem 4. It is not a guarantee."""
 
     every_delta = True
 
-    def __init__(self, gamma: float) -> None:
+    def __init__(self, mechanism: Mechanism) -> None:
         self.source = "near-zero-cost paper, Theorem 4"
-        self._gamma = gamma
+        self._mechanism = mechanism
 
     def epsilon(self, asked: int, answered: int, delta: float) -> float:
         """See `Claims.epsilon`."""
-        return claimed_epsilon(asked, self._gamma, delta).epsilon
+        claimed = self._mechanism.claimed_epsilon(asked, delta)
+        return math.inf if claimed is None else claimed
 
 
 class UserClaims:
@@ -96,6 +96,6 @@ class UserClaims:
 
 def claims_of(mechanism: Mechanism, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int) -> Claims:
     """The claim that goes with a mechanism when nobody names another."""
-    if mechanism.name == "immutable":
-        return ImmutableClaims(float(mechanism.gamma))  # pyright: ignore[reportAttributeAccessIssue]
+    if not mechanism.private:
+        return PaperClaims(mechanism)
     return EventClaims(mechanism, unit, neighbouring, teachers_per_party)

@@ -18,17 +18,17 @@ def _number(value: float) -> str:
 
 
 def _unit(audit: MechanismAudit) -> str:
-    setting = audit.setting
-    k, moved = setting.teachers_per_party, setting.moved
-    done = "replaced" if setting.neighbouring is Neighbouring.REPLACE else "added or removed"
+    setup = audit.setup
+    k, moved = setup.teachers_per_party, setup.moved
+    done = "replaced" if setup.neighbouring is Neighbouring.REPLACE else "added or removed"
     votes = f"{moved} vote{'s move' if moved > 1 else ' moves'}"
-    return f"a {setting.unit}, {done} ({k} teacher{'s' if k > 1 else ''} in a party; {votes})"
+    return f"a {setup.unit}, {done} ({k} teacher{'s' if k > 1 else ''} in a party; {votes})"
 
 
 def verdict(audit: MechanismAudit) -> str:
     """One sentence that says what was and what was not shown."""
     result, headline = audit.headline
-    sure = f"confidence {audit.setting.confidence:g}"
+    sure = f"confidence {audit.setup.confidence:g}"
     if audit.violated:
         return (
             f"VIOLATED: epsilon is at least {headline.lower:.4f} at delta {headline.delta:g} ({sure}), "
@@ -44,7 +44,7 @@ def verdict(audit: MechanismAudit) -> str:
 
 def print_audit(audit: MechanismAudit, console: Console, noise: str) -> None:
     """The table of pairs, how it was played and with which noise, and the verdict."""
-    setting = audit.setting
+    setup = audit.setup
     console.print(f"{audit.mechanism}. Unit: {_unit(audit)}. Claim: {audit.claim_source}.")
     table = Table("pair of neighbouring votes", "answers", "delta", "claimed", "at least", "seen by", "", box=None)
     for result in audit.results:
@@ -55,16 +55,16 @@ def print_audit(audit: MechanismAudit, console: Console, noise: str) -> None:
             table.add_row(name, cap, *row)
     console.print(table)
     console.print(
-        f"{setting.queries} queries a run; {audit.tried} pairs tried on {setting.scouting_runs} runs of each side, the"
-        f" worst {len(audit.results)} measured on {setting.runs}; {noise}; {audit.seconds:.1f} s."
+        f"{setup.queries} queries a run; {audit.tried} pairs tried on {setup.scouting_runs} runs of each side, the"
+        f" worst {len(audit.results)} measured on {setup.runs}; {noise}; {audit.seconds:.1f} s."
     )
-    console.print(f"A true claim is refuted with probability at most {1 - setting.confidence:.2g}.")
+    console.print(f"A true claim is refuted with probability at most {1 - setup.confidence:.2g}.")
     console.print(verdict(audit))
 
 
 def audit_to_json(audit: MechanismAudit, noise: str) -> dict[str, Any]:
     """The same as plain values; null where nothing is claimed."""
-    setting = audit.setting
+    setup = audit.setup
     _, headline = audit.headline
     return {
         "mechanism": audit.mechanism,
@@ -74,13 +74,13 @@ def audit_to_json(audit: MechanismAudit, noise: str) -> dict[str, Any]:
         "epsilon_at_least": headline.lower,
         "epsilon_claimed": _finite(headline.claimed),
         "delta": headline.delta,
-        "confidence": setting.confidence,
-        "false_alarm_rate_at_most": round(1 - setting.confidence, 12),
-        "unit": setting.unit.value,
-        "neighbouring": setting.neighbouring.value,
-        "teachers_per_party": setting.teachers_per_party,
-        "queries": setting.queries,
-        "runs": setting.runs,
+        "confidence": setup.confidence,
+        "false_alarm_rate_at_most": round(1 - setup.confidence, 12),
+        "unit": setup.unit.value,
+        "neighbouring": setup.neighbouring.value,
+        "teachers_per_party": setup.teachers_per_party,
+        "queries": setup.queries,
+        "runs": setup.runs,
         "noise": noise,
         "simulated_noise": audit.simulated,
         "pairs_tried": audit.tried,

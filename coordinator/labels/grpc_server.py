@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from consilium.coordinator.labels.reception import LIMITS, Busy, Desk, Limits, Measure, Place, in_time, receive
+from consilium.coordinator.labels.reception import LIMITS, Busy, Desk, Limits, Measure, PendingRequest, in_time, receive
 from consilium.coordinator.labels.service import LabelService
 from consilium.protocol.errors import ConfigError, ConsiliumError, MalformedMessage
 from consilium.protocol.files import more_descriptors
@@ -137,7 +137,7 @@ class _Servicer:
     def ask(self, blocks: Iterator[pb.QueryBlock], context: grpc.ServicerContext) -> Iterator[pb.AskReply]:
         student = self._admit(context)
         try:
-            place = self._desk.enter(student)
+            pending = self._desk.enter(student)
         except Busy as error:
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         # votes are collected in a thread of their own, so that progress can be sent meanwhile; if the student goes
@@ -145,24 +145,24 @@ class _Servicer:
         replies: queue.SimpleQueue[pb.AskReply | None] = queue.SimpleQueue()
 
         def gone() -> None:
-            place.gone()
+            pending.gone()
             replies.put(None)
 
         if not context.add_callback(gone):
-            return place.gone()
+            return pending.gone()
         try:
             queries, probabilities = receive(blocks, self._measure, self._limits)
         except ConsiliumError as error:
-            place.gone()
+            pending.gone()
             yield refusal_to_wire(error)
             return
         if not context.is_active():  # a student that went away before its request was whole asked nothing
             return
-        place.begin()
-        threading.Thread(target=self._answer, args=(queries, probabilities, replies, place), daemon=True).start()
+        pending.begin()
+        threading.Thread(target=self._answer, args=(queries, probabilities, replies, pending), daemon=True).start()
         while (reply := replies.get()) is not None:
             if reply.WhichOneof("reply") != "progress":
-                place.gone()  # before the last reply is sent: the student may ask again as soon as it has it
+                pending.gone()  # before the last reply is sent: the student may ask again as soon as it has it
             yield reply
 
     def _answer(
@@ -170,7 +170,7 @@ class _Servicer:
         queries: np.ndarray,
         probabilities: np.ndarray | None,
         replies: queue.SimpleQueue[pb.AskReply | None],
-        place: Place,
+        pending: PendingRequest,
     ) -> None:
         def progress(stage: str, done: int, total: int) -> None:
             replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=done, total=total)))
@@ -184,7 +184,7 @@ class _Servicer:
             log.error("answering failed: %s", type(error).__name__)
             reply = refusal_to_wire(GENERIC)
         finally:
-            place.answered()
+            pending.answered()
         replies.put(reply)
         replies.put(None)
 

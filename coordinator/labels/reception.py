@@ -54,7 +54,7 @@ class Busy(ServiceError):
     """There is no room for another request."""
 
 
-class Place:
+class PendingRequest:
     """One request for labels: whether its student still waits for it, and whether it is being answered."""
 
     def __init__(self, desk: Desk, student: str | None) -> None:
@@ -82,29 +82,29 @@ class Desk:
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
         self._lock = threading.Lock()
-        self._places: set[Place] = set()
+        self._pending: set[PendingRequest] = set()
         self._calls: dict[str, int] = {}
 
-    def enter(self, student: str | None) -> Place:
-        """A place for a request for labels. Raises Busy."""
+    def enter(self, student: str | None) -> PendingRequest:
+        """Room for a request for labels. Raises Busy."""
         with self._lock:
-            own = [place for place in self._places if place.student == student] if student is not None else []
-            if any(place.streams for place in own) or len(own) >= self._limits.asks_of_student:
+            own = [pending for pending in self._pending if pending.student == student] if student is not None else []
+            if any(pending.streams for pending in own) or len(own) >= self._limits.asks_of_student:
                 raise Busy("another request of this student is under way", "Ask again when it is answered: it is free")
-            if len(self._places) >= self._limits.asks:
+            if len(self._pending) >= self._limits.asks:
                 raise Busy(f"{self._limits.asks} requests are under way", "Ask again in a minute")
-            place = Place(self, student)
-            self._places.add(place)
-            return place
+            pending = PendingRequest(self, student)
+            self._pending.add(pending)
+            return pending
 
-    def change(self, place: Place, streams: bool, works: bool) -> None:
-        """Set what a place is still needed for; it is free when that is nothing."""
+    def change(self, pending: PendingRequest, streams: bool, works: bool) -> None:
+        """Set what a request still keeps its room for; it gives that back when it is nothing."""
         with self._lock:
-            place.streams, place.works = streams, works
+            pending.streams, pending.works = streams, works
             if streams or works:
-                self._places.add(place)
+                self._pending.add(pending)
             else:
-                self._places.discard(place)
+                self._pending.discard(pending)
 
     @contextmanager
     def call(self, student: str | None) -> Iterator[None]:

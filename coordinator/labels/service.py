@@ -8,25 +8,24 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.accounting.events.release import Evidence, ReleaseEvent
+from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger
-from consilium.coordinator.mechanisms import Distributed, DistributedTwoPhase, Drawn
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
-from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome, Progress, Terms, no_progress
+from consilium.protocol.labels.service import NO_LABEL, Answers, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 
 
-class Ballot(Protocol):
+class Collector(Protocol):
     """Takes canonical queries (n, features), their hash and a progress callback; returns the sum of the parties' votes.
 
-    In distributed mode it has the noise of `phase` in it. `settle` says that what was taken is in the ledger.
+    In distributed mode it has the noise of `phase` in it. `settle` says that what was collected is in the ledger.
     """
 
     def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram: ...
@@ -50,7 +49,7 @@ class LabelService:
         config: FederationConfig,
         ledger: Ledger,
         noise: NoiseFor,
-        ballot: Ballot,
+        collector: Collector,
         parties: int,
         log: EventLog,
         pool: PoolTree | None = None,
@@ -60,7 +59,7 @@ class LabelService:
         self._config = config
         self._ledger = ledger
         self._noise = noise
-        self._ballot = ballot
+        self._collector = collector
         self._parties = parties
         self._log = log
         self._pool = pool
@@ -69,11 +68,11 @@ class LabelService:
         self.promised: Guarantee = promised(config)
         self.finished = threading.Event()
 
-    def describe(self) -> Terms:
+    def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
         asked, answered = self._ledger.spent()
         open_ = self._ledger.closing() is None
-        return Terms(
+        return LabelTerms(
             federation=self._config.digest(),
             schema=self._config.rows,
             mechanism=self._config.mechanism.describe(),
@@ -144,15 +143,19 @@ class LabelService:
 
     def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
         """Votes -> labels -> ledger, and only then does anything leave."""
-        query_set = query_set_hash(queries)
         _, answered_before = self._ledger.spent()
         room = self._config.caps.answers - answered_before
-        failure = None
-        if self._config.votes == "distributed":
-            histogram, drawn, failure = self._decide(queries, room, progress)
-        else:
-            histogram = self._ballot(queries, query_set, progress)
-            drawn = self._draw(histogram, probabilities, room)
+        collected: list[Histogram] = []
+
+        def sums(positions: np.ndarray, phase: int) -> np.ndarray:
+            chosen = queries[positions]
+            collected.append(self._collector(chosen, query_set_hash(chosen), progress, phase=phase))
+            return collected[-1].votes
+
+        # with distributed votes the parties' noise is in the sums already
+        noise = None if self._config.votes == "distributed" else self._noise(self._ledger.next_batch())
+        drawn = self._config.mechanism.release(sums, len(queries), room, noise, probabilities)
+        histogram = collected[0]
         asked, answered = len(drawn.labels), int(drawn.answered.sum())
         event = self._config.event(asked, answered)
         evidence = self._evidence(event, histogram, probabilities[:asked])
@@ -171,10 +174,10 @@ class LabelService:
             self._config.caps.queries,
             self._config.caps.answers,
         )
-        self._ballot.settle()
+        self._collector.settle()
         self._log.write("released", asked=asked, answered=answered, parties=len(histogram.parties))
-        if failure is not None:
-            raise failure
+        if drawn.failure is not None:
+            raise drawn.failure
 
     def _evidence(self, event: ReleaseEvent, histogram: Histogram, probabilities: np.ndarray) -> Evidence:
         """See `Mechanism.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case."""
@@ -186,41 +189,6 @@ class LabelService:
         unanimous[:, 0] = histogram.teachers  # stands in for them where rows are checked
         evidence = self._config.mechanism.evidence(event, np.where(clipped[:, None], unanimous, votes), probabilities)
         return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))
-
-    def _draw(self, histogram: Histogram, probabilities: np.ndarray, room: int) -> Drawn:
-        """What goes beyond the cap on answers is neither charged nor recorded.
-
-        Where to cut depends on labels already drawn, which are released anyway, and on nothing else of the votes.
-        """
-        noise = self._noise(self._ledger.next_batch())
-        drawn = self._config.mechanism.draw(histogram.votes, noise, probabilities)
-        given = np.cumsum(drawn.answered)
-        # the query that takes the last answer is still asked; those after it are not
-        return drawn.first(int(np.searchsorted(given, room)) + 1) if given[-1] >= room else drawn
-
-    def _decide(
-        self, queries: np.ndarray, room: int, progress: Progress
-    ) -> tuple[Histogram, Drawn, ConsiliumError | None]:
-        """Labels from sums that have the parties' noise in them already.
-
-        What a first phase has shown is paid for, so a second that fails leaves abstentions, and its error.
-        """
-        mechanism = self._config.mechanism
-        assert isinstance(mechanism, Distributed | DistributedTwoPhase)
-        seen: list[Histogram] = []
-
-        def sums(positions: np.ndarray, phase: int) -> np.ndarray:
-            chosen = queries[positions]
-            seen.append(self._ballot(chosen, query_set_hash(chosen), progress, phase=phase))
-            return seen[-1].votes
-
-        try:
-            drawn = mechanism.release(sums, len(queries), room)
-        except ConsiliumError as error:
-            if not seen:
-                raise
-            return seen[0], Drawn.from_teachers(np.full(len(queries), NO_LABEL)), error
-        return seen[0], drawn, None
 
 
 def check_probabilities(probabilities: np.ndarray, queries: int, classes: int) -> None:

@@ -1,1 +1,1 @@
-"""The ledger: what was charged and released, what that costs, and whether a run holds what it claims."""
+"""The ledger: what was charged and released, what that costs, and whether the claims of a run hold."""

@@ -1,4 +1,4 @@
-"""Close: the sanitised epsilon, released once, charged and recorded before it is told."""
+"""Close: the sanitised epsilon, released once; it is charged and recorded before anybody sees it."""
 
 from __future__ import annotations
 

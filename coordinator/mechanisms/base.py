@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Protocol, TypedDict
 
@@ -10,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
@@ -23,31 +26,57 @@ Votes = Annotated[int, Field(ge=0, le=2**53)]
 """A whole number of votes; the limit keeps sums far from the end of int64."""
 
 
+Sums = Callable[[np.ndarray, int], np.ndarray]
+"""Positions of queries int64 (n,) and phase (1, then 2) -> histograms of the parties' votes, int64 (n, classes).
+
+Each call asks the parties. Where they add noise of their own, it is in the histograms, fresh in every phase.
+"""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """What a mechanism released: `labels` int64 (queries,), NO_LABEL for an abstention; `reinforced` bool (queries,),
-    True where the label is the student's own prediction, confirmed at no further cost."""
+    True where the label is the student's own prediction, confirmed at no further cost.
+
+    failure: why a later phase gave no sums, after a first one that is paid for; None where nothing failed.
+    """
 
     labels: np.ndarray = field(repr=False)
     reinforced: np.ndarray = field(repr=False)
+    failure: ConsiliumError | None = None
 
     @classmethod
     def from_teachers(cls, labels: np.ndarray) -> Drawn:
         """Labels that all come from the teachers."""
         return cls(labels.astype(np.int64, copy=False), np.zeros(len(labels), dtype=bool))
 
+    @classmethod
+    def nothing(cls, queries: int, failure: ConsiliumError | None = None) -> Drawn:
+        """No label for any of so many queries."""
+        return cls(np.full(queries, NO_LABEL, dtype=np.int64), np.zeros(queries, dtype=bool), failure)
+
     @property
     def answered(self) -> np.ndarray:
         """bool (queries,): where the teachers' votes gave a label, which is what is paid for."""
         return (self.labels != NO_LABEL) & ~self.reinforced
 
-    def first(self, count: int) -> Drawn:
-        """The first `count` queries alone."""
-        return Drawn(self.labels[:count], self.reinforced[:count])
+    def up_to(self, answers: int) -> Drawn:
+        """The queries up to the one that takes the last of so many answers, at least 1; all, if there are fewer.
+
+        Where the cut lies depends on the labels alone, which are released anyway, and on nothing else of the votes.
+
+        >>> Drawn.from_teachers(np.array([2, NO_LABEL, 0, NO_LABEL, 1])).up_to(2).labels.tolist()
+        [2, -1, 0]
+        """
+        end = int(np.searchsorted(np.cumsum(self.answered), answers)) + 1
+        return Drawn(self.labels[:end], self.reinforced[:end], self.failure)
 
 
 class Mechanism(Protocol):
-    """Draws outcomes from vote histograms and describes what they cost."""
+    """Releases labels from vote histograms and describes what they cost.
+
+    All that a caller has to know about a mechanism is said here; nobody asks of which class one is.
+    """
 
     @property
     def name(self) -> str: ...
@@ -58,6 +87,43 @@ class Mechanism(Protocol):
     """Whether every query gets a label."""
     noise_by_parties: ClassVar[bool]
     """Whether the parties add the noise: the coordinator then decides on noisy sums, and `draw` only simulates."""
+    phases: ClassVar[int]
+    """How often the parties are asked for one batch of queries: of the second time, what passed the first."""
+    private: ClassVar[bool]
+    """Whether the mechanism is differentially private at all."""
+
+    @property
+    def votes_needed(self) -> int:
+        """Votes for one class that a query needs to be answered, noise aside; 0 where no count is asked for."""
+        ...
+
+    def release(
+        self,
+        sums: Sums,
+        queries: int,
+        room: int,
+        noise: NoiseSource | None,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """Ask the parties about `queries` queries and decide on their labels: the one way from votes to labels.
+
+        Parameters
+        ----------
+        room : answers that may still be given, at least 1. What lies beyond the last of them is not part of what is
+            returned, and is neither charged nor recorded; a mechanism whose sums are seen returns every query.
+        noise : what the coordinator adds; None where the sums have the parties' noise in them already.
+        probabilities : the student's, float64 (queries, classes), where they are needed.
+
+        Returns
+        -------
+        Drawn, for the queries up to the last answer that there is room for. A second phase that fails after a first
+        one was seen leaves no label, and its error as `failure`: what was seen is to be charged.
+
+        Raises
+        ------
+        ConsiliumError : there are no sums, or no noise for a mechanism that adds its own. Nothing was seen.
+        """
+        ...
 
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """Votes int64 (queries, classes), and the student's float64 (queries, classes) where they are needed."""
@@ -74,18 +140,57 @@ class Mechanism(Protocol):
         """What the votes say about the event's cost, for the ledger. Secret; (None, None) where nothing is kept."""
         ...
 
+    def claimed_epsilon(self, asked: int, delta: float) -> float | None:
+        """Epsilon that the paper of a mechanism which is not private states for it; None where the event says it."""
+        ...
+
     def describe(self) -> str:
         """One line for people, with all parameters."""
         ...
 
 
-class MechanismModel(BaseModel):
+class MechanismModel(BaseModel, ABC):
     """Base of all mechanisms: frozen, unknown keys refused; keeps the event's evidence and adds the noise itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     needs_probabilities: ClassVar[bool] = False
     answers_all: ClassVar[bool] = False
     noise_by_parties: ClassVar[bool] = False
+    phases: ClassVar[int] = 1
+    private: ClassVar[bool] = True
+
+    @property
+    def votes_needed(self) -> int:
+        """See `Mechanism.votes_needed`."""
+        return 0
+
+    @abstractmethod
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        """See `Mechanism.draw`."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """See `Mechanism.describe`."""
+
+    def release(
+        self,
+        sums: Sums,
+        queries: int,
+        room: int,
+        noise: NoiseSource | None,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """See `Mechanism.release`: exact sums, the coordinator's noise, and the cut where the last answer is given."""
+        if noise is None:
+            raise ConfigError(
+                f"{self.describe()}: no noise was given, and the parties add none",
+                "Draw noise, or choose a mechanism whose noise the parties add",
+            )
+        return self.draw(sums(np.arange(queries), 1), noise, probabilities).up_to(room)
+
+    def claimed_epsilon(self, asked: int, delta: float) -> float | None:
+        """See `Mechanism.claimed_epsilon`."""
+        return None
 
     def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
         """See `Mechanism.evidence`."""

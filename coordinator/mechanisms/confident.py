@@ -24,6 +24,11 @@ class Confident(MechanismModel):
     sigma1: Sigma
     sigma2: Sigma
 
+    @property
+    def votes_needed(self) -> int:
+        """See `Mechanism.votes_needed`."""
+        return self.threshold
+
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """See `Mechanism.draw`. The noise of the check and of the labels is independent."""
         passed = votes.max(axis=1) + noise.gaussian(self.sigma1, votes.shape[:1]) >= self.threshold

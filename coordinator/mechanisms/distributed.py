@@ -7,16 +7,17 @@ same number; an event towards the student can be asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, ReleaseEvent
+from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, PartyNoise, ReleaseEvent
 from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Sums, Votes, stated
 from consilium.coordinator.mechanisms.shares import sum_of_shares
+from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
@@ -42,12 +43,28 @@ def _check_share(sigma: float, shares: int) -> None:
         )
 
 
-Sums = Callable[[np.ndarray, int], np.ndarray]
-"""Positions of queries int64 (n,) and phase (1 or 2) -> histograms with the parties' noise, int64 (n, classes)."""
-
-
 class _NoiseByParties(MechanismModel):
     noise_by_parties: ClassVar[bool] = True
+
+    @abstractmethod
+    def _party_noise(self, phase: int) -> PartyNoise:
+        """What the parties add in this phase."""
+
+    def _noisy(self, sums: Sums, queries: int, noise: NoiseSource | None) -> Sums:
+        """Sums with the parties' noise: as they are, or simulated on exact votes, which are then asked for once."""
+        if noise is None:
+            return sums
+        votes = sums(np.arange(queries), 1)
+
+        def simulated(positions: np.ndarray, phase: int) -> np.ndarray:
+            chosen, (sigma, shares) = votes[positions], self._party_noise(phase)
+            return chosen + sum_of_shares(noise, sigma, shares, chosen.shape)
+
+        return simulated
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        """See `Mechanism.draw`: what the coordinator would decide if `noise_shares` parties had added their shares."""
+        return self.release(lambda positions, _: votes[positions], len(votes), len(votes), noise)
 
     def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
         """See `Mechanism.evidence`: nobody sees the votes, and the whole histogram is paid for."""
@@ -74,6 +91,11 @@ class Distributed(_NoiseByParties):
         _check_share(self.sigma, self.noise_shares)
         return self
 
+    @property
+    def votes_needed(self) -> int:
+        """See `Mechanism.votes_needed`."""
+        return self.threshold
+
     def decide(self, noisy: np.ndarray) -> Drawn:
         """Labels from noisy histograms, int64 (queries, classes). Looks at nothing else."""
         labels = noisy.argmax(axis=1)
@@ -82,17 +104,19 @@ class Distributed(_NoiseByParties):
             labels = np.where(passed, labels, NO_LABEL)
         return Drawn.from_teachers(labels)
 
-    def sigma_of(self, phase: int) -> float:
-        """Of the noise on one count in this phase."""
-        return self.sigma
+    def _party_noise(self, phase: int) -> PartyNoise:
+        return PartyNoise(self.sigma, self.noise_shares)
 
-    def release(self, sums: Sums, queries: int, room: int) -> Drawn:
-        """Labels of `queries` queries from the parties' noisy sums. All are paid for, so `room` does not matter."""
-        return self.decide(sums(np.arange(queries), 1))
-
-    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
-        """See `Mechanism.draw`: what the coordinator would decide if `noise_shares` parties had added their shares."""
-        return self.decide(votes + sum_of_shares(noise, self.sigma, self.noise_shares, votes.shape))
+    def release(
+        self,
+        sums: Sums,
+        queries: int,
+        room: int,
+        noise: NoiseSource | None,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """See `Mechanism.release`. Every query is paid for, so `room` cuts nothing off."""
+        return self.decide(self._noisy(sums, queries, noise)(np.arange(queries), 1))
 
     def event(
         self,
@@ -126,6 +150,8 @@ class DistributedTwoPhase(_NoiseByParties):
     threshold: votes, whole. sigma1, sigma2: of the noise on one count, all shares together. noise_shares: see `Shares`.
     """
 
+    phases: ClassVar[int] = 2
+
     name: Literal["distributed_two_phase"] = "distributed_two_phase"
     threshold: Votes
     sigma1: Sigma
@@ -138,6 +164,11 @@ class DistributedTwoPhase(_NoiseByParties):
         _check_share(self.sigma2, self.noise_shares)
         return self
 
+    @property
+    def votes_needed(self) -> int:
+        """See `Mechanism.votes_needed`."""
+        return self.threshold
+
     def screen(self, noisy: np.ndarray) -> np.ndarray:
         """bool (queries,): which queries go to phase two, from the noisy histograms int64 (queries, classes)."""
         return noisy.max(axis=1) >= self.threshold + noise_bias(self.sigma1, noisy.shape[1])
@@ -149,23 +180,28 @@ class DistributedTwoPhase(_NoiseByParties):
         labels[np.flatnonzero(passed)[: len(noisy)]] = noisy.argmax(axis=1)
         return Drawn.from_teachers(labels)
 
-    def sigma_of(self, phase: int) -> float:
-        """Of the noise on one count in this phase."""
-        return self.sigma1 if phase == 1 else self.sigma2
+    def _party_noise(self, phase: int) -> PartyNoise:
+        return PartyNoise(self.sigma1 if phase == 1 else self.sigma2, self.noise_shares)
 
-    def release(self, sums: Sums, queries: int, room: int) -> Drawn:
-        """Labels from the parties' noisy sums: all queries in phase 1, the first `room` that pass in phase 2."""
-        passed = self.screen(sums(np.arange(queries), 1))
+    def release(
+        self,
+        sums: Sums,
+        queries: int,
+        room: int,
+        noise: NoiseSource | None,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """See `Mechanism.release`: all queries in phase 1, the first `room` of those that pass in phase 2."""
+        noisy = self._noisy(sums, queries, noise)
+        passed = self.screen(noisy(np.arange(queries), 1))
         chosen = np.flatnonzero(passed)[:room]
         if not len(chosen):
-            return Drawn.from_teachers(np.full(queries, NO_LABEL))
-        return self.decide(passed, sums(chosen, 2))
-
-    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
-        """See `Mechanism.draw`: both phases as if `noise_shares` parties had added their shares."""
-        passed = self.screen(votes + sum_of_shares(noise, self.sigma1, self.noise_shares, votes.shape))
-        chosen = votes[passed]
-        return self.decide(passed, chosen + sum_of_shares(noise, self.sigma2, self.noise_shares, chosen.shape))
+            return Drawn.nothing(queries)
+        try:
+            fresh = noisy(chosen, 2)
+        except ConsiliumError as error:
+            return Drawn.nothing(queries, error)
+        return self.decide(passed, fresh)
 
     def event(
         self,

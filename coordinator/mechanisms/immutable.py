@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.accounting.events import Evidence, ImmutableEvent, ReleaseEvent
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, Votes, stated
@@ -26,6 +27,7 @@ class Immutable(MechanismModel):
     """
 
     answers_all: ClassVar[bool] = True
+    private: ClassVar[bool] = False
 
     name: Literal["immutable"] = "immutable"
     gamma: Gamma
@@ -51,6 +53,10 @@ class Immutable(MechanismModel):
     def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
         """See `Mechanism.evidence`: nothing bounds the cost."""
         return Evidence(None, None)
+
+    def claimed_epsilon(self, asked: int, delta: float) -> float:
+        """See `Mechanism.claimed_epsilon`: by Theorem 4 of the near-zero-cost paper."""
+        return claimed_epsilon(asked, self.gamma, delta).epsilon
 
     def describe(self) -> str:
         """See `Mechanism.describe`."""

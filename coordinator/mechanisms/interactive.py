@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import Field
 
 from consilium.accounting.curves.threshold import public_offsets
-from consilium.accounting.errors import EventError
 from consilium.accounting.events import Evidence, InteractiveEvent, ReleaseEvent
 from consilium.accounting.histogram import check_votes
 from consilium.accounting.units import Neighbouring, Towards, Unit
@@ -70,9 +69,7 @@ class Interactive(MechanismModel):
 
     def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
         """See `Mechanism.evidence`."""
-        if not isinstance(event, InteractiveEvent):
-            raise EventError(f"a {event.TYPE} event was not made by the interactive mechanism. Pass its own event.")
-        return event.evidence_against(votes, self._checked(votes, probabilities))
+        return event.evidence(votes, probabilities=self._checked(votes, probabilities))
 
     def describe(self) -> str:
         """See `Mechanism.describe`."""

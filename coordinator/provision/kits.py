@@ -237,11 +237,12 @@ def _enrolled(keys: Mapping[str, PartyKeys]) -> dict[str, str]:
 def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:
     """What nodes must learn when the parties changed."""
     files = {"coordinator": {"nodes.json": nodes(registry)}}
-    if registry.roster() is None:
+    found = registry.roster()
+    if found is None:
         return files
-    files["coordinator"] |= {"roster.json": roster(registry), "federation.json": federation(registry)}
+    files["coordinator"] |= {"roster.json": roster(found), "federation.json": federation(registry)}
     told = {
-        "roster.json": roster(registry),
+        "roster.json": roster(found),
         "federation.json": federation(registry),
         "terms.json": terms(registry),
     }

@@ -10,9 +10,10 @@ from pydantic import Field
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision.plan import Plan
-from consilium.protocol.config_files import Frozen, load
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
+from consilium.protocol.models import Frozen
 from consilium.protocol.node.kit import Coordinator, Port
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.rows.pool import PoolTerms

@@ -11,7 +11,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from consilium.coordinator.deploy.flower import Nodes
+from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.coordinator.provision.party_keys import PartyKeys
 from consilium.coordinator.provision.pool import POOL_IDS, POOL_ROWS
@@ -19,8 +19,9 @@ from consilium.coordinator.provision.registry import OPERATOR, Registry
 from consilium.coordinator.provision.render import party_settings, write_start_files
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, write_private
-from consilium.protocol.node.kit import KIT_FILE, Kind, KitFile
+from consilium.protocol.node.kit import KIT_FILE, KitFile, NodeKind
 from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.roster import Roster
 
 
 def coordinator_kit(out: Path, registry: Registry, authority: Authority, identity: Identity, server: Issued) -> Path:
@@ -34,8 +35,8 @@ def coordinator_kit(out: Path, registry: Registry, authority: Authority, identit
         (folder / "students.json").write_text(students(registry), encoding="utf-8")
         if registry.pool:
             shutil.copy(out / OPERATOR / POOL_IDS, folder / POOL_IDS)
-        if registry.roster():
-            (folder / "roster.json").write_text(roster(registry), encoding="utf-8")
+        if found := registry.roster():
+            (folder / "roster.json").write_text(roster(found), encoding="utf-8")
 
     return _kit(out / "coordinator", registry, authority, "coordinator", "coordinator", fill)
 
@@ -49,8 +50,8 @@ def party_kit(out: Path, registry: Registry, authority: Authority, name: str, ke
         (folder / "terms.json").write_text(terms(registry), encoding="utf-8")
         settings = party_settings(name, registry.federation(), registry.roster())
         (folder / "party.toml").write_text(settings, encoding="utf-8")
-        if registry.roster():
-            (folder / "roster.json").write_text(roster(registry), encoding="utf-8")
+        if found := registry.roster():
+            (folder / "roster.json").write_text(roster(found), encoding="utf-8")
 
     return _kit(out / f"party-{name}", registry, authority, "party", name, fill)
 
@@ -68,7 +69,7 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
 
 
 def _kit(
-    folder: Path, registry: Registry, authority: Authority, kind: Kind, name: str, fill: Callable[[Path], None]
+    folder: Path, registry: Registry, authority: Authority, kind: NodeKind, name: str, fill: Callable[[Path], None]
 ) -> Path:
     """One kit, and the same packed."""
     if folder.exists():
@@ -107,7 +108,7 @@ def pem(certificate: x509.Certificate) -> str:
 
 def nodes(registry: Registry) -> str:
     """nodes.json."""
-    known = Nodes(nodes={name: record.node for name, record in registry.parties.items()})
+    known = NodesFile(nodes={name: record.node for name, record in registry.parties.items()})
     return known.model_dump_json(indent=1) + "\n"
 
 
@@ -116,10 +117,8 @@ def students(registry: Registry) -> str:
     return json.dumps(registry.students, indent=1) + "\n"
 
 
-def roster(registry: Registry) -> str:
+def roster(found: Roster) -> str:
     """roster.json; for votes that use one."""
-    found = registry.roster()
-    assert found is not None
     return found.model_dump_json(indent=1) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""What is checked of each reply. A fault is told in the coordinator's own words and leaves the party out by name."""
+"""Checks of each reply. A fault is described in the coordinator's own words, and its party is left out by name."""
 
 from __future__ import annotations
 

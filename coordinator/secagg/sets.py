@@ -70,7 +70,7 @@ class Chooser:
     def _greedy(
         self, there: frozenset[int], surplus: int, inside: np.ndarray, rng: np.random.Generator, wander: float
     ) -> frozenset[int] | None:
-        """Leave out, one after the other, whoever is in most of the earlier sets that still differ too little.
+        """Leave out, one by one, whoever is in most of the earlier sets that still differ too little.
 
         inside : bool (earlier sets, n). wander : how far a party may be from the best and still be taken.
         """

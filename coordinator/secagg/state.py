@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.files import replacing
 from consilium.protocol.secagg.packing import Value, pack, unpack
 from consilium.protocol.secagg.ring import RING_DTYPES
 from consilium.protocol.secagg.session import SessionDescriptor, parse_descriptor
@@ -76,19 +76,8 @@ class SessionState:
             fields[name] = np.array([held[index] for index in sorted(held)], dtype=np.uint8)
         if self.sums is not None:
             fields["sums"] = self.sums
-        temporary = path.with_name(path.name + ".part")
-        temporary.unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        with replacing(path, mode=0o600) as file:
             file.write(pack(fields))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     @classmethod
     def load(cls, path: Path) -> SessionState:

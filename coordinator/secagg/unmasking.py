@@ -1,4 +1,4 @@
-"""Masks come off: secrets rebuilt from shares, held against what their owners committed to, and the sum checked
+"""Masks come off: secrets are rebuilt from shares and compared with their owners' commitments, and the sum is checked
 (Bonawitz et al. 2017, figure 4, round 4).
 
 That the shares were good when they were dealt is known by now (`dealings`, `disputes`); whoever holds them may still

@@ -9,21 +9,24 @@ import numpy as np
 from consilium.party.data.problems import Problem
 from consilium.party.data.rules import DataRules
 from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.rows.columns import Column, State, Wanted
+from consilium.protocol.rows.columns import Column, ValueState, Wanted
 from consilium.protocol.rows.schema import Range
 
 FAULTS = {
-    State.NOT_A_NUMBER: (
+    ValueState.NOT_A_NUMBER: (
         "hold text that is no number",
         "Map it with codes, or, if it stands for a missing value, name it in missing_codes",
     ),
-    State.DECIMAL_COMMA: ("have a decimal comma", "Export with a decimal point, or set decimal_comma = true in [csv]"),
-    State.DECIMAL_POINT: (
+    ValueState.DECIMAL_COMMA: (
+        "have a decimal comma",
+        "Export with a decimal point, or set decimal_comma = true in [csv]",
+    ),
+    ValueState.DECIMAL_POINT: (
         "have a point although decimal_comma is set: it may separate thousands",
         "Export without thousands separators",
     ),
-    State.UNKNOWN_CODE: ("hold a value that codes does not have", "Add it to codes, or to missing_codes"),
-    State.INFINITE: ("are infinite", "Correct them, or empty them"),
+    ValueState.UNKNOWN_CODE: ("hold a value that codes does not have", "Add it to codes, or to missing_codes"),
+    ValueState.INFINITE: ("are infinite", "Correct them, or empty them"),
 }
 
 
@@ -69,7 +72,7 @@ def faults(wanted: Wanted, column: Column) -> list[Problem]:
 
 def label_faults(label: Wanted, column: Column) -> list[Problem]:
     """Labels that are no class. They are not quoted: a label is private."""
-    count = column.count(State.UNKNOWN_CODE)
+    count = column.count(ValueState.UNKNOWN_CODE)
     if not count:
         return []
     action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
@@ -79,7 +82,7 @@ def label_faults(label: Wanted, column: Column) -> list[Problem]:
 def missing(wanted: Wanted, column: Column, how: str) -> Problem:
     """Missing values that no rule allows."""
     return Problem(
-        wanted.where, f"{_of(column.count(State.MISSING), column)} have no value", f"Fill them, or set {how}"
+        wanted.where, f"{_of(column.count(ValueState.MISSING), column)} have no value", f"Fill them, or set {how}"
     )
 
 
@@ -92,7 +95,7 @@ def no_patient(column: str, count: int, total: int) -> Problem:
 def outside(wanted: Wanted, column: Column, allowed: Range) -> list[Problem]:
     """Values that the schema's range does not have. Compared in float32, as queries travel: 0.1 is not above 0.1."""
     with np.errstate(over="ignore"):
-        values = column.values[column.states == State.GOOD].astype(np.float32)
+        values = column.values[column.states == ValueState.GOOD].astype(np.float32)
     count = int(np.count_nonzero((values < np.float32(allowed.low)) | (values > np.float32(allowed.high))))
     broken = int(np.count_nonzero(values != np.rint(values))) if allowed.whole else 0
     problems = []

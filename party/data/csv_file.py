@@ -14,14 +14,14 @@ from pathlib import Path
 
 from consilium.party.data.npz import absent_or_double, patient_of
 from consilium.party.data.problems import Problem, Unreadable
-from consilium.party.data.table import Table
+from consilium.party.data.table import FileColumns
 from consilium.protocol.rows.columns import Column, Wanted, from_text
 from consilium.protocol.rows.csv_files import CsvRule, foreign_kind, is_number, other_separator
 
 BLOCK = 10_000
 
 
-def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule, patient: str | None = None) -> Table:
+def read(path: Path, wanted: Sequence[Wanted], rule: CsvRule, patient: str | None = None) -> FileColumns:
     """The columns that are wanted, and the texts of column `patient`.
 
     Raises
@@ -70,7 +70,7 @@ def _columns(
     wanted: Sequence[Wanted],
     rule: CsvRule,
     patient: str | None,
-) -> Table:
+) -> FileColumns:
     import polars as pl
 
     problems = [absent_or_double(column, names) for column in wanted if names.count(column.column) != 1]
@@ -103,4 +103,4 @@ def _columns(
     for part in parts:
         columns.append(Column.joined(part) if part else None)
         part.clear()  # half of the memory, where files are large
-    return Table(columns, problems, None if whose is None else patients)
+    return FileColumns(columns, problems, None if whose is None else patients)

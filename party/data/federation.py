@@ -7,28 +7,29 @@ from pathlib import Path
 from pydantic import ConfigDict, Field
 
 from consilium.accounting.units import Unit
-from consilium.protocol.config_files import Frozen, read_table, validate
+from consilium.protocol.config_files import read_table, validate
+from consilium.protocol.models import Frozen
 from consilium.protocol.parties.messages import MOST_TEACHERS, TeacherSpec, VotesMode
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.schema import Schema
 
 
-class _Caps(Frozen):
+class _Part(Frozen):
+    """Other keys than these are the coordinator's, and left alone."""
+
     model_config = ConfigDict(extra="ignore")
 
+
+class _Caps(_Part):
     queries: int = Field(ge=1)
 
 
-class _Privacy(Frozen):
-    model_config = ConfigDict(extra="ignore")
-
+class _Privacy(_Part):
     unit: Unit
 
 
-class FederationFile(Frozen):
-    """The part of `federation.json` that says what is trained on what; other keys are left alone."""
-
-    model_config = ConfigDict(extra="ignore")
+class FederationFile(_Part):
+    """The part of `federation.json` that says what is trained on what."""
 
     name: str
     rows: Schema

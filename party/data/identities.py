@@ -1,6 +1,6 @@
 """Whose a row is: what decides its shard. 32 bytes, a function of the one row alone.
 
-With `[patient] column` the identity is the text that stands there, so that all rows of one patient are in one shard.
+With `[patient] column` the identity is the text of that column, so that all rows of one patient are in one shard.
 Without, it is the row: features and label as the party's own mapping reads them from the file, before the federation's
 scale, ranges and means. Not the row as it is trained on: a coordinator that sets the range or scale of a column would
 decide which rows become equal and move together. The label is part of it, as it is of what a teacher learns.

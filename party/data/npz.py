@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from consilium.party.data.problems import Problem, Unreadable
-from consilium.party.data.table import Table
+from consilium.party.data.table import FileColumns
 from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.rows.columns import Column, State, Wanted, from_numbers
+from consilium.protocol.rows.columns import Column, ValueState, Wanted, from_numbers
 
 FORM = "An .npz needs x (n, features), y (n,), and features and classes as text; save it without objects"
 
 
-def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Table:
+def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> FileColumns:
     """The columns that are wanted, the label last, and the texts of array `patient`.
 
     Raises
@@ -60,15 +60,15 @@ def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Ta
     outside = int(np.count_nonzero((y < 0) | (y >= len(classes))))
     if outside:
         what = f"{outside} of {len(y)} rows have an index outside the file's {len(classes)} classes"
-        return Table([*columns, None], [*problems, Problem(label.where, what, FORM)], patients)
+        return FileColumns([*columns, None], [*problems, Problem(label.where, what, FORM)], patients)
     codes = label.codes or {}
     states = [
-        State.MISSING if name in label.missing else State.GOOD if name in codes else State.UNKNOWN_CODE
+        ValueState.MISSING if name in label.missing else ValueState.GOOD if name in codes else ValueState.UNKNOWN_CODE
         for name in classes
     ]
     values = [codes.get(name, np.nan) for name in classes]
     answers = Column(np.array(values, dtype=np.float64)[y], np.array(states, dtype=np.uint8)[y])
-    return Table([*columns, answers], problems, patients)
+    return FileColumns([*columns, answers], problems, patients)
 
 
 def patient_of(column: str) -> Wanted:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from consilium.party.data.npz import absent_or_double, patient_of
 from consilium.party.data.problems import Problem, Unreadable
-from consilium.party.data.table import Table
+from consilium.party.data.table import FileColumns
 from consilium.protocol.rows.columns import Column, Wanted, from_numbers, from_text
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Table:
+def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> FileColumns:
     """The columns that are wanted, and the texts of column `patient`.
 
     Raises
@@ -51,17 +51,17 @@ def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Ta
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             raise broken from None
     if patient is None:
-        return Table(columns, problems)
+        return FileColumns(columns, problems)
     whose = patient_of(patient)
     if patient not in kinds:
-        return Table(columns, [*problems, absent_or_double(whose, list(kinds))])
+        return FileColumns(columns, [*problems, absent_or_double(whose, list(kinds))])
     if not _readable(kinds[patient]):
-        return Table(columns, [*problems, _unreadable(whose, kinds[patient])])
+        return FileColumns(columns, [*problems, _unreadable(whose, kinds[patient])])
     try:
         texts = pl.read_parquet(path, columns=[patient])[patient].cast(pl.String).fill_null("").str.strip_chars()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         raise broken from None
-    return Table(columns, problems, texts.to_list())
+    return FileColumns(columns, problems, texts.to_list())
 
 
 def _readable(kind: pl.DataType) -> bool:

@@ -1,7 +1,7 @@
 """What is wrong with a party's data, for the party's own eyes: names of columns, counts, and what to do.
 
 Neither a value nor a name that was read from the file is ever part of it: the first line of a file without a header is
-a row. Nor does any of it travel: the coordinator is told `data` or `schema`.
+a row. None of it travels either: the coordinator learns only `data` or `schema`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from consilium.protocol.parties.refusals import Refused, Rule
 
 @dataclass(frozen=True)
 class Problem:
-    """One line: `where` (a column or the file), `what` is wrong, what to do, and the rule that the coordinator is told.
+    """One line: `where` (a column or the file), `what` is wrong, what to do, and the rule that the coordinator learns.
 
     >>> str(Problem("age (column 'AgeY')", "3 of 40 rows have no value", "Fill them"))
     "age (column 'AgeY'): 3 of 40 rows have no value. Fill them"
@@ -37,7 +37,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
-class Report:
+class DataReport:
     """What `party check` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
 
     `problems`: why there are no rows to use. `outside`: values that training moves to the schema's range.

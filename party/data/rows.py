@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from consilium.party.data import checks, csv_file, identities, npz, parquet
-from consilium.party.data.problems import Problem, Report, Unreadable
+from consilium.party.data.problems import DataReport, Problem, Unreadable
 from consilium.party.data.rules import DataRules
-from consilium.party.data.table import Table
-from consilium.protocol.rows.columns import State, Wanted
+from consilium.party.data.table import FileColumns
+from consilium.protocol.rows.columns import ValueState, Wanted
 from consilium.protocol.rows.representation import represent
 from consilium.protocol.rows.schema import Schema
 
@@ -73,7 +73,7 @@ def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Row
     return rows
 
 
-def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None, Report]:
+def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None, DataReport]:
     """The rows, or None where the report has problems; it has all of them. Never raises for what a file holds."""
     index = {name: float(position) for position, name in enumerate(schema.classes)}
     named = rules.label.classes or {name: name for name in schema.classes}
@@ -93,17 +93,17 @@ def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None
     try:
         table = _read(path, [*wanted, label], rules)
     except Unreadable as error:
-        return None, Report((*problems, error.problem))
+        return None, DataReport((*problems, error.problem))
     except MemoryError:
         problem = Problem(str(path), "does not fit into memory", "Use .parquet or .csv: only mapped columns are read")
-        return None, Report((*problems, problem))
+        return None, DataReport((*problems, problem))
     except OSError as error:
         problem = Problem(str(path), f"cannot be read: {error.strerror}", "Check `data` in party.toml, and its rights")
-        return None, Report((*problems, problem))
+        return None, DataReport((*problems, problem))
     return _fit(table, [*wanted, label], schema, rules, [*problems, *table.problems])
 
 
-def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> Table:
+def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> FileColumns:
     match path.suffix.lower():
         case ".npz":
             return npz.read(path, wanted, rules.patient.column)
@@ -115,8 +115,8 @@ def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> Table:
 
 
 def _fit(
-    table: Table, wanted: Sequence[Wanted], schema: Schema, rules: DataRules, problems: list[Problem]
-) -> tuple[Rows | None, Report]:
+    table: FileColumns, wanted: Sequence[Wanted], schema: Schema, rules: DataRules, problems: list[Problem]
+) -> tuple[Rows | None, DataReport]:
     *features, label = wanted
     columns = table.columns
     answers = columns.pop()
@@ -135,7 +135,7 @@ def _fit(
         if allowed is not None:
             outside += checks.outside(feature, column, allowed)
         x[:, index] = column.values
-        absent = column.states == State.MISSING
+        absent = column.states == ValueState.MISSING
         match rules.missing_of(feature.name):
             case "drop-row":
                 keep &= ~absent
@@ -145,7 +145,7 @@ def _fit(
                 problems.append(checks.missing(feature, column, 'missing = "drop-row" or "mean"'))
     if answers is not None:
         problems += checks.label_faults(label, answers)
-        absent = answers.states == State.MISSING
+        absent = answers.states == ValueState.MISSING
         if rules.label.missing == "drop-row":
             keep &= ~absent
         elif absent.any():
@@ -154,7 +154,7 @@ def _fit(
     if nobody.any():
         problems.append(checks.no_patient(rules.patient.column or "", int(nobody.sum()), total))
     if problems or answers is None:
-        return None, Report((*problems, *outside), rows=total)
+        return None, DataReport((*problems, *outside), rows=total)
     if not keep.all():
         x = x[keep]
     y = answers.values[keep].astype(np.int64)
@@ -163,7 +163,7 @@ def _fit(
     elif not rules.allow_one_class and (y == y[0]).all():
         problems.append(checks.one_class(label, len(schema.classes)))
     counts = np.bincount(y, minlength=len(schema.classes))
-    report = Report(
+    report = DataReport(
         (*problems, *outside) if problems else (),
         tuple(outside),
         rows=total,

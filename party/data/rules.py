@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.csv_files import CsvRule
 
 Missing = Literal["refuse", "drop-row", "mean"]
@@ -18,7 +18,7 @@ ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 class ColumnRule(Frozen):
     """One feature. Without `column` it has the feature's name in the file.
 
-    column: its name in the file. codes: number for each text that may stand there; all other text is then an error.
+    column: its name in the file. codes: a number for each text that may occur; any other text is then an error.
     missing, missing_codes: as in `[missing]`, for this column instead.
     """
 
@@ -40,7 +40,7 @@ class LabelRule(Frozen):
     """The `[label]` table.
 
     column: of .csv and .parquet files; an .npz has its labels in `y`. classes: the federation's class for each text
-    that may stand there; without it, the file holds the federation's names. missing: a label is never filled in.
+    that may occur; without it, the file holds the federation's names. missing: a label is never filled in.
     allow_one_class: rows of one class only give teachers that always vote the same, and mostly mean a wrong mapping.
     """
 

@@ -8,7 +8,7 @@ from consilium.party.data.problems import Problem
 from consilium.protocol.rows.columns import Column
 
 
-class Table(NamedTuple):
+class FileColumns(NamedTuple):
     """What a reader found: the wanted columns, None where one cannot be read, what is wrong with the file's form, and
     whose the rows are, "" where that is missing, if a column for it was asked for and is there."""
 
@@ -17,4 +17,4 @@ class Table(NamedTuple):
     patients: list[str] | None = None
 
     def __repr__(self) -> str:
-        return "Table(<private>)"
+        return "FileColumns(<private>)"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from consilium.party.data.federation import load_federation
 from consilium.party.deploy.keys import check_own, lacks_own_keys
-from consilium.party.dry_run import check, stop
+from consilium.party.dry_run import check, usable
 from consilium.party.home import SETTINGS, open_home
 from consilium.party.policy import PartyFile, check_terms
 from consilium.party.secagg.votes import check_roster as check_served_roster
-from consilium.party.spend import Spend
+from consilium.party.spend import SpendStore
 from consilium.party.units import check_promised_unit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
@@ -70,11 +70,11 @@ def _policy(kit: Kit) -> str:
         "Change the policy, or do not take part: the coordinator will ask exactly this",
     )
     _refused_is_wrong(
-        lambda: Spend(home.spend_file).check(asked, home.policy),
+        lambda: SpendStore(home.spend_file).check(asked, home.policy),
         "policy in party.toml",
         "Raise policy.most_epsilon if you agree to that much, over all federations so far and this one",
     )
-    epsilon, policy = Spend(home.spend_file).check(asked, home.policy), home.policy
+    epsilon, policy = SpendStore(home.spend_file).check(asked, home.policy), home.policy
     return (
         f"allows this federation: {asked.votes} votes, epsilon at most {epsilon:.3f} at delta {policy.delta:g}"
         f" for a {policy.unit}"
@@ -90,10 +90,9 @@ def _data(kit: Kit) -> str:
         )
     rows, found = check(load(kit / SETTINGS, PartyFile), kit.folder, load_federation(kit / "federation.json"))
     try:
-        stop(found)
+        count = len(usable(rows, found).y)
     except ConsiliumError as error:
         raise DataError(error.what, command) from None
-    count = 0 if rows is None else len(rows.y)
     return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"
 
 

@@ -47,7 +47,7 @@ def supernode(kit: Kit) -> Program:
     )  # fmt: skip
 
 
-class Watch:
+class NodeWatch:
     """What `party start` finds out by itself: no room on the disk, or no way to the coordinator while not connected.
 
     The processes' own logs are on that disk, and Flower does not say why a connection fails. Each is told when it
@@ -61,7 +61,7 @@ class Watch:
         self._last: dict[str, str] = {}
 
     def tell(self, name: str, what: str) -> None:
-        """A `Tell` that passes on what it is told, and notices whether there is a connection."""
+        """A `Tell` that passes on every message, and notices whether there is a connection."""
         if what == CONNECTED:
             self._connected = True
         elif what.startswith("ended"):
@@ -111,7 +111,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
     with held(kit.state / "lock", f"party {kit.name}"):
         end_leftovers(kit.logs, tell)
         tell("party", f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
-        watch = Watch(kit, tell)
+        watch = NodeWatch(kit, tell)
         with Supervisor([supernode(kit)], watch.tell, backoff):
             watch.follow(stop)
         tell("party", "stopped")

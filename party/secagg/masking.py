@@ -13,10 +13,10 @@ from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
 from consilium.protocol.secagg.ring import encode
 from consilium.protocol.secagg.session import SessionDescriptor
 
-Ballot = Callable[[np.ndarray], np.ndarray]
+VotesOn = Callable[[np.ndarray], np.ndarray]
 """Canonical queries, float32 (queries, features) -> votes, uint16 (queries, classes). Charges the party's budget."""
 
-Noise = Callable[[float, tuple[int, int]], np.ndarray]
+NoiseOf = Callable[[float, tuple[int, int]], np.ndarray]
 """Standard deviation and shape -> discrete Gaussian noise, int64, from the system's entropy."""
 
 
@@ -33,14 +33,14 @@ def checked_votes(votes: np.ndarray, terms: SessionDescriptor) -> np.ndarray:
     Refused : they are not uint16 of the session's shape with `teachers` in each row; the fault is the party's own.
     """
     if votes.dtype != VOTE_DTYPE or votes.shape != terms.shape:
-        raise Refused(Rule.INTERNAL, detail=f"ballot gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
+        raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
     wide = votes.astype(np.int64)
     if (wide.sum(axis=1) != terms.teachers).any():
         raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to the number of teachers")
     return wide
 
 
-def noise_share(noise: Noise, terms: SessionDescriptor) -> np.ndarray:
+def noise_share(noise: NoiseOf, terms: SessionDescriptor) -> np.ndarray:
     """This party's share of the noise, int64 (queries, classes). Raises Refused where the sampler gives another."""
     share = noise(terms.sigma_share, terms.shape)
     if share.dtype != np.int64 or share.shape != terms.shape:

@@ -1,4 +1,4 @@
-"""What the coordinator tells a party about the others, held against the terms, the roster and what it told before."""
+"""Checks of what the coordinator says about other parties: against the terms, the roster and what it said before."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from typing import TypeVar
 import numpy as np
 
 from consilium.party.secagg import once
-from consilium.party.secagg.masking import Ballot, Noise, checked_votes, mask, no_noise, noise_share
+from consilium.party.secagg.masking import NoiseOf, VotesOn, checked_votes, mask, no_noise, noise_share
 from consilium.party.secagg.memory import Memory, matrix, secret
 from consilium.party.secagg.peers import check_signatures, check_subset, check_wanted, checked_queries
 from consilium.party.secagg.sharing import check_adverts, open_shares, share_secrets
-from consilium.party.secagg.store import Session, SessionStore, State, Transaction
+from consilium.party.secagg.store import SessionStatus, SessionStore, StoredSession, Transaction
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.secagg.agreement import new_private, public_of
@@ -61,16 +61,16 @@ Accept = Callable[[SessionDescriptor], None]
 Reply = TypeVar("Reply", bound=WireModel)
 
 BEFORE = {
-    Stage.SHARE: State.ADVERTISED,
-    Stage.MASKED: State.SHARED,
-    Stage.CONSISTENCY: State.MASKED,
-    Stage.UNMASK: State.CONSISTENT,
+    Stage.SHARE: SessionStatus.ADVERTISED,
+    Stage.MASKED: SessionStatus.SHARED,
+    Stage.CONSISTENCY: SessionStatus.MASKED,
+    Stage.UNMASK: SessionStatus.CONSISTENT,
 }
 AFTER = {
-    Stage.SHARE: State.SHARED,
-    Stage.MASKED: State.MASKED,
-    Stage.CONSISTENCY: State.CONSISTENT,
-    Stage.UNMASK: State.DONE,
+    Stage.SHARE: SessionStatus.SHARED,
+    Stage.MASKED: SessionStatus.MASKED,
+    Stage.CONSISTENCY: SessionStatus.CONSISTENT,
+    Stage.UNMASK: SessionStatus.DONE,
 }
 
 
@@ -104,7 +104,7 @@ class PartySession:
     def __repr__(self) -> str:
         return f"PartySession(party={self._roster.name(self._me)!r}, store={str(self._store.path)!r})"
 
-    def state(self, sid: bytes) -> State | None:
+    def state(self, sid: bytes) -> SessionStatus | None:
         """Where the session is; None if it was never begun here."""
         with self._store.transaction() as tx:
             session = tx.session(sid)
@@ -167,12 +167,12 @@ class PartySession:
             )
             memory: Memory = {"b": share_bytes(b), "z": share_bytes(z), "cipher": cipher, "mask": pair, "keys": keys}
             tx.begin(
-                Session(
+                StoredSession(
                     sid,
                     terms.federation,
                     terms.query_set,
                     once.phases_of(terms),
-                    State.ADVERTISED,
+                    SessionStatus.ADVERTISED,
                     self._clock(),
                     request.descriptor,
                     memory,
@@ -201,12 +201,12 @@ class PartySession:
 
         return self._serve(Stage.SHARE, request, ShareReply, compute)
 
-    def masked(self, request: MaskedRequest, ballot: Ballot, noise: Noise = no_noise) -> MaskedReply:
+    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf = no_noise) -> MaskedReply:
         """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
         session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
         before stage 4.
 
-        `ballot` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
+        `votes_on` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
         again. `noise` is called only where the session asks for noise.
 
         Raises
@@ -215,7 +215,7 @@ class PartySession:
         AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
         Replay : a query stands twice in this set.
         StageOrder : not the stage that is due, or the session is over.
-        Refused : from `ballot`, or what it gave has the wrong form.
+        Refused : from `votes_on`, or what it gave has the wrong form.
         """
 
         def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[MaskedReply, Memory]:
@@ -225,7 +225,7 @@ class PartySession:
             once.check_unanswered(tx, terms, ids)
             ctx = terms.ctx()
             kept, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
-            values = checked_votes(ballot(queries), terms)
+            values = checked_votes(votes_on(queries), terms)
             if terms.sigma > 0:
                 values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)
@@ -311,14 +311,14 @@ class PartySession:
             tx.commit()
             return reply
 
-    def _over(self, session: Session) -> bool:
+    def _over(self, session: StoredSession) -> bool:
         try:
             lifetime = parse_descriptor(session.descriptor).lifetime
         except MalformedMessage:
             return True  # of an older version of the protocol: nobody will go on with it
         return self._clock() - session.started > lifetime
 
-    def _check_lifetime(self, tx: Transaction, session: Session) -> None:
+    def _check_lifetime(self, tx: Transaction, session: StoredSession) -> None:
         if self._over(session):
             tx.erase(session.sid)
             tx.commit()

@@ -36,7 +36,7 @@ MOST_VARIABLES = 500
 COLUMNS = "sid, federation, query_set, phases, state, started, descriptor, memory"
 
 
-class State(StrEnum):
+class SessionStatus(StrEnum):
     """Where a session is at this party. There is no row before ADVERTISED: that is idle."""
 
     ADVERTISED = "advertised"
@@ -48,7 +48,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Session:
+class StoredSession:
     """What is known of one session.
 
     phases: bits, in which it uses up its queries. memory: secrets, never printed; empty once they are erased.
@@ -58,24 +58,24 @@ class Session:
     federation: str
     query_set: str
     phases: int
-    state: State
+    state: SessionStatus
     started: float
     descriptor: bytes
     memory: dict[str, Value] = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredStage:
     """A stage that is done: digest of its request, and the reply's bytes, None once they are erased."""
 
     request: bytes
     reply: bytes | None = field(repr=False)
 
 
-def _session(row: tuple) -> Session:
+def _session(row: tuple) -> StoredSession:
     sid, federation, query_set, phases, state, started, descriptor, memory = row
-    return Session(
-        sid, federation, query_set, phases, State(state), started, descriptor, unpack(memory) if memory else {}
+    return StoredSession(
+        sid, federation, query_set, phases, SessionStatus(state), started, descriptor, unpack(memory) if memory else {}
     )
 
 
@@ -85,12 +85,12 @@ class Transaction:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def session(self, sid: bytes) -> Session | None:
+    def session(self, sid: bytes) -> StoredSession | None:
         """The session, or None if it was never begun here."""
         row = self._connection.execute(f"SELECT {COLUMNS} FROM sessions WHERE sid = ?", (sid,)).fetchone()
         return None if row is None else _session(row)
 
-    def begin(self, session: Session) -> None:
+    def begin(self, session: StoredSession) -> None:
         """Write a new session."""
         self._connection.execute(
             f"INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -106,18 +106,18 @@ class Transaction:
             ),
         )
 
-    def answered(self, sid: bytes, stage: Stage) -> Answered | None:
+    def answered(self, sid: bytes, stage: Stage) -> AnsweredStage | None:
         """What was answered in this stage, or None."""
         row = self._connection.execute(
             "SELECT request, reply FROM replies WHERE sid = ? AND stage = ?", (sid, stage)
         ).fetchone()
-        return None if row is None else Answered(*row)
+        return None if row is None else AnsweredStage(*row)
 
     def answer(self, sid: bytes, stage: Stage, request: bytes, reply: bytes) -> None:
         """Keep the reply of a stage; a stage is answered once."""
         self._connection.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", (sid, stage, request, reply))
 
-    def advance(self, sid: bytes, state: State, memory: Mapping[str, Value]) -> None:
+    def advance(self, sid: bytes, state: SessionStatus, memory: Mapping[str, Value]) -> None:
         """Go to a state with a new memory; what the old one held is overwritten."""
         self._connection.execute(
             "UPDATE sessions SET state = ?, memory = ? WHERE sid = ?", (state, pack(memory) if memory else None, sid)
@@ -127,11 +127,11 @@ class Transaction:
         """Overwrite a session's secrets and replies; one that is not done becomes ABORTED."""
         self._connection.execute(
             "UPDATE sessions SET memory = NULL, state = CASE state WHEN ? THEN state ELSE ? END WHERE sid = ?",
-            (State.DONE, State.ABORTED, sid),
+            (SessionStatus.DONE, SessionStatus.ABORTED, sid),
         )
         self._connection.execute("UPDATE replies SET reply = NULL WHERE sid = ?", (sid,))
 
-    def live(self) -> list[Session]:
+    def live(self) -> list[StoredSession]:
         """Sessions of which something is left to erase."""
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM sessions WHERE memory IS NOT NULL OR EXISTS"

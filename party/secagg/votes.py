@@ -15,11 +15,11 @@ from consilium.party.promise import promise_of
 from consilium.party.secagg import masking
 from consilium.party.secagg.session import PartySession
 from consilium.party.secagg.store import SessionStore
-from consilium.party.spend import Spend
+from consilium.party.spend import SpendStore
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.parties.messages import NAME_PATTERN, Terms
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.schema import canonical_digest
 from consilium.protocol.secagg import errors
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.messages import (
@@ -50,7 +50,7 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     errors.StageOrder: Rule.STAGE_ORDER,
     errors.ThresholdNotMet: Rule.THRESHOLD,
 }
-"""What the coordinator is told of an error; the text stays in the party's log."""
+"""The rule that the coordinator learns of an error; the text stays in the party's log."""
 
 
 def refusal_of(error: errors.SecAggError) -> Refusal:
@@ -68,7 +68,7 @@ def refusal_of(error: errors.SecAggError) -> Refusal:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuerySet:
     """Queries, float32 (queries, features), their hash, and the proof that they are rows of the pool
     (`protocol.rows.pool`)."""
 
@@ -78,10 +78,10 @@ class Asked:
     proof: np.ndarray = field(repr=False)
 
 
-class Ballot(Protocol):
+class ChargedVotes(Protocol):
     """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
 
-    def __call__(self, asked: Asked, told: Terms, phase: int = 1) -> np.ndarray: ...
+    def __call__(self, asked: QuerySet, told: Terms, phase: int = 1) -> np.ndarray: ...
 
 
 def check_roster(home: Home, terms: Terms) -> Roster:
@@ -105,8 +105,10 @@ def check_roster(home: Home, terms: Terms) -> Roster:
     if roster.least_difference < home.policy.least_difference:
         raise Refused(Rule.LEAST_DIFFERENCE, limit=home.policy.least_difference, requested=roster.least_difference)
     noise = promise_of(terms).noise(1)
-    if noise is not None and noise[1] > sure:
-        raise Refused(Rule.PROMISE, limit=sure, requested=noise[1], detail="noise in more shares than are sure to be")
+    if noise is not None and noise.shares > sure:
+        raise Refused(
+            Rule.PROMISE, limit=sure, requested=noise.shares, detail="noise in more shares than are sure to be"
+        )
     return roster
 
 
@@ -114,12 +116,12 @@ def check_roster(home: Home, terms: Terms) -> Roster:
 class SecureVotes:
     """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then.
 
-    spend: where the terms are kept that the party was told when it enrolled.
+    spend: where the party keeps the terms of its enrolment.
     """
 
     home: Home
-    spend: Spend
-    ballot: Ballot
+    spend: SpendStore
+    charged_votes: ChargedVotes
 
     def advertise(self, request: AdvertiseRequest) -> AdvertiseReply:
         """Stage 0: keys, if the session is one that this party was promised."""
@@ -139,16 +141,16 @@ class SecureVotes:
         if begun is None:
             raise errors.StageOrder(f"session {request.sid.hex()} was never begun here")
         terms = parse_descriptor(begun.descriptor)
-        asked = Asked(request.queries, terms.query_set, request.places, request.proof)
+        asked = QuerySet(request.queries, terms.query_set, request.places, request.proof)
         return session.masked(request, *self.sources(terms, asked))
 
-    def sources(self, terms: SessionDescriptor, asked: Asked) -> tuple[masking.Ballot, masking.Noise]:
+    def sources(self, terms: SessionDescriptor, asked: QuerySet) -> tuple[masking.VotesOn, masking.NoiseOf]:
         """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
         told = self.spend.terms(terms.federation)
         source = self._noise(terms, told)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.ballot(replace(asked, queries=queries), told, terms.phase)
+            return self.charged_votes(replace(asked, queries=queries), told, terms.phase)
 
         return votes, lambda sigma, shape: source.gaussian(sigma, shape)
 

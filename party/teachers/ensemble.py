@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils._param_validation import InvalidParameterError
 
 from consilium.party.data import Rows
-from consilium.party.teachers.network import NetworkTeacher
+from consilium.party.teachers.network import NetworkTeacher, train_many
 from consilium.party.teachers.one_hot import OneHotTeacher
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.teachers.ridge import RidgeTeacher
@@ -21,9 +18,12 @@ from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.images import why_no_images
 from consilium.protocol.rows.schema import Schema
 
+if TYPE_CHECKING:  # scikit-learn takes half a second to import, in each process of a party: only where it is used
+    from sklearn.base import ClassifierMixin
+
 log = logging.getLogger("consilium.party")
 
-Teacher = ClassifierMixin | RidgeTeacher | NetworkTeacher | OneHotTeacher
+Teacher: TypeAlias = "ClassifierMixin | RidgeTeacher | NetworkTeacher | OneHotTeacher"
 """What is trained and kept: it has `fit`, `predict`, `predict_proba` and `classes_`."""
 
 
@@ -45,9 +45,11 @@ def build(spec: TeacherSpec | SklearnSpec, seed: int) -> Teacher:
         case "ridge":
             return RidgeTeacher(spec.alpha, balanced=spec.class_weight == "balanced")
         case "logistic_regression":
+            from sklearn.linear_model import LogisticRegression
+
             return LogisticRegression(C=spec.C, class_weight=weight, max_iter=spec.iterations)
         case "random_forest":
-            from sklearn.ensemble import RandomForestClassifier  # a second to import: only where it is used
+            from sklearn.ensemble import RandomForestClassifier
 
             return RandomForestClassifier(
                 n_estimators=spec.trees, max_depth=spec.depth, class_weight=weight, random_state=seed, n_jobs=1
@@ -79,8 +81,6 @@ def train_all(
         return _own(rows, spec, parts, seeds, classes)
     if not spec.network:
         return [train(rows, spec, part, seed, classes) for part, seed in zip(parts, seeds, strict=True)]
-    from consilium.party.teachers.network_training import train_many  # torch takes two seconds to import
-
     networks = train_many(spec, rows.x, rows.y, parts, seeds, classes)
     return [
         network if _plural(rows, part) else _constant(rows, part, seed, classes)
@@ -120,6 +120,8 @@ def _own(
         except ValueError as error:
             failures.append(error)
             trained.append(_constant(rows, part, seed, classes))
+    from sklearn.utils._param_validation import InvalidParameterError
+
     if failures and (len(failures) == tried or isinstance(failures[0], InvalidParameterError)):
         raise Refused(Rule.POLICY, detail=f"[teacher] {spec.estimator}: {type(failures[0]).__name__}")
     if failures:
@@ -134,6 +136,8 @@ def _plural(rows: Rows, part: np.ndarray) -> bool:
 
 def _constant(rows: Rows, part: np.ndarray, seed: int, classes: int) -> Teacher:
     """Always votes for the most frequent class of the part; for one that the seed draws where there are no rows."""
+    from sklearn.dummy import DummyClassifier
+
     y = rows.y[part] if len(part) else np.array([seed % classes])
     return DummyClassifier(strategy="most_frequent").fit(np.zeros((len(y), rows.x.shape[1])), y)
 

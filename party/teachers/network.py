@@ -6,6 +6,7 @@ perceptron votes without torch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,8 +29,6 @@ class NetworkTeacher:
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> NetworkTeacher:
         """`x` float (n, inputs), `y` int64 (n,). On the CPU the same seed gives the same weights."""
-        from consilium.party.teachers.network_training import train_many  # torch takes two seconds to import
-
         (trained,) = train_many(self.spec, x, y, [np.arange(len(y))], [self.seed], int(y.max()) + 1)
         self.classes_, self.weights = trained.classes_, trained.weights
         return self
@@ -54,25 +53,20 @@ class NetworkTeacher:
         return hidden @ w["out.weight"].T + w["out.bias"]
 
 
-def initial_weights(
-    spec: TeacherSpec, side: int | None, inputs: int, classes: int, seed: np.random.Generator
-) -> dict[str, np.ndarray]:
-    """Normal with variance 2 / fan-in (He et al. 2015), float32; biases are 0.
+def train_many(
+    spec: TeacherSpec,
+    x: np.ndarray,
+    y: np.ndarray,
+    parts: Sequence[np.ndarray],
+    seeds: Sequence[int],
+    classes: int,
+    stacked: bool | None = None,
+) -> list[NetworkTeacher]:
+    """One teacher for each part of the rows; arguments and errors are those of `network_training.train_networks`."""
+    from consilium.party.teachers.network_training import train_networks  # torch takes two seconds to import
 
-    From numpy and not from torch: the same on every device, and torch's own random state is left alone.
-    side: of the square image, for "cnn". classes: of the rows, the width of the last layer.
-    """
-    shapes: dict[str, tuple[int, ...]] = {}
-    if spec.model == "cnn":
-        assert side is not None
-        shapes["first"] = (spec.channels, 1, 5, 5)
-        shapes["second"] = (2 * spec.channels, spec.channels, 5, 5)
-        inputs = 2 * spec.channels * (((side - 4) // 2 - 4) // 2) ** 2
-    shapes["hidden"] = (spec.hidden, inputs)
-    shapes["out"] = (classes, spec.hidden)
-    weights = {}
-    for name, shape in shapes.items():
-        deviation = np.sqrt(2 / np.prod(shape[1:]))
-        weights[f"{name}.weight"] = (seed.standard_normal(shape) * deviation).astype(np.float32)
-        weights[f"{name}.bias"] = np.zeros(shape[0], dtype=np.float32)
-    return weights
+    trained = train_networks(spec, x, y, parts, seeds, classes, stacked)
+    return [
+        NetworkTeacher(spec, seed, network.classes, network.weights)
+        for seed, network in zip(seeds, trained, strict=True)
+    ]

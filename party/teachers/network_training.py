@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch.func import vmap
 from torch.nn import functional
 
-from consilium.party.teachers.network import NetworkTeacher, initial_weights
 from consilium.party.teachers.stacked_adam import StackedAdamW
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.parties.messages import TeacherSpec
@@ -38,8 +39,8 @@ Weights = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Job:
-    """One teacher to be: its initial weights, and every batch that it will see.
+class UntrainedNetwork:
+    """One network before its training: its initial weights, and every batch that it will see.
 
     `classes` int64 (seen,). `batches` int64 (steps, batch), rows of the whole; `shares` float32 (steps, batch), what a
     row counts in the batch's loss, 0 where the batch is shorter.
@@ -51,7 +52,14 @@ class Job:
     shares: np.ndarray
 
 
-def train_many(
+class TrainedNetwork(NamedTuple):
+    """`classes` int64 (seen,), and `weights` as `NetworkTeacher` keeps them."""
+
+    classes: np.ndarray
+    weights: dict[str, np.ndarray]
+
+
+def train_networks(
     spec: TeacherSpec,
     x: np.ndarray,
     y: np.ndarray,
@@ -59,10 +67,10 @@ def train_many(
     seeds: Sequence[int],
     classes: int,
     stacked: bool | None = None,
-) -> list[NetworkTeacher]:
-    """One teacher for each part: `x` float (n, inputs), `y` int64 (n,), parts of row indices, one seed each.
+) -> list[TrainedNetwork]:
+    """One network for each part: `x` float (n, inputs), `y` int64 (n,), parts of row indices, one seed each.
 
-    A teacher does not depend on the rows of other parts, not even in rounding: the shapes of a stack are set by `spec`,
+    A network does not depend on the rows of other parts, not even in rounding: the shapes of a stack are set by `spec`,
     `classes` (labels are below it) and the number of parts alone. A part without rows gives a network that has seen
     class 0 and learnt nothing.
 
@@ -78,26 +86,22 @@ def train_many(
     rows = torch.from_numpy(x.astype(np.float32)).to(device)
     if side is not None:
         rows = rows.reshape(-1, 1, side, side)
-    jobs = [_job(spec, side, x.shape[1], y, part, seed) for part, seed in zip(parts, seeds, strict=True)]
+    untrained = [_untrained(spec, side, x.shape[1], y, part, seed) for part, seed in zip(parts, seeds, strict=True)]
     if stacked is None:
         stacked = device == "cuda" or (spec.model == "mlp" and spec.hidden * x.shape[1] <= SMALL)
     trained: list[dict[str, np.ndarray]] = []
     with one_thread():
         if stacked:
-            for start in range(0, len(jobs), MOST_STACKED):
-                trained += _train_stacked(spec, rows, y, jobs[start : start + MOST_STACKED], classes)
+            for start in range(0, len(untrained), MOST_STACKED):
+                trained += _train_stacked(spec, rows, y, untrained[start : start + MOST_STACKED], classes)
         else:
-            trained = [_train_alone(spec, rows, y, job) for job in jobs]
-    return [
-        NetworkTeacher(spec, seed, job.classes, weights)
-        for seed, job, weights in zip(seeds, jobs, trained, strict=True)
-    ]
+            trained = [_train_alone(spec, rows, y, network) for network in untrained]
+    return [TrainedNetwork(each.classes, weights) for each, weights in zip(untrained, trained, strict=True)]
 
 
 def convolutional_logits(weights: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
     """Logits float32 (n, seen) of a "cnn" teacher for images `x` float (n, side^2)."""
-    device, side = resolve_device(asked_device()), image_side(x.shape[1])
-    assert side is not None
+    device, side = resolve_device(asked_device()), isqrt(x.shape[1])
     on_device = {name: _channels_last(torch.from_numpy(value).to(device)) for name, value in weights.items()}
     rows = torch.from_numpy(x.astype(np.float32)).reshape(-1, 1, side, side)
     with one_thread(), torch.no_grad():
@@ -116,14 +120,18 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _job(spec: TeacherSpec, side: int | None, inputs: int, y: np.ndarray, part: np.ndarray, seed: int) -> Job:
+def _untrained(
+    spec: TeacherSpec, side: int | None, inputs: int, y: np.ndarray, part: np.ndarray, seed: int
+) -> UntrainedNetwork:
     generator = np.random.default_rng(seed)
     if not len(part):  # holds its place in a stack
-        weights = initial_weights(spec, side, inputs, 1, generator)
+        weights = _initial_weights(spec, side, inputs, 1, generator)
         nothing = np.zeros((0, spec.batch))
-        return Job(np.zeros(1, dtype=np.int64), weights, nothing.astype(np.int64), nothing.astype(np.float32))
+        return UntrainedNetwork(
+            np.zeros(1, dtype=np.int64), weights, nothing.astype(np.int64), nothing.astype(np.float32)
+        )
     classes, counts = np.unique(y[part], return_counts=True)
-    weights = initial_weights(spec, side, inputs, len(classes), generator)
+    weights = _initial_weights(spec, side, inputs, len(classes), generator)
     size = min(spec.batch, len(part))
     steps = -(-len(part) // size)
     batches = np.full((spec.epochs, steps * size), -1, dtype=np.int64)
@@ -135,7 +143,30 @@ def _job(spec: TeacherSpec, side: int | None, inputs: int, y: np.ndarray, part: 
     shares = there / there.sum(axis=1, keepdims=True)
     if spec.class_weight == "balanced":
         shares *= (len(part) / (len(classes) * counts))[np.searchsorted(classes, y[batches])]
-    return Job(classes, weights, batches, shares.astype(np.float32))
+    return UntrainedNetwork(classes, weights, batches, shares.astype(np.float32))
+
+
+def _initial_weights(
+    spec: TeacherSpec, side: int | None, inputs: int, classes: int, seed: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Normal with variance 2 / fan-in (He et al. 2015), float32; biases are 0.
+
+    From numpy and not from torch: the same on every device, and torch's own random state is left alone.
+    side: of the square image, for "cnn", else None. classes: of the rows, the width of the last layer.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    if side is not None:
+        shapes["first"] = (spec.channels, 1, 5, 5)
+        shapes["second"] = (2 * spec.channels, spec.channels, 5, 5)
+        inputs = 2 * spec.channels * (((side - 4) // 2 - 4) // 2) ** 2
+    shapes["hidden"] = (spec.hidden, inputs)
+    shapes["out"] = (classes, spec.hidden)
+    weights = {}
+    for name, shape in shapes.items():
+        deviation = np.sqrt(2 / np.prod(shape[1:]))
+        weights[f"{name}.weight"] = (seed.standard_normal(shape) * deviation).astype(np.float32)
+        weights[f"{name}.bias"] = np.zeros(shape[0], dtype=np.float32)
+    return weights
 
 
 def _forward(weights: Weights, x: torch.Tensor) -> torch.Tensor:
@@ -161,14 +192,17 @@ def _rate(spec: TeacherSpec, step: np.ndarray | int, steps: np.ndarray | int) ->
     return spec.learning_rate * (1 + np.cos(np.pi * np.minimum(step, steps) / np.maximum(steps, 1))) / 2
 
 
-def _train_alone(spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, job: Job) -> dict[str, np.ndarray]:
+def _train_alone(
+    spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, network: UntrainedNetwork
+) -> dict[str, np.ndarray]:
     device = rows.device
     weights = {
-        name: _channels_last(torch.from_numpy(value).to(device)).requires_grad_() for name, value in job.weights.items()
+        name: _channels_last(torch.from_numpy(value).to(device)).requires_grad_()
+        for name, value in network.weights.items()
     }
-    mask = torch.zeros(len(job.classes), device=device)
-    labels = torch.from_numpy(np.searchsorted(job.classes, y[job.batches])).to(device)
-    batches, shares = torch.from_numpy(job.batches).to(device), torch.from_numpy(job.shares).to(device)
+    mask = torch.zeros(len(network.classes), device=device)
+    labels = torch.from_numpy(np.searchsorted(network.classes, y[network.batches])).to(device)
+    batches, shares = torch.from_numpy(network.batches).to(device), torch.from_numpy(network.shares).to(device)
     optimiser = torch.optim.AdamW(weights.values(), lr=1.0, weight_decay=spec.weight_decay, fused=True)
     for step in range(len(batches)):
         optimiser.param_groups[0]["lr"] = float(_rate(spec, step, len(batches)))
@@ -179,29 +213,32 @@ def _train_alone(spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, job: Job)
 
 
 def _train_stacked(
-    spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, jobs: list[Job], classes: int
+    spec: TeacherSpec, rows: torch.Tensor, y: np.ndarray, networks: list[UntrainedNetwork], classes: int
 ) -> list[dict[str, np.ndarray]]:
-    """All jobs in one go. Shorter batches are padded with rows of weight 0; a job that is done stays as it is.
+    """All jobs in one go. Shorter batches are padded with rows of weight 0; a network that is done stays as it is.
 
-    Batches and classes are as wide as any job could need: were they as wide as the widest job's, the order of sums in
-    all other jobs, and so their rounding, would tell about its rows. One job alone has its own shapes.
+    Batches and classes are as wide as any network could need: were they as wide as the widest one's, the order of sums
+    in all others, and so their rounding, would tell about its rows. One network alone has its own shapes.
     """
-    device, count = rows.device, len(jobs)
-    steps = np.array([len(job.batches) for job in jobs])
+    device, count = rows.device, len(networks)
+    steps = np.array([len(network.batches) for network in networks])
     size = spec.batch
     if count == 1:
-        classes, size = len(jobs[0].classes), jobs[0].batches.shape[1]
+        classes, size = len(networks[0].classes), networks[0].batches.shape[1]
     batches = np.zeros((count, steps.max(), size), dtype=np.int64)
     labels, shares = np.zeros_like(batches), np.zeros(batches.shape, dtype=np.float32)
     mask = np.full((count, classes), _NEVER, dtype=np.float32)
-    for index, job in enumerate(jobs):
-        length, width = job.batches.shape
+    for index, network in enumerate(networks):
+        length, width = network.batches.shape
         if length:
-            batches[index] = job.batches[0, 0]  # weight 0, but a row of its own all the same
-        batches[index, :length, :width], shares[index, :length, :width] = job.batches, job.shares
-        labels[index, :length, :width] = np.searchsorted(job.classes, y[job.batches])
-        mask[index, : len(job.classes)] = 0
-    stacked = {name: np.stack([_wide(name, job.weights[name], classes) for job in jobs]) for name in jobs[0].weights}
+            batches[index] = network.batches[0, 0]  # weight 0, but a row of its own all the same
+        batches[index, :length, :width], shares[index, :length, :width] = network.batches, network.shares
+        labels[index, :length, :width] = np.searchsorted(network.classes, y[network.batches])
+        mask[index, : len(network.classes)] = 0
+    stacked = {
+        name: np.stack([_wide(name, network.weights[name], classes) for network in networks])
+        for name in networks[0].weights
+    }
     weights = {name: torch.from_numpy(value).to(device).requires_grad_() for name, value in stacked.items()}
     masks, where = torch.from_numpy(mask).to(device), torch.from_numpy(batches).to(device)
     targets, portions = torch.from_numpy(labels).to(device), torch.from_numpy(shares).to(device)
@@ -214,8 +251,8 @@ def _train_stacked(
         optimiser.step(gradients, torch.from_numpy(rates.astype(np.float32)).to(device))
     arrays = {name: value.detach().cpu().numpy() for name, value in weights.items()}
     return [
-        {name: _narrow(name, array[index], len(job.classes)) for name, array in arrays.items()}
-        for index, job in enumerate(jobs)
+        {name: _narrow(name, array[index], len(network.classes)) for name, array in arrays.items()}
+        for index, network in enumerate(networks)
     ]
 
 

@@ -49,7 +49,7 @@ def own_secret(state: Path) -> bytes:
 
     Raises
     ------
-    ConfigError : the file is damaged, or others may read it.
+    ConfigError : the file is damaged, others may read it, or somebody removes it.
     """
     found = secret_if_there(state)
     if found is None:
@@ -59,7 +59,8 @@ def own_secret(state: Path) -> bytes:
             os.link(part, state / SECRET_FILE)
         part.unlink()
         found = secret_if_there(state)
-        assert found is not None
+    if found is None:
+        raise ConfigError(f"{state / SECRET_FILE} was removed as soon as it was made", "Start the party again")
     return found
 
 

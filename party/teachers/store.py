@@ -3,9 +3,8 @@
 They belong to the federation and not to the coordinator's run, so that a coordinator that was started again finds them
 and gets the same votes. `made_from` tells whether they are still those of the party's file and of what was asked.
 
-
-A manifest with the SHA-256 of each file is written last, so that a half-written set is never taken for whole. The
-files are pickles: they are loaded only from the party's own state folder and only with the hash that was written.
+A manifest with the SHA-256 of each file is written last, so that a half-written set is never mistaken for a whole one.
+The files are pickles: they are loaded only from the party's own state folder and only with the hash that was written.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from consilium.party.teachers.ensemble import Teacher
+from consilium.protocol.files import replacing
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Schema
 
@@ -47,9 +47,8 @@ def save(folder: Path, federation: str, made_from: str, schema: Schema, teachers
         "schema": schema.model_dump(mode="json"),
         "teachers": hashes,
     }
-    temporary = folder / (MANIFEST + ".part")
-    temporary.write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
-    temporary.replace(folder / MANIFEST)
+    with replacing(folder / MANIFEST, durable=False) as file:
+        file.write(json.dumps(manifest, sort_keys=True).encode())
 
 
 def load(folder: Path, federation: str) -> TeacherSet:

@@ -26,7 +26,7 @@ class Outcome(IntEnum):
 
 
 @dataclass(frozen=True)
-class Terms:
+class LabelTerms:
     """On which terms labels are given.
 
     `epsilon_worst_case` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
@@ -73,7 +73,7 @@ def no_progress(stage: str, done: int, total: int) -> None:
 class LabelSource(Protocol):
     """What a student may ask. Asking a query again returns the recorded outcome and costs nothing."""
 
-    def describe(self) -> Terms: ...
+    def describe(self) -> LabelTerms: ...
 
     def ask(
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None

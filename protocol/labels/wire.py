@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb
-from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome, Terms
+from consilium.protocol.labels.service import NO_LABEL, Answers, LabelTerms, Outcome
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.protocol.rows.queries import QUERY_DTYPE
 from consilium.protocol.rows.schema import Schema
@@ -25,7 +25,7 @@ GENERIC = ServiceError(
 """What it learns of all others. Which parties were missing, at which stage, or what a sum looked like is not its."""
 
 
-def terms_to_wire(terms: Terms) -> pb.Terms:
+def terms_to_wire(terms: LabelTerms) -> pb.Terms:
     """Terms -> message."""
     return pb.Terms(
         protocol_version=PROTOCOL_VERSION,
@@ -43,7 +43,7 @@ def terms_to_wire(terms: Terms) -> pb.Terms:
     )
 
 
-def terms_from_wire(message: pb.Terms) -> Terms:
+def terms_from_wire(message: pb.Terms) -> LabelTerms:
     """Message -> terms; MalformedMessage if version or schema are not of this protocol."""
     if message.protocol_version != PROTOCOL_VERSION:
         raise MalformedMessage(
@@ -54,7 +54,7 @@ def terms_from_wire(message: pb.Terms) -> Terms:
         schema = Schema.model_validate_json(message.schema_json)
     except ValidationError:
         raise MalformedMessage("the coordinator's schema is malformed") from None
-    return Terms(
+    return LabelTerms(
         federation=message.federation,
         schema=schema,
         mechanism=message.mechanism,

@@ -1,4 +1,4 @@
-"""Checks that a node makes of its own kit: each says what it found, or what is wrong and what to do about it."""
+"""A node's checks of its own kit: each says what it found, or what is wrong and what to do about it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Advice(ConsiliumError):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The outcome of one check."""
 
     name: str
@@ -47,19 +47,19 @@ class Finding:
     action: str = ""
 
 
-def examine(checks: Iterable[Check]) -> list[Finding]:
+def examine(checks: Iterable[Check]) -> list[CheckResult]:
     """Make all checks; one that fails does not keep the others from being made."""
     findings = []
     for name, check in checks:
         try:
-            findings.append(Finding(name, "ok", check()))
+            findings.append(CheckResult(name, "ok", check()))
         except Advice as error:
-            findings.append(Finding(name, "advice", error.what, error.action))
+            findings.append(CheckResult(name, "advice", error.what, error.action))
         except ConsiliumError as error:
-            findings.append(Finding(name, "wrong", error.what, error.action))
+            findings.append(CheckResult(name, "wrong", error.what, error.action))
         except Exception as error:  # a broken file must not hide the other findings, nor quote its content
             findings.append(
-                Finding(name, "wrong", f"cannot be checked: {type(error).__name__}", "Unpack the kit again")
+                CheckResult(name, "wrong", f"cannot be checked: {type(error).__name__}", "Unpack the kit again")
             )
     return findings
 

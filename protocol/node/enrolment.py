@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from consilium.protocol.config_faults import faults_of
-from consilium.protocol.config_files import Frozen
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
+from consilium.protocol.models import Frozen
 from consilium.protocol.node.node_key import NodeKey, is_node_key, node_verify
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.secagg.framing import digest

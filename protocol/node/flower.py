@@ -12,12 +12,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from consilium.protocol.errors import EngineError
+from consilium.protocol.node.threads import ONE_THREAD
 
 QUIET = {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "OMP_NUM_THREADS": "1",
+    "PYTHONSAFEPATH": "1",  # what lies in the working folder is never imported
+    **ONE_THREAD,
 }
 
 FIRST, BEFORE = (1, 41), (1, 43)

@@ -17,14 +17,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from consilium.protocol.config_files import Frozen, load
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import private_folder
 from consilium.protocol.labels.tls import TlsFiles
+from consilium.protocol.models import Frozen
 from consilium.protocol.parties.messages import PartyName
 
 KIT_FILE = "kit.json"
-Kind = Literal["coordinator", "party", "student"]
+NodeKind = Literal["coordinator", "party", "student"]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,45})$")]
 
@@ -67,7 +68,7 @@ class KitFile(Frozen):
     """The file `kit.json`. node_port: loopback port of a party's SuperNode; distinct where parties share a machine."""
 
     format: Literal[1] = 1
-    kind: Kind
+    kind: NodeKind
     name: PartyName
     federation: str = Field(min_length=1, max_length=100)
     coordinator: Coordinator
@@ -79,7 +80,7 @@ class Kit:
     """A kit's folder and what its `kit.json` says."""
 
     folder: Path
-    kind: Kind
+    kind: NodeKind
     name: str
     federation: str
     coordinator: Coordinator
@@ -114,7 +115,7 @@ class Kit:
         return TlsFiles(self.folder / "client.crt", self.folder / "client.key", self.authority)
 
 
-def open_kit(folder: Path, kind: Kind | None = None) -> Kit:
+def open_kit(folder: Path, kind: NodeKind | None = None) -> Kit:
     """Read a kit.
 
     Raises

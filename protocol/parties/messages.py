@@ -19,7 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from consilium.protocol.rows.schema import canonical_digest
+from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
+from consilium.protocol.models import Strict
 
 PROTOCOL_VERSION = 2
 VOTE_DTYPE = np.dtype("<u2")
@@ -36,10 +37,8 @@ VOTES_MODES: tuple[VotesMode, ...] = ("clear", "secure", "distributed")
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 PartyName = Annotated[str, Field(pattern=NAME_PATTERN)]
-Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-OptionalHash = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 Class = Annotated[str, Field(min_length=1, max_length=100)]
-Promise = Annotated[str, Field(max_length=4000)]
+PromiseText = Annotated[str, Field(max_length=4000)]
 
 
 def _places(array: np.ndarray) -> np.ndarray:
@@ -54,14 +53,14 @@ def _hashes(array: np.ndarray) -> np.ndarray:
     return array
 
 
-Places = Annotated[np.ndarray, AfterValidator(_places), Field(repr=False)]
+PoolPlaces = Annotated[np.ndarray, AfterValidator(_places), Field(repr=False)]
 Proof = Annotated[np.ndarray, AfterValidator(_hashes), Field(repr=False)]
 
 
-class WireModel(BaseModel):
+class WireModel(Strict):
     """Base of all messages: frozen, strict, no unknown keys; arrays are left out of `repr`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     kind: ClassVar[str]
 
@@ -135,17 +134,15 @@ class Terms(WireModel):
     classes: Annotated[list[Class], Field(min_length=2, max_length=MOST_CLASSES)]
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     simulation: bool
-    promise: Promise
+    promise: PromiseText
     votes: VotesMode
     roster: OptionalHash
     pool: str = Field(max_length=500)
     request: Hash
 
 
-class LedgerPosition(BaseModel):
+class LedgerPosition(Strict):
     """Where a coordinator's ledger stands: its random id, the number of its last batch and that batch's hash."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)
@@ -210,7 +207,7 @@ class VoteRequest(WireModel):
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
     queries: np.ndarray = Field(repr=False)
-    places: Places
+    places: PoolPlaces
     proof: Proof
 
     @property

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from consilium.protocol.models import Strict
 from consilium.protocol.parties.messages import PartyName
 
 
@@ -49,15 +50,13 @@ class Rule(StrEnum):
     THRESHOLD = "threshold-not-met"
 
 
-class Refusal(BaseModel):
+class Refusal(Strict):
     """What travels instead of an answer.
 
     `limit` and `requested` are what the policy and the request say, both known to the sender of the request or
     published by the policy; they are None where even that would tell something about the rows. `party` names the party
     whose part in a secure sum was at fault. Free text never travels.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     rule: Rule = Field(strict=False)
     limit: int | float | None = None

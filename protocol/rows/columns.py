@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class State(IntEnum):
+class ValueState(IntEnum):
     """What is wrong with one value."""
 
     GOOD = 0
@@ -42,12 +42,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Column:
-    """`values` float64 (rows,), NaN where the state is not GOOD; `states` uint8 (rows,), of `State`."""
+    """`values` float64 (rows,), NaN where the state is not GOOD; `states` uint8 (rows,), of `ValueState`."""
 
     values: np.ndarray = field(repr=False)
     states: np.ndarray = field(repr=False)
 
-    def count(self, state: State) -> int:
+    def count(self, state: ValueState) -> int:
         """Rows in this state."""
         return int(np.count_nonzero(self.states == state))
 
@@ -61,16 +61,16 @@ def from_numbers(numbers: np.ndarray, wanted: Wanted) -> Column:
     """Numbers of any kind (rows,), NaN where missing; codes are read as numbers."""
     values = numbers.astype(np.float64)
     states = np.zeros(len(values), dtype=np.uint8)
-    states[np.isinf(values)] = State.INFINITE
-    states[np.isnan(values) | np.isin(values, _as_numbers(wanted.missing))] = State.MISSING
+    states[np.isinf(values)] = ValueState.INFINITE
+    states[np.isnan(values) | np.isin(values, _as_numbers(wanted.missing))] = ValueState.MISSING
     if wanted.codes is not None:
         coded = np.full(len(values), np.nan)
         for text, number in wanted.codes.items():
             for key in _as_numbers([text]):
                 coded[values == key] = number
-        states[(states != State.MISSING) & np.isnan(coded)] = State.UNKNOWN_CODE
+        states[(states != ValueState.MISSING) & np.isnan(coded)] = ValueState.UNKNOWN_CODE
         values = coded
-    values[states != State.GOOD] = np.nan
+    values[states != ValueState.GOOD] = np.nan
     return Column(values, states)
 
 
@@ -90,7 +90,7 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
         value = text.replace_strict(
             list(wanted.codes), list(wanted.codes.values()), default=None, return_dtype=pl.Float64
         )
-        wrong = pl.when(value.is_null()).then(pl.lit(int(State.UNKNOWN_CODE)))
+        wrong = pl.when(value.is_null()).then(pl.lit(int(ValueState.UNKNOWN_CODE)))
     else:
         missing |= number.is_nan() | number.is_in(_as_numbers(wanted.missing))
         value = number
@@ -98,19 +98,19 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
         dot = text.str.contains(".", literal=True) if decimal_comma else pl.lit(False)
         wrong = (
             pl.when(comma)
-            .then(pl.lit(int(State.DECIMAL_COMMA)))
+            .then(pl.lit(int(ValueState.DECIMAL_COMMA)))
             .when(dot)
-            .then(pl.lit(int(State.DECIMAL_POINT)))
+            .then(pl.lit(int(ValueState.DECIMAL_POINT)))
             .when(number.is_null())
-            .then(pl.lit(int(State.NOT_A_NUMBER)))
+            .then(pl.lit(int(ValueState.NOT_A_NUMBER)))
             .when(number.is_infinite())
-            .then(pl.lit(int(State.INFINITE)))
+            .then(pl.lit(int(ValueState.INFINITE)))
         )
     missing = missing.fill_null(False)
-    state = pl.when(missing).then(pl.lit(int(State.MISSING))).otherwise(wrong.otherwise(pl.lit(0))).cast(pl.UInt8)
+    state = pl.when(missing).then(pl.lit(int(ValueState.MISSING))).otherwise(wrong.otherwise(pl.lit(0))).cast(pl.UInt8)
     frame = texts.rename("text").to_frame().select(value.cast(pl.Float64).alias("value"), state.alias("state"))
     values, states = frame["value"].fill_null(np.nan).to_numpy(writable=True), frame["state"].to_numpy(writable=True)
-    values[states != State.GOOD] = np.nan
+    values[states != ValueState.GOOD] = np.nan
     return Column(values, states)
 
 

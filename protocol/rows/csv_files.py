@@ -1,4 +1,4 @@
-"""What a file of comma-separated values may look like, and what else people give in its place."""
+"""What a CSV file may look like, and what people often give instead of one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 
 Separator = Literal[",", ";", "\t", "|"]
 Encoding = Literal["utf-8", "latin-1", "cp1252"]

@@ -14,24 +14,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.parties.messages import Hash
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.queries import query_ids
 
 MOST_ROWS = 10_000_000
 HASH_BYTES = 32
 
 
-class PoolTerms(BaseModel):
+class PoolTerms(Frozen):
     """What is pinned of a pool.
 
     root: of the Merkle tree, hex. size: leaves. least_distance: Euclidean distance of standardised rows below which two
     different rows are not both answered.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     root: Hash
     size: int = Field(ge=1, le=MOST_ROWS)

@@ -1,4 +1,4 @@
-"""What models are given instead of the bare features: a fixed transform that every node computes for itself.
+"""What models see instead of the bare features: a fixed transform that every node computes for itself.
 
 It is part of the schema, so parties and student agree on it by the federation's digest. Queries travel, and have their
 ids, as they are. Nothing here learns: no private row has any influence on it.

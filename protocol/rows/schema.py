@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     FiniteFloat,
     SerializerFunctionWrapHandler,
@@ -17,15 +13,15 @@ from pydantic import (
     model_validator,
 )
 
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.representation import IMAGE_FEATURES, Representation, represent
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class Range(BaseModel):
+class Range(Frozen):
     """The values that a feature may have, both ends included; `whole`: no fractions."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     feature: Name
     low: FiniteFloat
@@ -39,15 +35,13 @@ class Range(BaseModel):
         return self
 
 
-class Schema(BaseModel):
+class Schema(Frozen):
     """What every row means. `center` and `scale` (features,) are statistics of public rows only.
 
     Every node standardises with them, so that no statistic of private rows is ever needed outside the party.
     `ranges`, of some features or none, let a party find wrong units and codes in its own file. `representation` is what
     models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     features: tuple[Name, ...] = Field(min_length=1)
     classes: tuple[Name, ...] = Field(min_length=2)
@@ -118,9 +112,3 @@ class Schema(BaseModel):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON form, hex."""
         return canonical_digest(self.model_dump(mode="json"))
-
-
-def canonical_digest(value: Any) -> str:
-    """SHA-256, hex, of `value` as JSON with sorted keys and no spaces."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -3,7 +3,7 @@
 Nothing here runs in constant time, so nothing here touches a secret that is still one: parties make their points with
 `cryptography` (`protocol.secagg.commitments`), the coordinator checks them and multiplies what has been given up.
 
-Checks are cofactored: two points that differ by one of order 8 or less are taken for the same. That is what X25519 does
+Checks are cofactored: two points that differ by one of order 8 or less count as the same. That is what X25519 does
 as well, whose keys are multiples of 8, so that such a part of a key can neither break a check nor change a mask.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import cast
 
 FIELD_PRIME = 2**255 - 19
 ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -174,9 +175,7 @@ def double(point: Point) -> Point:
 @cache
 def _base_table() -> list[list[Addend]]:
     """Row i holds 1 to 15 times 16^i times the base point."""
-    base = decompress(BASE_POINT)
-    assert base is not None
-    table, point = [], add(NEUTRAL, base)
+    table, point = [], add(NEUTRAL, cast(Addend, decompress(BASE_POINT)))
     for _ in range(SCALAR_BITS // WINDOW):
         row = [point]
         for _ in range((1 << WINDOW) - 2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.files import unreadable
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import unreadable, write_private
 from consilium.protocol.secagg.framing import frame
 
 SIGNATURE_BYTES = 64
@@ -56,17 +55,7 @@ class Identity:
         ------
         OutputExists : the file is there; a key is never overwritten.
         """
-        content = self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            raise OutputExists(
-                f"{path} is already there", "Move it away if you mean to replace this identity"
-            ) from None
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
     def sign(self, label: str, *parts: bytes) -> bytes:
         """Ed25519 signature, 64 bytes, of the framing of label and parts."""

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from consilium.protocol.parties.messages import Places, Proof, WireModel
+from consilium.protocol.parties.messages import PoolPlaces, Proof, WireModel
 from consilium.protocol.secagg.agreement import NONCE_BYTES, TAG_BYTES
 from consilium.protocol.secagg.identity import SIGNATURE_BYTES
 from consilium.protocol.secagg.roster import MOST_PARTIES
@@ -147,7 +147,7 @@ class MaskedRequest(SessionMessage):
     challenges: Values
     values: Values
     queries: Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
-    places: Places
+    places: PoolPlaces
     proof: Proof
 
     @model_validator(mode="after")
@@ -160,7 +160,7 @@ class MaskedRequest(SessionMessage):
 
 class MaskedReply(SessionMessage):
     """y: uint16 or uint32 (queries, classes); those of U2 whose shares for this party are no shares of what they are
-    committed to; and the party's signature on both and on what it was told of U1 and U2."""
+    committed to; and the party's signature on both and on its view of U1 and U2."""
 
     kind: ClassVar[str] = "query.sa_masked"
     party: Index

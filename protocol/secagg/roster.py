@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from consilium.protocol.config_faults import faults_of
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
+from consilium.protocol.models import Strict
 from consilium.protocol.parties.messages import PartyName
-from consilium.protocol.rows.schema import canonical_digest
 from consilium.protocol.secagg.curve import is_proper
 from consilium.protocol.secagg.errors import RosterMismatch
 
@@ -32,23 +33,19 @@ def is_sound_key(key: str) -> bool:
     return is_proper(bytes.fromhex(key))
 
 
-class RosterEntry(BaseModel):
+class RosterEntry(Strict):
     """A party's name and its Ed25519 public key, hex."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     id: PartyName
     ed25519_pk: PublicKey
 
 
-class Roster(BaseModel):
+class Roster(Strict):
     """All parties in a fixed order; a party's place in it is its index on the wire.
 
     t: shares that rebuild a secret. u_min: least parties in a sum. c: parties that may collude.
     least_difference: parties by which two exact sums differ on each side, if they differ at all.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     version: Literal[1] = 1
     parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_PARTIES, strict=False)]

@@ -1,5 +1,5 @@
 """The session descriptor SD: all terms of one sum, signed by the coordinator. CTX, its hash, enters every signature,
-key derivation and ciphertext, so that parties that were told different terms cannot take part in one sum."""
+key derivation and ciphertext, so that parties with different terms cannot take part in one sum."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import secrets
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.parties.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, Hash, LedgerPosition
+from consilium.protocol.models import Strict
+from consilium.protocol.parties.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, LedgerPosition
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.protocol.secagg.errors import BadSignature, OverflowRisk, RosterMismatch, UnsafeSession
 from consilium.protocol.secagg.framing import canonical_json
@@ -28,7 +30,7 @@ NO_LEDGER = LedgerPosition(ledger="0" * 64, batch=0, head="0" * 64)
 SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
-class SessionDescriptor(BaseModel):
+class SessionDescriptor(Strict):
     """Terms of one session.
 
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH. query_set: QH.
@@ -38,8 +40,6 @@ class SessionDescriptor(BaseModel):
     ledger, batch, head: where the coordinator's ledger stands (`protocol.parties.messages.LedgerPosition`).
     lifetime: seconds from a party's first answer until it throws the session away, by its own clock.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     version: Literal[2] = 2
     sid: SessionId

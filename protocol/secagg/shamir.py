@@ -1,5 +1,5 @@
-"""Shamir's secret sharing modulo l, the order of the base point: so that a share can be held against commitments that
-are points (`protocol.secagg.commitments`).
+"""Shamir's secret sharing modulo l, the order of the base point, so that a share can be checked against commitments
+that are points (`protocol.secagg.commitments`).
 
 A party's share lies at its place in the roster plus one. Plain Python integers: products of a 253-bit number and a
 place are cheap, and the sum is reduced only every few steps.

@@ -1,4 +1,4 @@
-"""The baseline that nobody may have in earnest: one model on the rows of all parties together."""
+"""The baseline that exists in simulations only: one model on the rows of all parties together."""
 
 from __future__ import annotations
 

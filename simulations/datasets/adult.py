@@ -3,7 +3,7 @@
 The 32,561 rows of the training part are the parties', the 16,281 of the test part are public, as in Papernot et al.
 2017, appendix C. Categories come from the data set's description (`adult.names`), never from the rows. Left out are
 `fnlwgt`, a weight of the survey, and `education`, which `education_num` says again. Race, sex and country of birth are
-features here because the papers have them; whoever predicts income in earnest should ask whether they may be.
+features here because the papers have them; whoever predicts income in practice should ask whether they may be.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import math
 import zipfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -55,17 +56,13 @@ def load_mnist_writers(folder: Path) -> Dataset:
         raise DataError(f"{path} is damaged: {error}", f"Get it anew from {WRITERS_SOURCE}") from None
     if len(owner) != len(plain.y):
         raise DataError(f"{path} has {len(owner)} writers for {len(plain.y)} images", "Get the files anew")
-    return Dataset(
+    return replace(
+        plain,
         name="mnist-writers",
         title="MNIST by writer",
         attribution=f"{plain.attribution} Writers: Yadav C, Bottou L. Cold case: the lost MNIST digits. NeurIPS 2019.",
-        features=plain.features,
-        classes=plain.classes,
         owner_label="writer",
-        x=plain.x,
-        y=plain.y,
         owner=owner,
-        public=plain.public,
     )
 
 

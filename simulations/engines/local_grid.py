@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,8 @@ from typing import Any
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
+from consilium.protocol.node.flower import python_module
+from consilium.protocol.node.threads import ONE_THREAD
 from consilium.simulations.engines.flower_internals import assign_message_id
 
 CLIENT_APP_CRASHED = 8
@@ -28,12 +29,11 @@ class Worker:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "consilium.simulations.engines.worker", str(theirs.fileno())],
+            python_module("consilium.simulations.engines.worker", str(theirs.fileno())),
             pass_fds=[theirs.fileno()],
             stdout=subprocess.DEVNULL,
-            env=environment,
+            env={**os.environ, **ONE_THREAD},
         )
         theirs.close()
         self._connection = Connection(ours.detach())

@@ -27,7 +27,7 @@ def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Pa
     ConsiliumError : what the ServerApp wrote into `failure.json`.
     """
     if importlib.util.find_spec("ray") is None:
-        raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium[ray]'")
+        raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
     flower = work / "flower"
     app = write_shim(flower / "app", run_config)
     environment = {**flower_environment(flower / "home"), **RAY_QUIET}

@@ -1,7 +1,7 @@
 """One worker process of the local engine: runs the parties' ClientApp on the messages that it is handed.
 
-Started as `python -m consilium.simulations.engines.worker FD`; FD is a socket to the engine. A process of its own, not
-a fork: the engine's process has threads, and a party that hangs can be killed without harm to others.
+Started as `python -P -m consilium.simulations.engines.worker FD`; FD is a socket to the engine. A process of its own,
+not a fork: the engine's process has threads, and a party that hangs can be killed without harm to others.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
-from consilium.protocol.files import writing
+from consilium.protocol.files import replacing, writing
 from consilium.simulations.report import charts
 from consilium.simulations.report.data import PartyQuality, ReportData
 from consilium.simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
@@ -66,18 +66,8 @@ def write_report(data: ReportData, path: Path, public: bool = False) -> None:
     DataError : the data are not those of a run. PathError, StorageError : the file cannot be written.
     """
     content = render(data, public).encode()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with writing(path):
-        try:
-            with open(temporary, "xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            error.filename = path  # the user has not named the temporary file
-            raise
+    with writing(path), replacing(path, part=f".{path.name}.{os.getpid()}.part") as file:
+        file.write(content)
 
 
 def render(data: ReportData, public: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""What a report shows. Filled by `simulations.run` or `.deployed`, drawn by `simulations.report.build`."""
+"""What a report shows. Filled by `simulations.run` or `.audited_report`, drawn by `simulations.report.build`."""
 
 from __future__ import annotations
 

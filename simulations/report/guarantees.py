@@ -1,4 +1,4 @@
-"""Guarantees as rows of the report's table: an epsilon never stands without what it means."""
+"""Guarantees as rows of the report's table: an epsilon never appears without its meaning."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Two findings refute a claim. The number of votes that moved is exact: one change that moves more than
 `units.votes_moved` is a counterexample. The distinguishing game of `coordinator.distinguish` then says what that
 is worth: it is played on the votes that this change moved, with the votes of all other parties chosen so that the two
-classes concerned are as good as tied, as an adversary who has the other parties could.
+classes concerned are nearly tied, as an adversary who controls the other parties could.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.distinguish import MechanismAudit, Pair, Setting, audit_mechanism
+from consilium.coordinator.distinguish import GameSetup, MechanismAudit, Pair, audit_mechanism
 from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.party.home import Home
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource
-from consilium.simulations.teacher_audit.neighbours import Kind, neighbours, units_of
+from consilium.simulations.teacher_audit.neighbours import ChangeKind, neighbours, units_of
 from consilium.simulations.teacher_audit.row_files import open_rows
 from consilium.simulations.teacher_audit.teachers import AuditedParty, Predictions
 
@@ -32,7 +32,7 @@ PLAYABLE = ("gnmax", "lnmax", "confident", "distributed", "distributed_two_phase
 
 
 @dataclass(frozen=True)
-class Plan:
+class AuditEffort:
     """How an audit is made. changes : data sets that are tried. queries, runs, confidence : of the game, at most so
     many queries of those asked, the ones on which most votes moved. seed : of all choices; noise has its own."""
 
@@ -60,7 +60,7 @@ class Change:
     before, after : int64 (queries, classes), the party's votes. All of it is private.
     """
 
-    kind: Kind
+    kind: ChangeKind
     teachers: int
     moved: np.ndarray = field(repr=False)
     before: np.ndarray = field(repr=False)
@@ -72,7 +72,7 @@ class TeacherAudit:
     """The outcome. claimed : votes that a unit moves by `votes_moved`. game : None where no vote moved, or where there
     is no game for the mechanism."""
 
-    plan: Plan
+    plan: AuditEffort
     teachers: int
     claimed: int
     asked: int
@@ -103,7 +103,7 @@ class TeacherAudit:
 
 
 def audit_teachers(
-    home: Home, config: FederationConfig, queries: np.ndarray, plan: Plan, noise: NoiseSource
+    home: Home, config: FederationConfig, queries: np.ndarray, plan: AuditEffort, noise: NoiseSource
 ) -> TeacherAudit:
     """Audit a party with these rows in this federation. `queries` float32 (n, features), as a student would ask them.
 
@@ -157,7 +157,7 @@ def audit_teachers(
     )
 
 
-def _change(kind: Kind, before: Predictions, after: Predictions) -> Change:
+def _change(kind: ChangeKind, before: Predictions, after: Predictions) -> Change:
     moved = np.abs(after.votes - before.votes).sum(axis=1) // 2
     return Change(kind, int((after.said != before.said).any(axis=1).sum()), moved, before.votes, after.votes)
 
@@ -167,10 +167,10 @@ def _worth(change: Change, queries: int) -> int:
     return int((np.sort(change.moved)[::-1][:queries] ** 2).sum())
 
 
-def _game(change: Change, config: FederationConfig, plan: Plan, noise: NoiseSource) -> MechanismAudit:
+def _game(change: Change, config: FederationConfig, plan: AuditEffort, noise: NoiseSource) -> MechanismAudit:
     mechanism = config.mechanism
     pair = observed_pair(change, mechanism, plan.queries)
-    setting = Setting(
+    setup = GameSetup(
         queries=len(pair.kinds),
         runs=plan.runs,
         delta=config.privacy.delta,
@@ -181,7 +181,7 @@ def _game(change: Change, config: FederationConfig, plan: Plan, noise: NoiseSour
         classes=len(config.rows.classes),
         one_call=True,
     )
-    return audit_mechanism(mechanism, noise, setting, pairs=[pair])
+    return audit_mechanism(mechanism, noise, setup, pairs=[pair])
 
 
 def observed_pair(change: Change, mechanism: Mechanism, queries: int) -> Pair:

@@ -54,14 +54,14 @@ def audit_teachers_command(
     from rich.console import Console
 
     from consilium.protocol.noise import SeededNoise
-    from consilium.simulations.teacher_audit.audit import Plan, audit_teachers
+    from consilium.simulations.teacher_audit.audit import AuditEffort, audit_teachers
     from consilium.simulations.teacher_audit.report import audit_to_json, print_audit
 
     chosen = secrets.randbits(32) if seed is None else seed
     with _subject(where, federation, pool, overrides or [], party, chosen) as (home, config, rows):
         if teachers is not None:
             config = config.model_copy(update={"teachers_per_party": teachers})
-        plan = Plan(
+        plan = AuditEffort(
             unit=unit or config.privacy.unit,
             neighbouring=neighbouring or config.privacy.neighbouring,
             changes=changes,

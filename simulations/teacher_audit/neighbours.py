@@ -12,7 +12,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.errors import DataError
 from consilium.simulations.teacher_audit.row_files import RowFile
 
-Kind = Literal["add", "remove", "replace"]
+ChangeKind = Literal["add", "remove", "replace"]
 
 NEWCOMERS = 0.1
 """Share of the units that is kept out of the data set, to be added to it or to take another's place."""
@@ -22,7 +22,7 @@ NEWCOMERS = 0.1
 class Neighbour:
     """Rows of the file, by their position in it, after one change. Private: `order` is not in `repr`."""
 
-    kind: Kind
+    kind: ChangeKind
     order: list[int] = field(repr=False)
 
 
@@ -59,7 +59,7 @@ def neighbours(
             newcomer = units[int(generator.choice(order[:out]))]
             at = int(generator.integers(len(inside)))
             if relation is Neighbouring.REPLACE:
-                kind: Kind = "replace"
+                kind: ChangeKind = "replace"
             else:
                 kind = "remove" if number % 2 == 0 else "add"
             kept = [units[index] for index in inside]

@@ -39,7 +39,7 @@ class AuditedParty:
     """A party as it is, but for its policy: the audit serves nobody, and trains on the CPU, where seeds decide.
 
     `seed` fixes the shards' secret and the estimators' random choices, so that two data sets are compared under the
-    same ones; neither depends on the data in earnest. `folder`: an empty one, for the party's state.
+    same ones; in a deployment neither depends on the data. `folder`: an empty one, for the party's state.
     """
 
     def __init__(self, home: Home, config: FederationConfig, seed: int, folder: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.files import replace_text
 
 
-class Plan:
+class AskingPlan:
     """Rows of the pool by round. `federation` is the hash of the federation that they were chosen for."""
 
     def __init__(self, path: Path, federation: str, total: int) -> None:
@@ -46,9 +46,4 @@ class Plan:
         """Decide the next round; on disk when this returns."""
         self._content["rounds"].append([int(row) for row in rows])
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".part")
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(self._content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+        replace_text(self._path, json.dumps(self._content))

@@ -31,7 +31,7 @@ def choose(
 
     Parameters
     ----------
-    rows : float (rows, inputs), what the schema makes of the pool (`Schema.inputs`); looked at by `BY_ROWS` alone.
+    rows : float (rows, inputs), the pool as the schema represents it (`Schema.inputs`); only `BY_ROWS` use them.
     asked : indices of rows asked before.
     probabilities : float64 (rows, classes) of the present model; None before there is one, when the choice is random.
 

@@ -1,4 +1,4 @@
-"""Rows that each stand for many others: what to ask where few queries can be paid for.
+"""Rows that each represent many others: what to ask where the budget allows few queries.
 
 Hacohen, Dekel, Weinshall, Active learning on a budget: opposite strategies suit high and low budgets, ICML 2022,
 arXiv:2202.02794 (TypiClust). The clusters are those of the graph of neighbours, as in Ng, Jordan, Weiss, On spectral

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from consilium.protocol.config_files import read_table
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
-from consilium.protocol.labels.service import Terms
+from consilium.protocol.labels.service import LabelTerms
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.student.config import StudentSpec
 from consilium.student.published.file import BadModel
 from consilium.student.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
-
-if TYPE_CHECKING:
-    from consilium.student.run import StudentResult
+from consilium.student.result import StudentResult
 
 _MOST_FEATURES_SHOWN = 60
 _Z = 1.959963984540054
@@ -64,9 +62,9 @@ def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], 
 
 
 def make_card(
-    terms: Terms, spec: StudentSpec, published: Published, result: StudentResult, tested: dict[str, Any] | None
+    terms: LabelTerms, spec: StudentSpec, published: Published, result: StudentResult, tested: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """What stands in student.json."""
+    """The content of student.json."""
     schema = terms.schema
     return {
         "federation": terms.federation,
@@ -163,10 +161,10 @@ def _data(card: dict[str, Any]) -> list[str]:
     count = len(card["features"])
     told = "The public statistics of a column are those that the model standardises with, inside."
     if card["representation"] != "none" or card["inputs"] == "features":
-        told = "What the model makes of a row is computed inside it."
+        told = "The model computes its representation of a row itself."
     lines = [f"A row has {count} numbers, as they are measured: nothing must be standardised before. {told}"]
     if count > _MOST_FEATURES_SHOWN:
-        return [*lines, "", f"The names, statistics and ranges of all {count} stand in `{CARD_FILE}`."]
+        return [*lines, "", f"The names, statistics and ranges of all {count} are in `{CARD_FILE}`."]
     ranges = {allowed["feature"]: allowed for allowed in card["ranges"]}
     lines += ["", "| column | public mean | public standard deviation | range |", "|---|---|---|---|"]
     for name, center, scale in zip(card["features"], card["center"], card["scale"], strict=True):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from consilium.protocol.errors import DataError
-from consilium.protocol.files import unreadable
+from consilium.protocol.files import replacing, unreadable
 
 MOST_BYTES = 4 * 2**30
 MOST_HEADER_BYTES = 32 * 2**20
@@ -57,12 +57,8 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {_KEY: text})
     if len(content) > MOST_BYTES or len(text) > MOST_HEADER_BYTES // 2:  # quotes are escaped within the header
         raise BadModel(f"the student has {len(content)} bytes, the most is {MOST_BYTES}", "Use a smaller one")
-    part = path.with_name(path.name + ".part")
-    with open(part, "wb") as file:
+    with replacing(path) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def read(path: Path) -> Content:

@@ -11,8 +11,9 @@ from unicodedata import category
 import numpy as np
 from pydantic import Field
 
-from consilium.protocol.config_files import Frozen, validate
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, PathError
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel, read, write
@@ -75,7 +76,7 @@ class Published:
 
 
 def publish(path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.ndarray) -> Published:
-    """Write the student to `path`, and return what stands there; `pool`: see `structures.take_apart`.
+    """Write the student to `path`, and return it as it was written; `pool`: see `structures.take_apart`.
 
     Raises
     ------

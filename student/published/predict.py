@@ -16,7 +16,7 @@ from consilium.protocol.files import write_private, writing
 from consilium.protocol.rows.csv_files import CsvRule
 from consilium.student.published.card import check_card
 from consilium.student.published.model import Published, find_model, load_model
-from consilium.student.published.table import Table, read_rows
+from consilium.student.published.table import RawRows, read_rows
 
 _MOST_TOLD = 10
 
@@ -69,7 +69,7 @@ def _csv(published: Published, probabilities: np.ndarray) -> str:
     return text.getvalue()
 
 
-def _json(published: Published, probabilities: np.ndarray, table: Table) -> str:
+def _json(published: Published, probabilities: np.ndarray, table: RawRows) -> str:
     classes = published.schema.classes
     answers = [
         {"row": number, "class": classes[best], "probabilities": dict(zip(classes, row, strict=True))}

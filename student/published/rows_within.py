@@ -1,7 +1,7 @@
 """Public rows within a model with a kernel, in as few bytes as give the very same numbers again.
 
-What the schema makes of a row can be far longer than the row: 3,969 numbers of a 28x28 image. Whoever loads the model
-can compute them anew, so the row itself is kept, and where it is of bytes, as bytes.
+A row's representation by the schema can be far longer than the row: 3,969 numbers of a 28x28 image. Whoever loads the
+model can compute them anew, so the row itself is kept, and where it is of bytes, as bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilium.protocol.config_files import Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.rows.schema import Schema
 
@@ -18,7 +18,7 @@ _UNITS = (1, 255)
 
 
 class Form(Frozen):
-    """of: rows as they travel, or what the schema makes of them. unit: bytes that are this many times the number."""
+    """of: rows as they travel, or as the schema represents them. unit: bytes that are this many times the number."""
 
     of: Literal["features", "inputs"]
     unit: Literal[1, 255] | None = None
@@ -27,7 +27,7 @@ class Form(Frozen):
 def pack(rows: np.ndarray, schema: Schema | None = None, pool: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
     """Rows -> their form, as JSON, and the array of the file, float32 or uint8 (m, width).
 
-    Without `schema` they are rows as they travel. With it they are what it makes of some of `pool` float32 (n,
+    Without `schema` they are rows as they travel. With it they are its representation of some of `pool` float32 (n,
     features), and are looked up there where that is shorter.
     """
     form: dict[str, Any] = {"of": "features" if schema is None else "inputs", "unit": None}
@@ -46,7 +46,7 @@ def pack(rows: np.ndarray, schema: Schema | None = None, pool: np.ndarray | None
 
 
 def unpack(form: Form, stored: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-    """float32 rows: as they travel without `schema`, else what it makes of them."""
+    """float32 rows: as they travel without `schema`, else as it represents them."""
     rows = stored if form.unit is None else stored.astype(np.float32) / np.float32(form.unit)
     if schema is not None and form.of == "features":
         rows = schema.inputs(rows)

@@ -12,20 +12,21 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from consilium.protocol.config_files import Frozen, validate
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
 from consilium.protocol.rows.representation import width
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel
 from consilium.student.published.rows_within import Form, pack, unpack
 from consilium.student.trainers.base import Constant, Model
-from consilium.student.trainers.images.graph_cnn import Both, Sight
+from consilium.student.trainers.images.graph_cnn import GraphCnnModel, Sight
 from consilium.student.trainers.images.network import HIDDEN, ImageModel
 from consilium.student.trainers.images.rows import Pixels, square_side
 from consilium.student.trainers.kernel import KernelModel
 from consilium.student.trainers.linear import Linear
 from consilium.student.trainers.mlp import MlpModel
-from consilium.student.trainers.trees import LEAF, Boosted, Forest, Nodes
+from consilium.student.trainers.trees import LEAF, Boosted, Forest, TreeNodes
 
 Inputs = Literal["features", "representation"]
 """What a model takes, see `StudentSpec.inputs`."""
@@ -63,7 +64,7 @@ class _Network(Frozen):
     channels: int = Field(ge=1, le=1024)
 
 
-class _Both(Frozen):
+class _GraphCnn(Frozen):
     gamma: FiniteFloat = Field(gt=0)
     rows: Form
     scales: tuple[FiniteFloat, ...]
@@ -95,7 +96,7 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
             form, rows = pack(model.rows, schema, pool)
             settings = {"gamma": model.gamma, "rows": form}
             return Parts("kernel", settings, {"rows": rows, "weights": model.weights})
-        case Both():
+        case GraphCnnModel():
             form, rows = pack(model.rows)
             networks = model.sight.networks
             settings = {
@@ -200,7 +201,7 @@ def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
     return KernelModel(unpack(settings.rows, rows, schema), arrays["weights"], settings.gamma)
 
 
-def _both(arrays: Arrays, settings: _Both, schema: Schema) -> Model:
+def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema) -> Model:
     if settings.rows.of != "features" or len(settings.scales) != 1 + len(settings.networks):
         raise _unfit(f"{len(settings.scales)} scales for {len(settings.networks)} networks")
     networks = []
@@ -210,7 +211,7 @@ def _both(arrays: Arrays, settings: _Both, schema: Schema) -> Model:
         networks.append(_network(own, network, schema))
     rows = unpack(settings.rows, _kernel_rows(arrays, settings.rows, schema))
     sight = Sight(schema.inputs, tuple(networks), settings.scales)
-    return Both.around(sight, rows, arrays["weights"], settings.gamma)
+    return GraphCnnModel.around(sight, rows, arrays["weights"], settings.gamma)
 
 
 _NODES = {
@@ -229,7 +230,7 @@ _BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, S
     "mlp": ("representation", _None, _mlp),
     "kernel": ("representation", _Kernel, _kernel),
     "network": ("features", _Network, _network),
-    "both": ("features", _Both, _both),
+    "both": ("features", _GraphCnn, _graph_cnn),  # the word for graph_cnn in files
 }
 
 
@@ -271,9 +272,9 @@ def _kernel_rows(arrays: Arrays, form: Form, schema: Schema) -> np.ndarray:
     return arrays["rows"]
 
 
-def _nodes(arrays: Arrays, inputs: int) -> Nodes:
+def _nodes(arrays: Arrays, inputs: int) -> TreeNodes:
     """Trees in which every way ends: one parent for each node but the roots, before it and in the same tree."""
-    nodes = Nodes(**arrays)
+    nodes = TreeNodes(**arrays)
     total, at = len(nodes.left), np.arange(len(nodes.left))
     if nodes.roots[0] != 0 or (np.diff(nodes.roots) <= 0).any() or nodes.roots[-1] >= total:
         raise _unfit("roots that are no nodes")

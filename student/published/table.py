@@ -15,7 +15,7 @@ import numpy as np
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import unreadable
-from consilium.protocol.rows.columns import Column, State, Wanted, from_text
+from consilium.protocol.rows.columns import Column, ValueState, Wanted, from_text
 from consilium.protocol.rows.csv_files import CsvRule, foreign_kind, is_number, other_separator
 from consilium.protocol.rows.schema import Schema
 
@@ -24,11 +24,11 @@ _FAR = 10.0
 _SHIFTED = 3.0
 _LEAST_FOR_A_MEAN = 20
 _FAULTS = {
-    State.MISSING: ("have no value", "fill them or leave these rows out: the student takes no missing values"),
-    State.NOT_A_NUMBER: ("hold text that is no number", "the student takes numbers, coded as its card says"),
-    State.DECIMAL_COMMA: ("have a decimal comma", "use --decimal-comma"),
-    State.DECIMAL_POINT: ("have a decimal point in spite of --decimal-comma", "leave --decimal-comma away"),
-    State.INFINITE: ("are infinite or beyond float32", "correct them"),
+    ValueState.MISSING: ("have no value", "fill them or leave these rows out: the student takes no missing values"),
+    ValueState.NOT_A_NUMBER: ("hold text that is no number", "the student takes numbers, coded as its card says"),
+    ValueState.DECIMAL_COMMA: ("have a decimal comma", "use --decimal-comma"),
+    ValueState.DECIMAL_POINT: ("have a decimal point in spite of --decimal-comma", "leave --decimal-comma away"),
+    ValueState.INFINITE: ("are infinite or beyond float32", "correct them"),
 }
 
 
@@ -37,7 +37,7 @@ class BadRows(DataError):
 
 
 @dataclass(frozen=True)
-class Table:
+class RawRows:
     """`x` float64 (n, features) in the schema's order and units. `ignored`: columns that the student does not use.
     `told`: what is odd about values, though they can be judged."""
 
@@ -46,7 +46,7 @@ class Table:
     told: tuple[str, ...]
 
 
-def read_rows(path: Path, schema: Schema, rule: CsvRule) -> Table:
+def read_rows(path: Path, schema: Schema, rule: CsvRule) -> RawRows:
     """Read and check the file. Columns may come in any order; those that the schema does not have are ignored.
 
     Raises
@@ -80,7 +80,7 @@ def read_rows(path: Path, schema: Schema, rule: CsvRule) -> Table:
         raise BadRows(f"{path}: {_shown(faults)}")
     x = np.stack([column.values for column in columns], axis=1)
     ignored = tuple(name for name in names if name not in schema.features)
-    return Table(x, ignored, tuple(_odd(x, schema, numbers)))
+    return RawRows(x, ignored, tuple(_odd(x, schema, numbers)))
 
 
 def _check_header(path: Path, names: Sequence[str], schema: Schema, rule: CsvRule) -> None:
@@ -131,7 +131,7 @@ def _column(cells: list[list[str]], place: int, name: str, rule: CsvRule) -> Col
         pl.Series("text", [line[place] for line in cells], dtype=pl.String), Wanted(name, name), rule.decimal_comma
     )
     states = column.states.copy()
-    states[np.abs(column.values) > np.finfo(np.float32).max] = State.INFINITE
+    states[np.abs(column.values) > np.finfo(np.float32).max] = ValueState.INFINITE
     return Column(column.values, states)
 
 

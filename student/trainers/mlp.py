@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import softmax
 
+from consilium.protocol.node.threads import one_thread
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.base import Model
 
@@ -40,7 +41,7 @@ class MlpTrainer:
         import torch  # two seconds to import: only for students that need it
         from torch import nn
 
-        with torch.random.fork_rng():
+        with one_thread(), torch.random.fork_rng():
             torch.manual_seed(seed)
             network = nn.Sequential(
                 nn.Linear(x.shape[1], self.spec.hidden),

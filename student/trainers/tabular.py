@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.base import Model
 from consilium.student.trainers.linear import Linear
-from consilium.student.trainers.trees import Boosted, Forest, Nodes
+from consilium.student.trainers.trees import Boosted, Forest, TreeNodes
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def forest_arrays(fitted: RandomForestClassifier, classes: int) -> Forest:
     """The same probabilities."""
     trees = [estimator.tree_ for estimator in fitted.estimators_]
     values = [tree.value[:, 0, :] / tree.value[:, 0, :].sum(axis=1, keepdims=True) for tree in trees]
-    return Forest(Nodes.of(trees, values), _seen(fitted), classes)
+    return Forest(TreeNodes.of(trees, values), _seen(fitted), classes)
 
 
 def boosted_arrays(fitted: GradientBoostingClassifier, row: np.ndarray, classes: int) -> Boosted:
@@ -55,7 +55,7 @@ def boosted_arrays(fitted: GradientBoostingClassifier, row: np.ndarray, classes:
     What the library starts from is no public attribute: it is what the trees do not explain of one row's score.
     """
     trees = [estimator.tree_ for stage in fitted.estimators_ for estimator in stage]
-    nodes = Nodes.of(trees, [fitted.learning_rate * tree.value[:, 0, :] for tree in trees])
+    nodes = TreeNodes.of(trees, [fitted.learning_rate * tree.value[:, 0, :] for tree in trees])
     outputs = len(trees) // len(fitted.estimators_)
     rows = row.astype(np.float32)
     ends = [nodes.value[nodes.leaves(rows, tree)[0], 0] for tree in range(len(nodes))]

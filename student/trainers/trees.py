@@ -1,6 +1,6 @@
 """Forests and boosted trees as arrays, without the objects of the library that grew them.
 
-The nodes of all trees stand one after the other. A row goes from a tree's root to the left where its feature is at most
+The nodes of all trees follow one another. A row goes from a tree's root to the left where its feature is at most
 the threshold, both as scikit-learn compares them: a float32 with a float64.
 """
 
@@ -19,7 +19,7 @@ LEAF = -1
 
 
 @dataclass(frozen=True)
-class Nodes:
+class TreeNodes:
     """`roots` int64 (trees,), ascending from 0; of each node: `feature`, `left`, `right` int32 (nodes,), `threshold`
     float64 (nodes,), `value` float64 (nodes, outputs). A child comes after its parent, in the same tree."""
 
@@ -31,7 +31,7 @@ class Nodes:
     value: np.ndarray = field(repr=False)
 
     @classmethod
-    def of(cls, trees: list[Any], values: list[np.ndarray]) -> Nodes:
+    def of(cls, trees: list[Any], values: list[np.ndarray]) -> TreeNodes:
         """From scikit-learn's `tree_` objects, with each tree's values (its nodes, outputs)."""
         counts = [tree.node_count for tree in trees]
         roots = np.cumsum([0, *counts[:-1]])
@@ -70,7 +70,7 @@ class Nodes:
 class Forest:
     """The mean of the shares (nodes, seen) at the leaves; see `Linear` for `seen` and `classes`."""
 
-    nodes: Nodes
+    nodes: TreeNodes
     seen: np.ndarray = field(repr=False)
     classes: int
 
@@ -89,7 +89,7 @@ class Boosted:
     There is one output for each class of `seen`, or one where those are two, the score of the second; then softmax.
     """
 
-    nodes: Nodes
+    nodes: TreeNodes
     baseline: np.ndarray = field(repr=False)
     seen: np.ndarray = field(repr=False)
     classes: int

@@ -23,13 +23,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from consilium.coordinator.deploy.front import TIMING, Places, Timing, tls_server
+from consilium.coordinator.deploy.front import TIMING, ConnectionPlaces, Timing, tls_server
 from consilium.coordinator.deploy.gateway import ALLOWED, DROPPED, PREFIX, QUOTA, Gateway, Quota
 from consilium.coordinator.deploy.node_keys import NodeKeys
 from consilium.protocol.node.kit import Kit, open_kit
 from tests.deploy.kits import free_ports, make_kits
 
-WAIT = 60.0
+WAIT = 250.0
 OLD_MOST_BYTES = 128 * 1024 * 1024
 
 
@@ -79,12 +79,12 @@ class Site:
         self.out = make_kits(folder)
         self.kit: Kit = open_kit(self.out / "coordinator")
         self.superlink = SuperLink()
-        self.places = Places()
+        self.places = ConnectionPlaces()
         self.context = ssl.create_default_context(cafile=str(self.kit.authority))
 
     @contextlib.contextmanager
     def serving(
-        self, old: bool = False, places: Places | None = None, timing: Timing = TIMING, quota: Quota = QUOTA
+        self, old: bool = False, places: ConnectionPlaces | None = None, timing: Timing = TIMING, quota: Quota = QUOTA
     ) -> Iterator[tuple[str, int]]:
         """Run both; yields the gateway's host and port."""
         place, files = self.kit.coordinator, self.kit.server_tls
@@ -92,7 +92,7 @@ class Site:
         (port,) = free_ports(1)
         inner = uvicorn.Server(uvicorn.Config(self.superlink.app(), port=place.internal_port, **tls))
         keys = NodeKeys(self.kit / "nodes.json")
-        self.places = places or Places()
+        self.places = places or ConnectionPlaces()
         if old:
             app = OldGateway(place.internal, self.kit.authority, keys).app()
             outer = uvicorn.Server(uvicorn.Config(app, port=port, **tls))

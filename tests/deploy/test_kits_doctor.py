@@ -24,7 +24,7 @@ import consilium.student.deploy
 from consilium import cli
 from consilium.coordinator.provision.authority import Authority
 from consilium.protocol.node import checks
-from consilium.protocol.node.checks import Finding, examine
+from consilium.protocol.node.checks import CheckResult, examine
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.secagg.identity import Identity
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
@@ -71,11 +71,11 @@ class Https:
         self.server.server_close()
 
 
-def levels(findings: list[Finding]) -> dict[str, str]:
+def levels(findings: list[CheckResult]) -> dict[str, str]:
     return {found.name: found.level for found in findings}
 
 
-def wrong(findings: list[Finding], *but: str) -> list[Finding]:
+def wrong(findings: list[CheckResult], *but: str) -> list[CheckResult]:
     return [found for found in findings if found.level == "wrong" and found.name not in but]
 
 

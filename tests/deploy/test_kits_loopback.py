@@ -67,10 +67,12 @@ def audit(out: Path, student: Path) -> dict[str, Any]:
 
 
 def wait_for(true: Callable[[], bool], seconds: float, nodes: list[Node]) -> None:
+    """For what must come as long as every node runs."""
     deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, "\n".join(f"== {node.log.name}\n{node.said}" for node in nodes)
-        time.sleep(0.2)
+        going_on = time.monotonic() < deadline and all(node.process.poll() is None for node in nodes)
+        assert going_on, "\n".join(f"== {node.log.name}\n{node.said}" for node in nodes)
+        time.sleep(0.1)
 
 
 def with_text(text: str) -> list[int]:

@@ -80,12 +80,12 @@ class Recorder:
     def __enter__(self) -> Recorder:
         self._thread.start()
         serving = asyncio.start_server(self._pass, "127.0.0.1", self.port, ssl=self._outer)
-        asyncio.run_coroutine_threadsafe(serving, self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(serving, self._loop).result(250)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(250)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -219,7 +219,7 @@ def node(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         finally:
             process.terminate()
             try:
-                process.wait(60)
+                process.wait(250)
             finally:
                 process.kill()
 
@@ -267,8 +267,8 @@ def run(folder: Path, votes: str, wards: tuple[str, ...]) -> tuple[Path, bytes, 
         )  # fmt: skip
         assert asking.wait(400) == 0, (logs / "student").read_text() + (logs / "coordinator").read_text()
         with node(logs / "close", "coordinator", "close", str(coordinator.folder)) as closing:
-            assert closing.wait(90) == 0
-        assert serving.wait(60) == 0
+            assert closing.wait(250) == 0
+        assert serving.wait(250) == 0
     recorded = b"\n".join(bytes(stream) for stream in [*fleet.streams, *labels.streams])
     assert b"/v1/fleet/push-object" in recorded
     assert any(b"consilium.labels" in stream or b"PRI * HTTP/2" in stream for stream in labels.streams)

@@ -186,7 +186,7 @@ def test_four_hospitals_on_machines_of_their_own(heart: dict[str, np.ndarray], t
         assert json.loads(closed.stdout)["parties"] == sorted(HOSPITALS)
         for name in HOSPITALS:
             nodes[name].send_signal(signal.SIGTERM)
-        assert {name: process.wait(60) for name, process in nodes.items()} == dict.fromkeys(nodes, 0)
+        assert {name: process.wait(250) for name, process in nodes.items()} == dict.fromkeys(nodes, 0)
         assert {name: host.pids() for name, host in hosts.items()} == {name: [] for name in hosts}
     left = [name for name in os.listdir("/run/netns") if f"-{os.getpid()}-" in name]
     assert left == []

@@ -27,7 +27,7 @@ from consilium.party.promise import epsilon, parse_events
 from consilium.party.secagg.masking import checked_votes, noise_share
 from consilium.party.secagg.once import ids_of, phases_of
 from consilium.party.secagg.store import SessionStore
-from consilium.party.secagg.votes import Asked
+from consilium.party.secagg.votes import QuerySet
 from consilium.party.teachers import store
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
 from consilium.protocol.parties.messages import (
@@ -302,7 +302,7 @@ class Game:
         )
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
         self.node.secure.advertise(request)
-        votes, _ = self.node.secure.sources(terms, Asked(queries, terms.query_set, *self.proof(queries)))
+        votes, _ = self.node.secure.sources(terms, QuerySet(queries, terms.query_set, *self.proof(queries)))
 
         def watched(scale: float, shape: tuple[int, int]) -> np.ndarray:
             """Only what is asked of the sampler counts here."""

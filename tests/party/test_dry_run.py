@@ -11,8 +11,8 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-import consilium.party.dry_run
 from consilium import cli
+from consilium.party import dry_run as dry_run_module
 from consilium.party.dry_run import made_up_queries
 from consilium.party.policy import PartyFile
 from consilium.protocol.config_files import load
@@ -72,7 +72,7 @@ def test_teachers_are_gone_even_if_voting_fails(tmp_path: Path, federation: Path
 
     home = make_home(tmp_path / "home", "p")
     before = files_of(home)
-    monkeypatch.setattr(consilium.party.dry_run, "vote", fail)
+    monkeypatch.setattr(dry_run_module, "vote", fail)
     output, error = of_party("dry-run", home, federation)
     assert isinstance(error, ConsiliumError)
     assert "training failed: ValueError at test_dry_run.py" in str(error)
@@ -135,11 +135,11 @@ def test_votes_are_those_of_teachers_that_learnt(tmp_path: Path, federation: Pat
 
     home = make_home(tmp_path / "home", "p", rows=200)
     settings, terms = load(home / "party.toml", PartyFile), load_federation(federation)
-    rows, found = consilium.party.dry_run.check(settings, home, terms)
+    rows, found = dry_run_module.check(settings, home, terms)
     assert rows is not None
     assert (found.faults, found.refusals) == ((), ())
     x, y = make_rows(500, 6)
-    result = consilium.party.dry_run.dry_run(rows, "p", home, terms, x)
+    result = dry_run_module.dry_run(rows, "p", home, terms, x)
     assert result.reply.votes.sum(axis=1).tolist() == [1] * 500
     assert (result.reply.votes.argmax(axis=1) == y).mean() > 0.8
     assert result.reply.query_set == query_set_hash(canonical_queries(x, 3))

@@ -28,6 +28,7 @@ def play(folder: Path, games: int, seed: int = 0) -> tuple[list[float], Counter]
     return ratios, rules
 
 
+@pytest.mark.fuzz
 def test_what_leaves_never_costs_more_than_was_charged(tmp_path: Path) -> None:
     ratios, rules = play(tmp_path, GAMES)
     assert len(ratios) > GAMES / 20  # the games are not all refused at the door
@@ -135,15 +136,13 @@ class Anything(tuple):
     """Equal to all: what is compared with it always fits."""
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+    shares = 0
 
     def __eq__(self, _):
         return True
 
     def __ne__(self, _):
         return False
-
-    def __getitem__(self, _):
-        return 0
 
 
 def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, monkeypatch) -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.secagg.across import sets_unchecked
 from tests.secagg.fuzzing import Forgery, Fuzzer, Sessions
 
+pytestmark = pytest.mark.fuzz
+
 
 def test_mutated_messages_forge_nothing_and_break_nothing(tmp_path: Path) -> None:
     fuzzer = Fuzzer(tmp_path, seed=1)

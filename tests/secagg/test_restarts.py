@@ -93,7 +93,7 @@ def test_a_crash_while_saving_leaves_the_old_state(tmp_path: Path, monkeypatch) 
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("consilium.coordinator.secagg.state.os.fsync", crash)
+        patch.setattr("consilium.protocol.files.os.fsync", crash)
         with pytest.raises(OSError):
             machine.save(path)
     assert path.read_bytes() == old

@@ -26,8 +26,8 @@ from consilium.simulations.report.data import ReportData
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.sums import check_sums, write_sums
+from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, edit, main, sql
-from tests.simulations.test_engines_agree import quiet
 from tests.simulations.test_resume import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,6 +100,7 @@ def lower_curve(content: dict) -> None:
     content["guarantee"]["epsilon"] -= 50.0
 
 
+@pytest.mark.slow
 def test_a_run_that_was_closed_passes_and_says_so(closed: Path) -> None:
     assert failed(closed) == []
     summary = json.loads((closed / "summary.json").read_text())["privacy"]
@@ -109,6 +110,7 @@ def test_a_run_that_was_closed_passes_and_says_so(closed: Path) -> None:
     assert "Estimate released with noise" in report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -209,6 +211,7 @@ def test_every_file_of_a_run_is_listed_above(sound: Path) -> None:
     assert {path.as_posix() for path in found - listed} == {"lock", "ledger.db.lock"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_is_named(sound: Path, tmp_path: Path, name: str) -> None:
     """One test for each file, as copying and auditing a run for each damage takes longer than either."""
@@ -225,6 +228,7 @@ def test_a_damaged_file_is_named(sound: Path, tmp_path: Path, name: str) -> None
         shutil.rmtree(run)
 
 
+@pytest.mark.slow
 def test_labels_with_any_byte_changed_are_findings(sound: Path, tmp_path: Path) -> None:
     """The parser of a foreign format meets what nobody wrote."""
     run = tmp_path / "run"
@@ -238,6 +242,7 @@ def test_labels_with_any_byte_changed_are_findings(sound: Path, tmp_path: Path) 
         verify_student(run, recorded, None)  # nothing is raised
 
 
+@pytest.mark.slow
 class TestOptimised:
     """`python -O` takes asserts away, so nothing here may rest on one: a process of its own, and its exit codes."""
 
@@ -246,7 +251,7 @@ class TestOptimised:
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
         return subprocess.run(
             [sys.executable, "-O", *arguments],
-            cwd=cwd, capture_output=True, text=True, timeout=250, check=False, env=environment,
+            cwd=cwd, capture_output=True, text=True, timeout=800, check=False, env=environment,
         )  # fmt: skip
 
     def test_every_forgery_is_found(self, sound: Path, tmp_path: Path) -> None:
@@ -258,8 +263,7 @@ class TestOptimised:
             write_sums(tmp_path / case)
             expected[case] = 1
         script = (
-            "import sys, json, contextlib\n"
-            "from consilium import cli\n"
+            "import sys, json, contextlib\nfrom consilium import cli\n"
             "codes = {}\n"
             "for name in json.loads(sys.argv[1]):\n"
             "    sys.argv[1:] = ['audit', './' + name]\n"

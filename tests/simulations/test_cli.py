@@ -10,6 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.simulations.tampering import main
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -79,21 +81,28 @@ MISTAKES = {
     "folder that cannot be made": (["run", "--out", "/proc/consilium/run"], 2, "cannot make output folder"),
     "report of nothing": (["report", "absent"], 2, "no run here"),
     "student without coordinator": (
-        ["student", "run", "--coordinator", "127.0.0.1:9", "--pool", "absent.npz", "--out", "x"], 2, "cannot read absent",
+        ["student", "run", "--coordinator", "127.0.0.1:9", "--pool", "absent.npz", "--out", "x"], 2, "absent.npz",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_mistakes_are_told_in_a_line_or_two(tmp_path: Path, case: str) -> None:
-    arguments, code, told = MISTAKES[case]
+def test_mistakes_are_told_in_a_line_or_two(tmp_path: Path, monkeypatch, capsys, case: str) -> None:
+    arguments, expected, told = MISTAKES[case]
     (tmp_path / "broken.toml").write_text("title = [")
-    done = consilium(*arguments, cwd=tmp_path)
-    assert done.returncode == code, done.stderr
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, err = main(monkeypatch, capsys, *arguments)
+    assert code == expected, err
+    assert told in err
+    assert "Traceback" not in err
+    assert out == ""
     assert {path.name for path in tmp_path.iterdir()} == {"broken.toml"}  # nothing half-written
+
+
+def test_a_mistake_is_the_exit_code_of_the_process(tmp_path: Path) -> None:
+    done = consilium("run", "absent", cwd=tmp_path)
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
 
 
 def test_scenarios_lists_what_is_shipped(tmp_path: Path) -> None:

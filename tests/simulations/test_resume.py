@@ -22,7 +22,7 @@ from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.run import resume_run
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.workspace import federation_config
-from tests.simulations.test_engines_agree import quiet
+from tests.simulations.engines.test_engines_agree import quiet
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [

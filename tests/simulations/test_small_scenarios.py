@@ -11,10 +11,10 @@ import pytest
 from consilium.simulations.audit import audit_run
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.test_cli import consilium
-from tests.simulations.test_engines_agree import quiet
 
-FEW = ["caps.queries=30", "caps.answers=30", "parties.minimum=5"]
+FEW = ["caps.queries=30", "caps.answers=30", "parties.minimum=5", "timeouts.enrol=600"]
 GNMAX = [*FEW, "mechanism.sigma=2"]
 SHARDS = ["data.parties=8", "data.most_rows=100"]
 PIXELS = ["data.representation=none", "student.trainer=logistic_regression", "teacher.alpha=50"]
@@ -30,6 +30,7 @@ CASES: dict[str, tuple[list[str], int, float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_small_one_from_files_to_report(
     shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -54,6 +55,7 @@ def test_a_small_one_from_files_to_report(
     assert f"All {parties} {word}, largest first" in page
 
 
+@pytest.mark.slow
 def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     """Run, audit, report; with scattering, the transform of the whole scenario."""
     changes = [*GNMAX, *SHARDS, "student.trainer=kernel_ridge", f"data.path={shared_data}"]

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import BudgetExceeded, DataError, PathError
-from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome, Terms
+from consilium.protocol.labels.service import NO_LABEL, Answers, LabelTerms, Outcome
 from consilium.student.asking.pool import Pool, load_pool
 from consilium.student.config import StudentSpec
 from consilium.student.published.file import BadModel
@@ -30,8 +30,8 @@ class Source:
         self.asked: list[np.ndarray] = []
         self.finished = False
 
-    def describe(self) -> Terms:
-        return Terms("f" * 64, SCHEMA, "made up", "party", 1e-5, 1.0, self.queries_left, 1000, 5, True)
+    def describe(self) -> LabelTerms:
+        return LabelTerms("f" * 64, SCHEMA, "made up", "party", 1e-5, 1.0, self.queries_left, 1000, 5, True)
 
     def ask(self, queries, progress=None, probabilities=None) -> Answers:
         self.asked.append(queries)
@@ -108,7 +108,7 @@ def test_a_card_without_test_rows_says_so(tmp_path: Path) -> None:
 def test_names_are_no_markup_in_the_card(tmp_path: Path) -> None:
     source = Source()
     schema = SCHEMA.model_copy(update={"classes": ("<script>|", "[ill](http://x)")})
-    source.describe = lambda: Terms("f" * 64, schema, "<b>", "party", 1e-5, float("inf"), 1000, 1000, 5, True)
+    source.describe = lambda: LabelTerms("f" * 64, schema, "<b>", "party", 1e-5, float("inf"), 1000, 1000, 5, True)
     run_student(source, pool(), StudentSpec(), tmp_path, seed=0)
     text = (tmp_path / "student" / "MODEL_CARD.md").read_text()
     assert "without bound" in text
@@ -118,7 +118,7 @@ def test_names_are_no_markup_in_the_card(tmp_path: Path) -> None:
 def test_names_that_cannot_be_published_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
     source = Source()
     schema = SCHEMA.model_copy(update={"classes": ("well", "=cmd()")})
-    source.describe = lambda: Terms("f" * 64, schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
+    source.describe = lambda: LabelTerms("f" * 64, schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
     with pytest.raises(BadModel, match="formula"):
         run_student(source, pool(), StudentSpec(), tmp_path, seed=0)
     assert source.asked == []

@@ -1,4 +1,4 @@
-"""Does a run hold what it claims? Everything is recomputed from its ledger; nothing in the run is changed.
+"""Do the claims of a run hold? Everything is recomputed from its ledger; nothing in the run is changed.
 
 findings  a verdict for each check, and what makes one
 files     JSON, event logs and tables of somebody who may have damaged or forged them
@@ -7,7 +7,7 @@ charges   caps, events, evidence and closing of that ledger
 claims    epsilons that are claimed, against the ledger's
 run       the coordinator's run folder, whoever made it: simulation or kit, closed, crashed or serving
 student   a student's folder against that ledger
-place     where the run of a path is
+place     the run of a path
 """
 
 from consilium.coordinator.ledger.verify.findings import (
@@ -20,7 +20,7 @@ from consilium.coordinator.ledger.verify.findings import (
     Verdict,
     holds,
 )
-from consilium.coordinator.ledger.verify.place import Place, find_run
+from consilium.coordinator.ledger.verify.place import RunPlace, find_run
 from consilium.coordinator.ledger.verify.recorded import Recorded
 from consilium.coordinator.ledger.verify.run import VerifiedRun, verify_run
 from consilium.coordinator.ledger.verify.student import verify_student
@@ -31,8 +31,8 @@ __all__ = [
     "Contradiction",
     "Damaged",
     "Finding",
-    "Place",
     "Recorded",
+    "RunPlace",
     "Unfinished",
     "Verdict",
     "VerifiedRun",

@@ -18,6 +18,7 @@ MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
 
 
 def check_caps(recorded: Recorded) -> str:
+    """No more was asked or answered than the caps allow."""
     caps = recorded.config.caps
     if recorded.asked > caps.queries:
         raise Contradiction(f"{recorded.asked} queries were asked, the cap is {caps.queries}")
@@ -27,6 +28,7 @@ def check_caps(recorded: Recorded) -> str:
 
 
 def check_charges(recorded: Recorded) -> str:
+    """Every batch was charged the event that the configuration gives for its counts."""
     config = recorded.config
     for at, batch in enumerate(recorded.batches, 1):
         expected = config.event(len(batch.query_ids), int(batch.answered.sum())).to_json()

@@ -1,4 +1,4 @@
-"""Files of a run, read with nothing taken for granted: any content at all ends in a value or in a typed error."""
+"""Files of a run, read with no trust in their content: whatever is in them, the result is a value or a typed error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Files:
             raise self.broken(name, f"{error.strerror}") from None
 
     def object(self, name: str) -> dict[str, Any]:
-        """A JSON object; a key that stands in it twice is refused, as two readers may take different ones."""
+        """A JSON object; a key that occurs twice is refused, since two readers may take different ones."""
         content = self.content(name)
         try:
             value = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
@@ -84,7 +84,7 @@ def entry(table: dict[str, Any], name: str, *keys: str) -> Any:
 
 
 @dataclass
-class Events:
+class LoggedEvents:
     """An event log. torn: lines that a crash broke off; altered: numbers of lines that no crash explains."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -96,12 +96,12 @@ class Events:
         return [event for event in self.events if event["event"] == name]
 
 
-def read_events(content: bytes) -> Events:
+def read_events(content: bytes) -> LoggedEvents:
     """Every line of an event log.
 
     A process that dies leaves a line without its end; the process that goes on writes its own first line behind it.
     """
-    found = Events()
+    found = LoggedEvents()
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         event = _event(line)

@@ -1,4 +1,4 @@
-"""Where the run of a path is: a run folder, a coordinator's kit, or one of the runs in its state."""
+"""The run of a path: a run folder, a coordinator's kit, or one of the runs in its state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADVICE = "Give the folder of a run, or a coordinator's kit"
 
 
 @dataclass(frozen=True)
-class Place:
+class RunPlace:
     """A coordinator's run folder. kit: the folder of the kit that it is in, or None. others: the kit's other runs."""
 
     run_dir: Path
@@ -30,7 +30,7 @@ class Place:
         return self.kit is not None and is_held(self.kit / "state" / "lock")
 
 
-def find_run(path: Path) -> Place:
+def find_run(path: Path) -> RunPlace:
     """The run of a path; makes and changes nothing.
 
     Raises
@@ -46,22 +46,22 @@ def find_run(path: Path) -> Place:
         open_kit(path, "coordinator")
         return _of_kit(path)
     if path.resolve().parent.name == "state" and (path.resolve().parent.parent / KIT_FILE).exists():
-        return Place(path, path.resolve().parent.parent)
+        return RunPlace(path, path.resolve().parent.parent)
     if not any((path / name).exists() for name in TRACES):
         raise DataError(f"{path} has none of {', '.join(TRACES)}: there is no run here", ADVICE)
-    return Place(path)
+    return RunPlace(path)
 
 
-def _of_kit(kit: Path) -> Place:
+def _of_kit(kit: Path) -> RunPlace:
     runs = sorted(found.name for found in (kit / "state").glob("run-*") if found.is_dir())
     if not runs:
         raise DataError(f"{kit} has not been started: there is no run here yet", "Give a kit that has served")
     try:
         current = f"run-{load(kit / 'federation.json', FederationConfig).digest()[:12]}"
     except ConfigError:
-        current = runs[0] if len(runs) == 1 else ""  # the damaged file is told by the check of the kit
+        current = runs[0] if len(runs) == 1 else ""  # the check of the kit reports the damaged file
     if current not in runs:
         raise DataError(
             f"{kit} has {', '.join(runs)}, but no run of its federation.json", "Give the folder of one of them"
         )
-    return Place(kit / "state" / current, kit, tuple(name for name in runs if name != current))
+    return RunPlace(kit / "state" / current, kit, tuple(name for name in runs if name != current))

@@ -99,7 +99,7 @@ def _config(federation: str, config_json: str) -> FederationConfig:
     except (ValueError, ConfigError):
         raise Damaged("its configuration cannot be read") from None
     if config.digest() != federation:
-        raise Contradiction("its configuration is not the one whose hash it bears")
+        raise Contradiction("its configuration does not have the hash that it states")
     return config
 
 

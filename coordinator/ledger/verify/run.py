@@ -10,7 +10,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised, spent
 from consilium.coordinator.ledger.verify.charges import check_caps, check_charges, check_evidence, check_sanitised
 from consilium.coordinator.ledger.verify.claims import check_claims, check_guarantee, number
-from consilium.coordinator.ledger.verify.files import Events, Files, entry, read_events
+from consilium.coordinator.ledger.verify.files import Files, LoggedEvents, entry, read_events
 from consilium.coordinator.ledger.verify.findings import (
     Absent,
     Checks,
@@ -20,7 +20,7 @@ from consilium.coordinator.ledger.verify.findings import (
     Unfinished,
     agree,
 )
-from consilium.coordinator.ledger.verify.place import Place
+from consilium.coordinator.ledger.verify.place import RunPlace
 from consilium.coordinator.ledger.verify.recorded import Recorded, read_ledger
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -43,10 +43,10 @@ class VerifiedRun:
     recorded: Recorded | None = field(repr=False)
     guarantees: dict[str, dict[str, Any]] = field(repr=False)
     coordinator: dict[str, Any] | None = field(repr=False)
-    events: Events = field(repr=False)
+    events: LoggedEvents = field(repr=False)
 
 
-def verify_run(place: Place, finished: bool | None = None) -> VerifiedRun:
+def verify_run(place: RunPlace, finished: bool | None = None) -> VerifiedRun:
     """All that a coordinator's folder says, against its ledger. It is read only, while its coordinator may serve.
 
     finished: whether the run says that it is; None for a deployed one, which says so by coordinator.json.
@@ -72,7 +72,7 @@ def verify_run(place: Place, finished: bool | None = None) -> VerifiedRun:
 class _Found:
     """What the checks have read so far."""
 
-    events: Events = field(default_factory=Events)
+    events: LoggedEvents = field(default_factory=LoggedEvents)
     recorded: Recorded | None = None
     guarantees: dict[str, dict[str, Any]] = field(default_factory=dict)
     coordinator: dict[str, Any] | None = None
@@ -196,7 +196,7 @@ def _claims(files: Files, recorded: Recorded, found: _Found) -> str:
     return check_claims(COORDINATOR, claims, found.guarantees)
 
 
-def _kit(checks: Checks, place: Place, recorded: Recorded | None) -> None:
+def _kit(checks: Checks, place: RunPlace, recorded: Recorded | None) -> None:
     def federation() -> str:
         kit = Files(place.kit or place.run_dir, finished=True)
         try:
@@ -243,7 +243,7 @@ def _raise(error: Exception) -> Callable[[], str]:
     return look
 
 
-def _not_finished(files: Files, place: Place) -> str:
+def _not_finished(files: Files, place: RunPlace) -> str:
     if place.serving:
         raise Unfinished("its coordinator is serving")
     try:

@@ -22,7 +22,7 @@ from consilium.student.trainers.images.network import ImageModel
 from consilium.student.trainers.kernel import KernelModel, kernel_ridge, spread_labels
 
 Represent = Callable[[np.ndarray], np.ndarray]
-"""Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""
+"""Features as they travel (n, features) -> their representation by the schema (n, inputs): `Schema.inputs`."""
 
 _LAST = 2
 """Networks that are looked at: earlier ones learned from worse labels."""
@@ -30,7 +30,7 @@ _LAST = 2
 
 @dataclass(frozen=True)
 class Sight:
-    """What `represent` makes of rows, beside what `networks` see in them, each times its scale."""
+    """The representation of rows by `represent` beside that by each of `networks`, each times its scale."""
 
     represent: Represent
     networks: tuple[ImageModel, ...]
@@ -46,7 +46,7 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class Both:
+class GraphCnnModel:
     """Takes features as they travel. `rows` float32 (m, features): what `kernel` is around, as they travel too."""
 
     sight: Sight
@@ -54,7 +54,7 @@ class Both:
     kernel: KernelModel
 
     @classmethod
-    def around(cls, sight: Sight, rows: np.ndarray, weights: np.ndarray, gamma: float) -> Both:
+    def around(cls, sight: Sight, rows: np.ndarray, weights: np.ndarray, gamma: float) -> GraphCnnModel:
         """The same model again, from what cannot be computed anew; `weights` float32 (m, classes)."""
         return cls(sight, rows, KernelModel(sight(rows), weights, gamma))
 
@@ -64,7 +64,7 @@ class Both:
 
 
 @dataclass(frozen=True)
-class BothTrainer:
+class GraphCnnTrainer:
     """`unlabelled` float (n, pixels), features as they travel. Both kinds use them; that costs no privacy."""
 
     spec: StudentSpec
@@ -77,18 +77,17 @@ class BothTrainer:
         spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool)
         told, reached = spread_labels(inputs.astype(np.float32), y, classes, spec)
-        networks, sight, rows = (), None, np.empty(0)
+        networks, sight = (), Sight(self.represent, (), (1.0,))
         for own in np.random.SeedSequence(seed).generate_state(spec.networks):
             trainer = ImageTrainer(Supervised, spec, pool[:0], self.job)
             network = trainer.fit(pool[reached], told[reached], classes, int(own))
             networks = (*networks, network)[-_LAST:]
             sight = self._sight(inputs, networks, pool)
-            rows = sight(pool)
-            told, reached = spread_labels(rows, y, classes, spec)
-        assert sight is not None
+            told, reached = spread_labels(sight(pool), y, classes, spec)
         known = np.eye(classes, dtype=np.float32)[told[reached]]
         kept = pool[reached]
-        return Both(sight, kept, kernel_ridge(sight(kept), known, spec.gamma, spec.alpha))  # bit by bit as `around`
+        kernel = kernel_ridge(sight(kept), known, spec.gamma, spec.alpha)  # bit by bit as `around`
+        return GraphCnnModel(sight, kept, kernel)
 
     def _sight(self, inputs: np.ndarray, networks: tuple[ImageModel, ...], pool: np.ndarray) -> Sight:
         """Half of the mean squared distance between two rows is of `inputs`, half of the networks' in equal parts.

@@ -9,7 +9,6 @@ import copy
 import hashlib
 import io
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.files import replacing
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.student.config import StudentSpec
@@ -197,14 +197,10 @@ class _State:
             "parts": {name: part.state_dict() for name, part in self.method.parts.items()},
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_suffix(".part")
         whole = io.BytesIO()
         torch.save(content, whole)  # to a full disk, torch itself would raise what nobody can tell from a bug
-        with open(temporary, "wb") as file:
+        with replacing(self.path) as file:
             file.write(whole.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path)
 
     def load(self) -> None:
         """Go on from the checkpoint if there is one. Raises DataError if it cannot be read."""

@@ -14,7 +14,7 @@ import pytest
 from consilium.coordinator.secagg.requests import view
 from consilium.party.secagg.memory import matrix
 from consilium.party.secagg.session import PartySession
-from consilium.party.secagg.store import SessionStore, State
+from consilium.party.secagg.store import SessionStatus, SessionStore
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.refusals import Refused, Rule
@@ -395,7 +395,7 @@ class TestMasked:
 
         with pytest.raises(Refused):
             federation.party(VICTIM).masked(request, ballot)
-        assert federation.party(VICTIM).state(machine.terms.sid_bytes()) is State.SHARED
+        assert federation.party(VICTIM).state(machine.terms.sid_bytes()) is SessionStatus.SHARED
         still_honest(federation, machine)
 
     @pytest.mark.parametrize(
@@ -524,7 +524,7 @@ class TestViews:
         federation.serve(VICTIM, Stage.CONSISTENCY, request)
         fewer = altered(request, survivors=request.survivors[:4])
         refused(federation, Stage.CONSISTENCY, fewer, InconsistentView, "done with another request")
-        assert federation.party(VICTIM).state(machine.terms.sid_bytes()) is State.ABORTED
+        assert federation.party(VICTIM).state(machine.terms.sid_bytes()) is SessionStatus.ABORTED
         refused(federation, Stage.CONSISTENCY, request, StageOrder)
 
     @pytest.mark.parametrize(
@@ -663,7 +663,7 @@ class TestOrder:
         late = federation.party(VICTIM, clock=lambda: 4e12)
         with pytest.raises(StageOrder, match="lifetime"):
             late.share(machine.requests()[VICTIM])
-        assert party.state(machine.terms.sid_bytes()) is State.ABORTED
+        assert party.state(machine.terms.sid_bytes()) is SessionStatus.ABORTED
         with pytest.raises(StageOrder):
             party.share(machine.requests()[VICTIM])
 
@@ -672,5 +672,5 @@ class TestOrder:
         other = run_until(federation, Stage.SHARE, terms=federation.terms(federation=OTHER_FEDERATION))
         new = run_until(federation, Stage.SHARE)
         states = [federation.party(VICTIM).state(machine.terms.sid_bytes()) for machine in (old, other, new)]
-        assert states == [State.ABORTED, State.ADVERTISED, State.ADVERTISED]
+        assert states == [SessionStatus.ABORTED, SessionStatus.ADVERTISED, SessionStatus.ADVERTISED]
         refused(federation, Stage.SHARE, old.requests()[VICTIM], StageOrder)

@@ -1,0 +1,142 @@
+"""Events of the noisy argmax with Gaussian noise: alone, after a check on agreement, or against a student."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from consilium.accounting.checks import check_scale
+from consilium.accounting.curves.gaussian import rdp_gaussian
+from consilium.accounting.curves.gdp import GaussianPart
+from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.threshold import check_threshold, public_offsets
+from consilium.accounting.errors import EventError
+from consilium.accounting.events.parts import Comparison, Evidence, Step
+from consilium.accounting.events.release import ReleaseEvent, check_answers_all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GNMaxEvent(ReleaseEvent):
+    """argmax of votes + N(0, sigma^2); every query is answered. Papernot et al. 2018, Section 3.1.
+
+    >>> from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+    >>> event = GNMaxEvent(asked=100, answered=100, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
+    ...                    teachers_per_party=1, towards=Towards.STUDENT, noise=Noise.DISCRETE, sigma=40.0)
+    >>> event.worst_case_rdp([2.0]).tolist()
+    [0.125]
+    """
+
+    TYPE: ClassVar[str] = "gnmax"
+
+    sigma: float
+
+    def _check(self) -> None:
+        check_scale(self.sigma, "sigma")
+        check_answers_all(self)
+
+    @property
+    def label_sigma(self) -> float:
+        return self.sigma
+
+    def worst_case_rdp(self, orders: object) -> np.ndarray:
+        return self.answered * rdp_gaussian(self.sigma, orders, self.votes_moved)
+
+    def gaussian_parts(self) -> tuple[GaussianPart, ...]:
+        return (GaussianPart(self.answered, self.sigma, False),)
+
+    def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:
+        return Evidence(None, self._covers(log_q_gnmax(votes, self.sigma, self.noise)))
+
+    def steps(self, evidence: Evidence) -> tuple[Step, ...]:
+        return (Step(evidence.log_q_label, "histogram", self.sigma, True),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfidentEvent(ReleaseEvent):
+    """Threshold check on the top count, then GNMax on what passed. Papernot et al. 2018, Algorithm 1.
+
+    Every query pays the check (noise sigma1 on one number of sensitivity 1); only answered queries pay GNMax (sigma2).
+
+    >>> from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+    >>> event = ConfidentEvent(asked=640, answered=283, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
+    ...                        teachers_per_party=1, towards=Towards.STUDENT, noise=Noise.DISCRETE,
+    ...                        threshold=200.0, sigma1=150.0, sigma2=40.0)
+    >>> event.worst_case_rdp([2.0]).round(6).tolist()
+    [0.382194]
+    """
+
+    TYPE: ClassVar[str] = "confident"
+
+    threshold: float
+    sigma1: float
+    sigma2: float
+
+    def _check(self) -> None:
+        check_threshold(self.threshold)
+        check_scale(self.sigma1, "sigma1")
+        check_scale(self.sigma2, "sigma2")
+
+    @property
+    def label_sigma(self) -> float:
+        return self.sigma2
+
+    def worst_case_rdp(self, orders: object) -> np.ndarray:
+        check = rdp_gaussian(self.sigma1, orders, self.votes_moved, scalar=True)
+        return self.asked * check + self.answered * rdp_gaussian(self.sigma2, orders, self.votes_moved)
+
+    def gaussian_parts(self) -> tuple[GaussianPart, ...]:
+        return (GaussianPart(self.asked, self.sigma1, True), GaussianPart(self.answered, self.sigma2, False))
+
+    def comparison(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> Comparison:
+        """The top count."""
+        return self._compare(np.asarray(votes).max(axis=1), 0, teachers)
+
+    def _compare(self, number: np.ndarray, least: int, most: int) -> Comparison:
+        return Comparison(
+            number=number.astype(np.int64, copy=False),
+            least=least,
+            most=most,
+            threshold=self.threshold,
+            sigma=self.sigma1,
+            noise=self.noise,
+        )
+
+    def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:
+        label = self._covers(log_q_gnmax(votes, self.sigma2, self.noise))
+        return Evidence(self.comparison(votes, teachers, probabilities).log_q(), label)
+
+    def steps(self, evidence: Evidence) -> tuple[Step, ...]:
+        return (
+            Step(evidence.log_q_check, "scalar", self.sigma1, False),
+            Step(evidence.log_q_label, "histogram", self.sigma2, True),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InteractiveEvent(ConfidentEvent):
+    """The same check on max_j(n_j - M p_j), p the student's public prediction. Papernot et al. 2018, Algorithm 2.
+
+    Its sensitivity is 1 as well, because p is public. A confident prediction of the student that is reinforced where
+    the check fails is post-processing: it counts as asked, not as answered.
+    """
+
+    TYPE: ClassVar[str] = "interactive"
+
+    def comparison(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> Comparison:
+        """The largest excess over what the student predicts.
+
+        Raises
+        ------
+        EventError : no predictions, or not one row per query. ThresholdError : not within [0, 1].
+        """
+        if probabilities is None:
+            raise EventError("an interactive check needs the student's predictions. Pass probabilities.")
+        array, offsets = np.asarray(votes).astype(np.int64, copy=False), public_offsets(probabilities, teachers)
+        if offsets.shape != array.shape:
+            raise EventError(
+                f"predictions have shape {offsets.shape}, the votes {array.shape}. Pass one row per query."
+            )
+        least, most = -int(offsets.max(initial=0)), teachers - int(offsets.min(initial=0))
+        return self._compare((array - offsets).max(axis=1), least, most)

@@ -1,0 +1,149 @@
+"""What `mkdocs build` does beyond mkdocs.yml.
+
+- The package is copied to a temporary folder, where the rooms lie inside it: the checkout has links there, and the
+  collector of docstrings follows none.
+- A page of the reference is made of the public names, `consilium.__all__`, and one for every room, with all of its
+  public modules. A name that is not there ends the build.
+- CONTRIBUTING.md and CHANGELOG.md, which stand at the top of the repository, become pages.
+- Links that lead out of docs/ go to the page made of that file; any other is an error.
+- The finished site is looked through for anything that a browser would fetch from elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("accounting", "protocol", "party", "coordinator", "student", "simulations")
+FROM_THE_TOP = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PUBLIC_NAMES = "reference/consilium.md"
+COMMANDS = ("cli", "command")
+"""Modules that are the command line: `--help` says what is in them."""
+GENERATED = re.compile(r"_pb2(_grpc)?$")
+LINK = re.compile(r"\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+FETCHED = re.compile(
+    rb"""<(?:script|img|iframe|link(?![^>]*rel="?canonical))[^>]*?(?:src|href)="?(?:https?:)?//[^"\s>]+"""
+)
+
+_copy: tempfile.TemporaryDirectory[str] | None = None
+
+
+def on_config(config: Any) -> Any:
+    """Copy the package, and point the collector of docstrings and the navigation at it."""
+    global _copy
+    _copy = tempfile.TemporaryDirectory(prefix="consilium-docs-")
+    package = Path(_copy.name) / "consilium"
+    package.mkdir()
+    for file in (ROOT / "consilium").glob("*.py"):
+        shutil.copy(file, package)
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, package / room, ignore=shutil.ignore_patterns("__pycache__"))
+    config.plugins["mkdocstrings"].config.handlers["python"]["paths"] = [_copy.name]
+    for part in config.nav:
+        for pages in part.values():
+            if isinstance(pages, list):
+                pages[:] = [_expanded(entry) for entry in pages]
+    return config
+
+
+def on_post_build(config: Any) -> None:
+    """Remove the copy, and refuse a site that is not whole without a network."""
+    if _copy is not None:
+        _copy.cleanup()
+    for page in sorted(Path(config.site_dir).rglob("*.html")):
+        found = FETCHED.search(page.read_bytes())
+        if found:
+            raise PluginError(f"{page.relative_to(config.site_dir)} loads {found[0].decode()} from elsewhere")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that no file in docs/ holds."""
+    for source, target in FROM_THE_TOP.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, target, content=LINK.sub(_from_the_top, text)))
+    files.append(File.generated(config, PUBLIC_NAMES, content=_public_names()))
+    for folder, modules in rooms():
+        files.append(File.generated(config, page_of(folder), content=_reference(folder, modules)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Send links that lead out of docs/ to the page that is made of the file."""
+    depth = page.file.src_uri.count("/")
+
+    def moved(found: re.Match[str]) -> str:
+        target = found["target"].removeprefix("../" * (depth + 1))
+        if target == found["target"] or target not in FROM_THE_TOP:
+            return found[0]
+        return f"]({'../' * depth}{FROM_THE_TOP[target]}{found['anchor'] or ''})"
+
+    return LINK.sub(moved, markdown)
+
+
+def rooms() -> Iterator[tuple[str, list[str]]]:
+    """Each folder with modules, `accounting/curves` say, and the dotted names of its public modules."""
+    for room in ROOMS:
+        for folder in sorted({file.parent for file in (ROOT / room).rglob("*.py")}):
+            place = folder.relative_to(ROOT).as_posix()
+            modules = [file.stem for file in sorted(folder.glob("*.py")) if public(file)]
+            yield place, ["consilium." + ".".join([*place.split("/"), module]) for module in modules]
+
+
+def public(file: Path) -> bool:
+    """Whether a module has a place in the reference: not generated, not private, no commands."""
+    return not file.stem.startswith("_") and not GENERATED.search(file.stem) and file.stem not in COMMANDS
+
+
+def page_of(folder: str) -> str:
+    """The page of a room: `reference/accounting.curves.md`."""
+    return f"reference/{folder.replace('/', '.')}.md"
+
+
+def public_names() -> list[str]:
+    """`consilium.__all__` but for the version, read and not imported: the links of a checkout need not be followed."""
+    tree = ast.parse((ROOT / "consilium/__init__.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == "__all__" for to in node.targets):
+            return [name for name in ast.literal_eval(node.value) if name != "__version__"]
+    return []
+
+
+def _public_names() -> str:
+    """The page of the public names."""
+    told = ast.get_docstring(ast.parse((ROOT / "consilium/__init__.py").read_text(encoding="utf-8"))) or ""
+    return "\n\n".join(["# consilium", told, *(f"::: consilium.{name}" for name in public_names())]) + "\n"
+
+
+def _reference(folder: str, modules: list[str]) -> str:
+    """The page of one room: what its `__init__` says, then one section for each module."""
+    told = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    name = "consilium." + folder.replace("/", ".")
+    return "\n\n".join([f"# {name}", told, *(f"::: {module}" for module in modules)]) + "\n"
+
+
+def _from_the_top(found: re.Match[str]) -> str:
+    """A link of a file at the top of the repository, as it is within docs/."""
+    target = found["target"]
+    if "://" in target:
+        return found[0]
+    return f"]({FROM_THE_TOP.get(target, target.removeprefix('docs/'))}{found['anchor'] or ''})"
+
+
+def _expanded(entry: Any) -> Any:
+    """`DECISIONS` and `REFERENCE` in the navigation stand for all of their pages."""
+    if entry == "DECISIONS":
+        pages = sorted((ROOT / "docs/decisions").glob("*.md"))
+        return {"Decisions": [f"decisions/{page.name}" for page in pages]}
+    if entry == "REFERENCE":
+        modules = [{folder.replace("/", "."): page_of(folder)} for folder, _ in rooms()]
+        return {"Modules": [{"consilium": PUBLIC_NAMES}, *modules]}
+    return entry

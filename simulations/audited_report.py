@@ -1,0 +1,115 @@
+"""The report of a deployed or unfinished run: only what its ledger and its nodes' files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilium.coordinator.ledger.privacy import epsilon_by_query
+from consilium.coordinator.ledger.verify import Recorded, Verdict, VerifiedRun, holds
+from consilium.coordinator.ledger.verify.files import Files
+from consilium.coordinator.ledger.verify.student import CARD
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.simulations.audit import REPORT_DATA, Audited, audit_path
+from consilium.simulations.report.data import LeftOut, ReportData
+from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.report.store import load_report_data
+
+NOBODY_KNOWS = [
+    "How good each party's teachers are, and what a pooled model, the mean teacher or a vote without noise would reach:"
+    " that takes rows which never leave the parties.",
+    "How far the parties agreed on each case: nobody keeps the votes.",
+    "How many of the released labels are right: nobody has the truth of the public cases.",
+    "Which software each node ran.",
+]
+"""What exists in simulations only."""
+NO_STUDENT = "What a student learnt from the labels: its results lie with it. Give its folder with --student."
+
+
+def report_of(path: Path, student: Path | None = None) -> tuple[ReportData, Path]:
+    """The data of a run's report, and the folder that the report goes to.
+
+    student: folder of one that asked a deployed run's coordinator.
+
+    Raises
+    ------
+    DataError : no run here, nothing was charged yet, or a claim of the run does not hold.
+    ConfigError : a student was given for a simulation.
+    """
+    if (path / REPORT_DATA).exists():
+        if student is not None:
+            raise ConfigError("--student is for deployed runs", "A simulation has its student in its own folder")
+        return load_report_data(path / "private"), path
+    audited = audit_path(path, [] if student is None else [student])
+    if not holds(audited.findings):
+        wrong = next(finding for finding in audited.findings if not finding.holds)
+        raise DataError(f"a claim of {path} does not hold: {wrong.check}: {wrong.found}", "Run: consilium audit")
+    if audited.run.recorded is None:
+        raise DataError(f"{path}: nothing was charged yet, so there is nothing to report", "Wait for the first labels")
+    return _data(audited, audited.run.recorded, student), audited.place.run_dir
+
+
+def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportData:
+    run, config, coordinator = audited.run, recorded.config, audited.run.coordinator or {}
+    curves = epsilon_by_query(config, recorded.batches)
+    parties = len(coordinator["parties"]) if coordinator else _parties(run, recorded)
+    answered = [batch.answered for batch in recorded.batches]
+    return ReportData(
+        title=config.name,
+        description="",
+        attribution="The parties' own rows, which they kept, and the public cases that the student put to them.",
+        scenario=f"federation {config.digest()[:12]}",
+        engine="deployed nodes" if audited.kind == "deployed" else "simulation",
+        seed=config.seed if config.simulation else None,
+        seeded_noise=config.simulation,
+        created=str(run.events.events[0]["at"]) if run.events.events else "–",
+        versions={},
+        parties=parties,
+        teachers=parties * config.teachers_per_party,
+        party_label="party",
+        left_out=list(dict.fromkeys(_left_out(event) for event in run.events.named("left-out"))),
+        mechanism=config.mechanism.describe(),
+        votes=config.votes,
+        most_queries=config.caps.queries,
+        most_answers=config.caps.answers,
+        guarantees=shown_guarantees(run.guarantees, config.votes),
+        released_label_accuracy=None,
+        reinforced=recorded.reinforced,
+        claimed_epsilon=None,
+        student=_metrics(student),
+        baselines={},
+        classes=config.rows.classes,
+        seconds=coordinator.get("seconds", {}),
+        consensus=np.zeros(0),
+        answered=np.concatenate(answered) if answered else np.zeros(0, dtype=bool),
+        epsilon_worst_case=curves["worst_case"],
+        epsilon_data_dependent=np.zeros(0) if config.votes == "distributed" else curves["data_dependent"],
+        quality=[],
+        missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
+        unfinished=_unfinished(audited),
+    )
+
+
+def _metrics(student: Path | None) -> dict[str, Any] | None:
+    return None if student is None else Files(student, finished=True).object(CARD).get("metrics")
+
+
+def _left_out(event: dict[str, Any]) -> LeftOut:
+    return LeftOut(*(str(event.get(key, "–")) for key in ("party", "stage", "reason")))
+
+
+def _parties(run: VerifiedRun, recorded: Recorded) -> int:
+    """How many take part as far as is known before the end: those of the largest sum, else those that came."""
+    totals = [event.get("total") for event in run.events.named("stage")]
+    came = [total for total in totals if isinstance(total, int)]
+    return max((batch.parties for batch in recorded.batches), default=came[-1] if came else 0)
+
+
+def _unfinished(audited: Audited) -> str:
+    if audited.finished:
+        return ""
+    reasons = (finding.found for finding in audited.findings if finding.check == "run: finished")
+    why = next(reasons, Verdict.UNFINISHED.value)
+    return f"{why[:1].upper()}{why[1:]}."

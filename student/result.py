@@ -1,0 +1,17 @@
+"""What a student reached: counts of its queries, and its quality on labelled public rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StudentResult:
+    """The result of a student's run. `answered`: by the teachers; `reinforced`: own predictions confirmed."""
+
+    asked: int
+    answered: int
+    reinforced: int
+    metrics: dict[str, Any] | None
+    seconds: float

@@ -1,0 +1,240 @@
+"""The coordinator node around its processes: which nodes may connect, which failures end it, and its status."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from consilium.coordinator.deploy import flower
+from consilium.coordinator.deploy import start as node
+from consilium.coordinator.deploy.flower import DATABASE, REGISTERED, prepare, sync_nodes
+from consilium.coordinator.deploy.start import close, configuration, in_words, run_config, run_folder
+from consilium.coordinator.deploy.status import status
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.run_log import EventLog
+from consilium.party.deploy import keys as party_keys
+from consilium.protocol.errors import (
+    ConfigError,
+    ConsiliumError,
+    EngineError,
+    LedgerError,
+    NotEnoughParties,
+    ServiceError,
+)
+from consilium.protocol.node.kit import Kit, open_kit
+from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> Path:
+    return make_kits(tmp_path_factory.mktemp("sound"), votes="secure")
+
+
+@pytest.fixture
+def kit(sound: Path, tmp_path: Path) -> Kit:
+    return open_kit(Path(shutil.copytree(sound / "coordinator", tmp_path / "coordinator")))
+
+
+class Superlink:
+    """`flwr supernode`, answered as Flower 1.41 does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.nodes: dict[str, int] = {}
+        self.next = 100
+        monkeypatch.setattr(flower, "flwr", self.answer)
+
+    def answer(self, kit: Kit, *arguments: str) -> dict:
+        if arguments[1] == "register":
+            key = Path(arguments[2]).read_text().strip()
+            if key in self.nodes:
+                return {
+                    "success": False,
+                    "error-message": "x\n\n[code: 23] Public key already in use.",
+                }
+            self.next += 1
+            self.nodes[key] = self.next
+            return {"success": True, "node-id": self.next}
+        known = {node: key for key, node in self.nodes.items()}
+        if int(arguments[2]) not in known:
+            return {"success": False, "error-message": "no such node"}
+        del self.nodes[known[int(arguments[2])]]
+        return {"success": True}
+
+
+def keys(kit: Kit) -> dict[str, str]:
+    return json.loads((kit / "nodes.json").read_text())["nodes"]
+
+
+def test_exactly_the_listed_nodes_may_connect(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    superlink, told = Superlink(monkeypatch), []
+    nodes = keys(kit)
+    sync_nodes(kit, lambda _, what: told.append(what))
+    assert sorted(superlink.nodes) == sorted(nodes.values())
+    assert told == [f"{name} may connect" for name in PARTIES]
+    sync_nodes(kit, lambda *_: pytest.fail("nothing to do"))
+    (kit / "nodes.json").write_text(json.dumps({"nodes": {name: nodes[name] for name in PARTIES[1:]}}))
+    sync_nodes(kit, lambda _, what: told.append(what))
+    assert sorted(superlink.nodes) == sorted(nodes[name] for name in PARTIES[1:])
+    assert not list(kit.state.glob("*.pub"))
+
+
+def test_a_registration_that_was_not_written_down_is_taken_over(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    superlink = Superlink(monkeypatch)
+    nodes = keys(kit)
+    superlink.nodes[nodes["ward-a"]] = 7  # and then the coordinator was killed
+    sync_nodes(kit, lambda *_: None)
+    assert len(superlink.nodes) == 3
+    (kit / "nodes.json").write_text(json.dumps({"nodes": {"ward-b": nodes["ward-b"]}}))
+    with pytest.raises(EngineError, match="unknown id could not be unregistered"):
+        sync_nodes(kit, lambda *_: None)
+
+
+def test_a_new_database_knows_nobody(kit: Kit) -> None:
+    (kit.state / REGISTERED).write_text("{}")
+    (kit.state / DATABASE).touch()
+    prepare(kit)
+    assert (kit.state / REGISTERED).exists()
+    (kit.state / DATABASE).unlink()
+    prepare(kit)
+    assert not (kit.state / REGISTERED).exists()
+
+
+class Attempts:
+    """Runs that end one after another as told: with a failure, an outcome, or nothing."""
+
+    def __init__(self, kit: Kit, monkeypatch: pytest.MonkeyPatch, *ends: ConsiliumError | str) -> None:
+        self.kit, self.ends, self.count = kit, list(ends), 0
+        monkeypatch.setattr(node, "follow_run", self.run)
+        monkeypatch.setattr(node, "sync_nodes", lambda *_: None)
+        monkeypatch.setattr(node, "stop_group", lambda *_: None)
+        monkeypatch.setattr(node, "listens", lambda port, *_: port == kit.coordinator.internal_port)
+        monkeypatch.setattr(node, "RETRY", node.BackOff(first=0.01, most=0.01))
+
+    def run(self, *_: object):
+        self.count += 1
+        end = self.ends.pop(0)
+        if isinstance(end, ConsiliumError):
+            failure = {"error": type(end).__name__, "what": end.what, "action": end.action}
+            (run_folder(self.kit) / "failure.json").write_text(json.dumps(failure))
+        elif end == "closed":
+            (run_folder(self.kit) / "coordinator.json").write_text('{"asked": 3}')
+        return self
+
+    def poll(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("end", [NotEnoughParties("1 of 3"), EngineError("x"), "nothing"])
+def test_what_may_pass_is_tried_again(kit: Kit, monkeypatch: pytest.MonkeyPatch, end: ConsiliumError | str) -> None:
+    attempts = Attempts(kit, monkeypatch, end, end, "closed")
+    told: list[str] = []
+    assert node._serve(kit, kit.folder, lambda _, what: told.append(what), threading.Event()) == {"asked": 3}
+    assert attempts.count == 3
+    assert sum("again in" in what for what in told) == 2
+
+
+@pytest.mark.parametrize("end", [ConfigError("x"), LedgerError("x"), ServiceError("x")])
+def test_what_would_only_be_repeated_ends_the_node(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, end: ConsiliumError
+) -> None:
+    attempts = Attempts(kit, monkeypatch, end)
+    with pytest.raises(type(end)):
+        node._serve(kit, kit.folder, lambda *_: None, threading.Event())
+    assert attempts.count == 1
+
+
+def test_a_closed_federation_is_not_run_again(kit: Kit) -> None:
+    (run_folder(kit) / "coordinator.json").write_text('{"asked": 5}')
+    assert node.start(kit, lambda *_: None, threading.Event()) == {"asked": 5}
+    assert close(kit, 1) == {"asked": 5}
+
+
+def test_closing_waits_and_says_so(kit: Kit) -> None:
+    with pytest.raises(EngineError, match="not closed after 1 s"):
+        close(kit, 1, sleep=lambda _: None)
+    assert (run_folder(kit) / "close").exists()
+
+
+def test_the_server_app_is_told_of_keys_only_where_votes_need_them(kit: Kit, tmp_path: Path) -> None:
+    told = run_config(kit, configuration(kit))
+    assert told["roster-file"] == str(kit / "roster.json")
+    assert told["kit"] == str(kit.folder)
+    clear = open_kit(make_kits(tmp_path / "clear") / "coordinator")
+    assert run_config(clear, configuration(clear))["identity-file"] == ""
+
+
+def test_status_reads_the_files(kit: Kit) -> None:
+    found = status(kit)
+    assert (found.stage, found.running, found.queries_left) == ("not started", False, 40)
+    log = EventLog(run_folder(kit) / "events.jsonl")
+    log.write("waiting", connected=1, required=2)
+    assert status(kit).stage == "waiting for parties: 1 of 2"
+    log.write("stage", stage="train", total=3)
+    log.write("left-out", stage="train", party="ward-b", reason="refused: data")
+    log.write("serving", address="127.0.0.1:1")
+    log.close()
+    with open(run_folder(kit) / "events.jsonl", "a") as file:
+        file.write('{"event": "clo')  # a process that was killed
+    config = configuration(kit)
+    Ledger(run_folder(kit) / "ledger.db", config.digest(), "{}").close()
+    found = status(kit)
+    assert found.stage == "serving students at 127.0.0.1:1"
+    assert found.parties["ward-b"] == "left out: refused: data"
+    assert len(found.errors) == 1
+    assert found.epsilon_promised > 0
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ({"event": "waiting", "connected": 1, "required": 3}, "1 of 3 parties connected"),
+        ({"event": "released", "asked": 5, "answered": 3}, "5 queries asked, 3 answered"),
+        ({"event": "progress", "stage": "vote", "done": 1, "total": 3}, ""),
+    ],
+)
+def test_events_in_words(event: dict, words: str) -> None:
+    assert in_words(event) == words
+
+
+def test_the_example_of_the_guide_can_be_provisioned(tmp_path: Path) -> None:
+    guide = (Path(__file__).resolve().parents[3] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    example = re.search(r"```toml\n(.*?)```", guide, re.DOTALL)
+    assert example is not None
+    write_plan(tmp_path)
+    (tmp_path / "federation.toml").write_text(example[1])
+    party_keys.make("cleveland", tmp_path / "keys")
+    shutil.copy(tmp_path / "keys" / "cleveland.enrol.json", tmp_path)
+    made = kits.make(tmp_path / "federation.toml", tmp_path / "kits")
+    assert [path.name for path in made.kits] == [
+        "coordinator",
+        *(f"party-{name}" for name in ("cleveland", "budapest", "zurich", "long-beach")),
+        f"student-{STUDENT}",
+    ]
+
+
+def test_an_expired_certificate_ends_the_start_and_an_old_one_is_told(
+    sound: Path, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority.load(sound / "operator")
+    told: list[str] = []
+
+    def begin(days: int) -> None:
+        kit.server_tls.key.unlink()
+        now = datetime.now(UTC) - timedelta(days=100)
+        authority.server(kit.coordinator.hosts, days=days, now=now).save(kit.folder, "server")
+        node.start(kit, lambda _, what: told.append(what), threading.Event())
+
+    monkeypatch.setattr(node, "prepare", lambda _: (_ for _ in ()).throw(EngineError("reached", "")))
+    with pytest.raises(ConfigError, match="expired on"):
+        begin(days=99)
+    with pytest.raises(EngineError, match="reached"):
+        begin(days=110)
+    assert any("expires on" in line for line in told)

@@ -1,0 +1,105 @@
+"""Two coordinator processes on one ledger, many students at once; shared by a test and a benchmark."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.labels.grpc_server import serving
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.labels.service import Outcome
+from consilium.protocol.noise import SystemNoise
+from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.student.channel import LabelChannel
+from tests.coordinator.labels.test_service import T, Votes
+from tests.federation import make_config, make_rows
+
+WAIT = 250
+
+
+def shared_config(queries: int) -> FederationConfig:
+    """A federation with real noise, as a deployed one."""
+    return make_config(simulation=False, noise_seed=None, seed=-1, caps=Caps(queries=queries, answers=queries))
+
+
+def coordinator(folder: str, name: str, queries: int, addresses: Any, stop: Any) -> None:
+    """One coordinator process: label service on a free port until told to stop."""
+    config = shared_config(queries)
+    ledger = Ledger(Path(folder) / "ledger.db", config.digest(), "{}")
+    log = EventLog(Path(folder) / f"{name}.jsonl")
+    service = LabelService(config, ledger, lambda _: SystemNoise(), Votes(), T, log)
+    with serving(service, "127.0.0.1:0", queries) as address:
+        addresses.put(address)
+        stop.wait()
+
+
+@contextmanager
+def two_coordinators(folder: Path, queries: int) -> Iterator[list[str]]:
+    """Addresses of two coordinators, each a process of its own, on the same ledger file."""
+    context = multiprocessing.get_context("spawn")
+    addresses, stop = context.Queue(), context.Event()
+    processes = [
+        context.Process(target=coordinator, args=(str(folder), name, queries, addresses, stop)) for name in ("a", "b")
+    ]
+    for process in processes:
+        process.start()
+    try:
+        yield [addresses.get(timeout=WAIT) for _ in processes]
+    finally:
+        stop.set()
+        for process in processes:
+            process.join(WAIT)
+            process.kill()
+
+
+def storm(folder: Path, requests: int, rows: int = 400, threads: int = 16) -> dict[str, Any]:
+    """`requests` concurrent requests of one to three of `rows` rows each, at both coordinators.
+
+    Returns the label and outcome that each query id got, over all requests, and seconds; asserts that every request
+    for an id got the same.
+    """
+    x = canonical_queries(make_rows(rows, 11)[0], 3)
+    ids = query_ids(x)
+    got: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    lock = threading.Lock()
+    generator = np.random.default_rng(0)
+    wanted = [generator.choice(rows, size=generator.integers(1, 4), replace=False) for _ in range(requests)]
+    with two_coordinators(folder, rows) as addresses:
+        channels = [LabelChannel(address, WAIT) for address in addresses]
+        for channel in channels:
+            channel.describe()
+
+        def ask(number: int) -> None:
+            answers = channels[number % 2].ask(x[wanted[number]])
+            with lock:
+                for row, outcome, label in zip(wanted[number], answers.outcomes, answers.labels, strict=True):
+                    got[ids[row]].add((int(outcome), int(label)))
+
+        start = time.perf_counter()
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(ask, range(requests)))
+        seconds = time.perf_counter() - start
+        for channel in channels:
+            channel.__exit__()
+    assert all(len(outcomes) == 1 for outcomes in got.values()), "one query, two labels"
+    ledger = Ledger(folder / "ledger.db", shared_config(rows).digest(), "{}")
+    batches = ledger.batches()  # checks the chain
+    recorded = ledger.find(list(got))
+    asked, answered = ledger.spent()
+    ledger.close()
+    assert {name: {(int(r.outcome), r.label)} for name, r in recorded.items()} == dict(got), "a label was lost"
+    assert asked == len(got) == sum(len(batch.query_ids) for batch in batches), "a query was charged twice"
+    assert answered == sum(outcome == Outcome.ANSWERED for ((outcome, _),) in got.values())
+    return {"seconds": seconds, "queries": len(got), "batches": len(batches), "answered": answered}

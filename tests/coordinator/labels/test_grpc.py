@@ -1,0 +1,226 @@
+"""The label service over a real loopback socket: the same answers as in-process, and refusals that keep their type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+from consilium.coordinator.config import Caps
+from consilium.coordinator.federation import run_federation
+from consilium.coordinator.labels.grpc_server import serving
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.errors import (
+    BudgetExceeded,
+    ConfigError,
+    DataError,
+    LedgerError,
+    MalformedMessage,
+    NotEnoughParties,
+    ServiceError,
+)
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels import labels_pb2_grpc as rpc
+from consilium.protocol.labels.wire import BLOCK_BYTES, GENERIC, blocks, refusal_from_wire, refusal_to_wire
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.secagg.errors import BadShare, BadSum, SetTooClose, ThresholdNotMet
+from consilium.student.asking.pool import Pool
+from consilium.student.channel import LabelChannel
+from consilium.student.config import StudentSpec
+from consilium.student.run import run_student
+from tests.coordinator.labels.test_service import T, Votes
+from tests.federation import FEATURES, FakeTransport, make_config, make_rows
+
+
+@pytest.fixture
+def service(tmp_path: Path, log):
+    config = make_config(caps=Caps(queries=100_000, answers=100_000))
+    ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
+    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
+    ledger.close()
+
+
+def test_the_socket_gives_what_the_process_gives(service) -> None:
+    x, _ = make_rows(50, 3)
+    stages = []
+    with serving(service, "127.0.0.1:0", 100_000) as address, LabelChannel(address) as channel:
+        terms = channel.describe()
+        answers = channel.ask(x, lambda *progress: stages.append(progress))
+        channel.finish()
+    inside = service.ask(x)
+    assert (answers.labels == inside.labels).all()
+    assert (answers.outcomes == inside.outcomes).all()
+    assert terms.schema == service.describe().schema
+    assert terms.queries_left == 100_000
+    assert service.finished.is_set()
+
+
+@pytest.mark.slow
+def test_many_rows_travel_in_blocks(service) -> None:
+    x, _ = make_rows(2 * BLOCK_BYTES // 12 + 10, 3)
+    assert len(blocks(x.astype(np.float32))) == 3
+    with serving(service, "127.0.0.1:0", 1_000_000) as address, LabelChannel(address) as channel:
+        with pytest.raises(BudgetExceeded):
+            channel.ask(x)  # beyond the cap: the refusal keeps its type over the wire
+        assert channel.describe().queries_left == 100_000
+        assert len(channel.ask(x[:90_000])) == 90_000
+
+
+def test_more_rows_than_can_ever_be_asked_are_refused_while_they_arrive(service) -> None:
+    x, _ = make_rows(11, 3)
+    with (
+        serving(service, "127.0.0.1:0", 10) as address,
+        LabelChannel(address) as channel,
+        pytest.raises(BudgetExceeded, match="more than 10 rows"),
+    ):
+        channel.ask(x)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        [],
+        [pb.QueryBlock(features=3, rows=b"1234567")],
+        [pb.QueryBlock(features=0, rows=b"1234")],
+        [pb.QueryBlock(features=3, rows=b"")],
+        [pb.QueryBlock(features=3, rows=bytes(12)), pb.QueryBlock(features=2, rows=bytes(8))],
+        [pb.QueryBlock(features=2, rows=bytes(8))],
+        [pb.QueryBlock(features=3, rows=np.full(3, np.nan, dtype="<f4").tobytes())],
+    ],
+)
+def test_malformed_streams_are_refused(service, stream) -> None:
+    with serving(service, "127.0.0.1:0", 10) as address, grpc.insecure_channel(address) as channel:
+        replies = list(rpc.LabelServiceStub(channel).Ask(iter(stream)))
+    assert [reply.WhichOneof("reply") for reply in replies] == ["refusal"]
+    assert replies[0].refusal.error in {"MalformedMessage", "DataError"}
+
+
+def test_internal_errors_do_not_tell_their_text(service, monkeypatch, caplog) -> None:
+    def fail(*_):
+        raise RuntimeError("votes were 4711")
+
+    monkeypatch.setattr(service, "ask", fail)
+    with (
+        serving(service, "127.0.0.1:0", 10) as address,
+        LabelChannel(address) as channel,
+        pytest.raises(ServiceError) as caught,
+    ):
+        channel.ask(make_rows(3, 1)[0])
+    assert "4711" not in str(caught.value) + caplog.text
+
+
+CAUSES = (
+    NotEnoughParties("4 parties after stage 'vote', at least 5 are required (1 x p07 is away)"),
+    ThresholdNotMet("masked", 4, 5, ["p07", "p08"]),
+    SetTooClose(1, 2),
+    BadShare("p07", "does not open"),
+    BadSum(),
+    LedgerError("ledger.db: disk full"),
+    ConfigError("roster of p07"),
+    ServiceError("p07"),
+)
+
+
+def refusal(service, monkeypatch, cause: Exception) -> bytes:
+    """What a student is sent when the service fails with this."""
+
+    def fail(*_):
+        raise cause
+
+    monkeypatch.setattr(service, "ask", fail)
+    with serving(service, "127.0.0.1:0", 10) as address, grpc.insecure_channel(address) as channel:
+        (reply,) = rpc.LabelServiceStub(channel).Ask(iter(blocks(make_rows(3, 1)[0])))
+    return reply.SerializeToString()
+
+
+def test_every_failed_sum_looks_the_same_to_a_student(service, monkeypatch) -> None:
+    """Who is missing, at which stage, and whether a sum was one that votes give, is for the coordinator's log."""
+    told = {refusal(service, monkeypatch, cause) for cause in CAUSES}
+    assert told == {refusal_to_wire(GENERIC).SerializeToString()}
+    assert refusal_from_wire(refusal_to_wire(GENERIC).refusal).exit_code == ServiceError.exit_code
+
+
+def test_before_the_cause_was_told(service, monkeypatch) -> None:
+    """The control: each had its own text, with names and counts."""
+
+    def old(error):
+        return pb.AskReply(refusal=pb.Refusal(error=type(error).__name__, what=error.what, action=error.action))
+
+    monkeypatch.setattr("consilium.coordinator.labels.grpc_server.refusal_to_wire", old)
+    told = {refusal(service, monkeypatch, cause) for cause in CAUSES}
+    assert len(told) == len(CAUSES) and sum(b"p07" in text for text in told) == 5
+
+
+@pytest.mark.parametrize("cause", [BudgetExceeded("26 asked, 25 left"), DataError("shape"), MalformedMessage("block")])
+def test_what_is_wrong_with_the_student_s_own_request_is_told(service, monkeypatch, cause) -> None:
+    message = pb.AskReply.FromString(refusal(service, monkeypatch, cause))
+    error = refusal_from_wire(message.refusal)
+    assert type(error) is type(cause) and error.what == cause.what
+
+
+def test_another_protocol_version_is_refused(service) -> None:
+    with (
+        serving(service, "127.0.0.1:0", 10) as address,
+        grpc.insecure_channel(address) as channel,
+        pytest.raises(grpc.RpcError, match="protocol version 99"),
+    ):
+        rpc.LabelServiceStub(channel).Describe(pb.DescribeRequest(protocol_version=99))
+
+
+def test_nobody_there() -> None:
+    with LabelChannel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
+        channel.describe()
+
+
+def test_an_address_in_use_or_impossible_is_a_configuration_error(service) -> None:
+    with serving(service, "127.0.0.1:0", 10) as address:
+        for wrong in (address, "256.0.0.1:80"):
+            with pytest.raises(ConfigError, match="cannot listen"), serving(service, wrong, 10):
+                pass
+
+
+def test_answers_that_do_not_fit_the_queries_are_refused() -> None:
+    from consilium.protocol.labels.wire import answers_from_wire
+
+    good = [pb.Answer(outcome=pb.ANSWERED, label=1), pb.Answer(outcome=pb.ABSTAINED)]
+    assert answers_from_wire(pb.Answers(answers=good), 2, 2).labels.tolist() == [1, -1]
+    for answers in (good[:1], [*good, good[0]], [pb.Answer(outcome=pb.ANSWERED, label=2), good[1]], [pb.Answer()] * 2):
+        with pytest.raises(MalformedMessage):
+            answers_from_wire(pb.Answers(answers=answers), 2, 2)
+
+
+def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, log) -> None:
+    import threading
+
+    from consilium.simulations.engines.flower_processes import free_port
+
+    address = f"127.0.0.1:{free_port()}"
+    config = make_config(service=address)
+    run = threading.Thread(target=run_federation, args=(FakeTransport(homes), config, tmp_path, log))
+    run.start()
+    x, y = make_rows(60, 5)
+    pool = Pool(FEATURES, x[:40], x[40:], y[40:])
+    out = tmp_path / "student-out"
+    out.mkdir()
+    with LabelChannel(address, wait=250) as channel:
+        result = run_student(channel, pool, StudentSpec(C=1.0), out, seed=0)
+    run.join()
+    assert result.asked == 40
+    assert (tmp_path / "coordinator.json").exists()
+    assert (out / "labels.parquet").exists()
+
+
+def test_a_connection_that_breaks_is_told_from_one_that_never_was(service) -> None:
+    with LabelChannel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
+        channel.ask(make_rows(3, 1)[0])
+    with serving(service, "127.0.0.1:0", 10) as address:
+        channel = LabelChannel(address, wait=250)
+        channel.describe()
+    with channel:
+        for request in (lambda: channel.ask(make_rows(3, 1)[0]), channel.finish):
+            with pytest.raises(ServiceError, match="was lost before it answered") as caught:
+                request()
+            assert "Ask again" in caught.value.action

@@ -1,0 +1,391 @@
+"""The label service against students that stall, flood or send too much: as it was, and as it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+from consilium.coordinator.config import Caps
+from consilium.coordinator.labels.grpc_server import Door, serving
+from consilium.coordinator.labels.reception import READER, Busy, Desk, Limits, Measure, receive
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.errors import MalformedMessage, ServiceError
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels import labels_pb2_grpc as rpc
+from consilium.protocol.labels.tls import TlsFiles, channel_credentials
+from consilium.protocol.labels.wire import answers_to_wire, blocks, terms_to_wire
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.student.channel import LabelChannel
+from tests.coordinator.labels.test_mutual_tls import Site
+from tests.coordinator.labels.test_service import T, Votes
+from tests.deploy.edge import until
+from tests.federation import make_config, make_rows
+
+OLD_THREADS = 8
+DESCRIBE = "/consilium.labels.v1.LabelService/Describe"
+ANSWER = 250.0
+PATIENT = Limits(call=ANSWER, stall=ANSWER)
+"""Whatever stalls is still there when the last one has come."""
+REFUSED_STREAM = "RST_STREAM with error code 7"
+MB = 1_000_000
+
+
+class Slow(Votes):
+    """A collector that takes until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def __call__(self, queries, query_set, progress, phase=1):
+        assert self.go.wait(ANSWER)
+        return super().__call__(queries, query_set, progress, phase)
+
+
+@pytest.fixture
+def collector() -> Slow:
+    return Slow()
+
+
+@pytest.fixture
+def service(tmp_path: Path, log, collector: Slow) -> Iterator[LabelService]:
+    config = make_config(caps=Caps(queries=1000, answers=1000))
+    ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
+    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), collector, T, log)
+    ledger.close()
+
+
+class OldServicer(rpc.LabelServiceServicer):
+    """As it was: eight threads, and a request is whatever arrives, for as long as it arrives."""
+
+    def __init__(self, service: LabelService) -> None:
+        self.service = service
+        self.bytes = 0
+        self.pool = futures.ThreadPoolExecutor(OLD_THREADS)
+
+    def all_held(self) -> bool:
+        """Whether each of its threads has a call: the pool makes one for a call that finds none free."""
+        return len(self.pool._threads) == OLD_THREADS
+
+    def Describe(self, request, context):
+        return terms_to_wire(self.service.describe())
+
+    def Ask(self, request_iterator, context):
+        parts = []
+        for block in request_iterator:
+            self.bytes += len(block.rows)
+            parts.append(np.frombuffer(block.rows, dtype="<f4").reshape(-1, block.features))
+        yield answers_to_wire(self.service.ask(np.concatenate(parts)))
+
+
+@contextmanager
+def old_serving(service: LabelService) -> Iterator[tuple[str, OldServicer]]:
+    servicer = OldServicer(service)
+    server = grpc.server(servicer.pool)
+    rpc.add_LabelServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}", servicer
+    finally:
+        server.stop(0).wait()
+
+
+class Peers:
+    """Calls that begin and then send nothing. A call that the server refuses is over at once."""
+
+    def __init__(self, address: str, files: TlsFiles | None = None) -> None:
+        self.end = threading.Event()
+        credentials = channel_credentials(files) if files else None
+        self.channel = grpc.secure_channel(address, credentials) if credentials else grpc.insecure_channel(address)
+        grpc.channel_ready_future(self.channel).result(ANSWER)
+        self.calls: list[grpc.Call] = []
+
+    def _nothing(self) -> Iterator[bytes]:
+        self.end.wait()
+        yield from ()
+
+    def ask(self, count: int) -> None:
+        """Stalled requests for labels."""
+        call = rpc.LabelServiceStub(self.channel).Ask
+        self.calls += [call(self._nothing()) for _ in range(count)]
+
+    def describe(self, count: int) -> None:
+        """Stalled calls: their only message does not come."""
+        call = self.channel.stream_unary(DESCRIBE, request_serializer=bytes, response_deserializer=bytes)
+        self.calls += [call.future(self._nothing()) for _ in range(count)]
+
+    def refused(self) -> int:
+        """How many were refused for want of room: by the service, or by gRPC's bound on streams of one connection."""
+        ended = [call for call in self.calls if not call.is_active()]
+        return sum(
+            call.code() == grpc.StatusCode.RESOURCE_EXHAUSTED or REFUSED_STREAM in call.details() for call in ended
+        )
+
+    def close(self) -> None:
+        self.end.set()
+        self.channel.close()
+
+
+def describes(address: str, files: TlsFiles | None = None, seconds: float = ANSWER) -> bool:
+    """Whether an honest student is answered."""
+    with LabelChannel(address, seconds, files) as channel:
+        try:
+            return channel.describe().queries_left >= 0
+        except ServiceError:
+            return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ask", "describe"])
+def test_control_stalled_calls_held_all_of_the_old_service(service, kind: str) -> None:
+    with old_serving(service) as (address, servicer):
+        peers = Peers(address)
+        getattr(peers, kind)(OLD_THREADS)
+        until(servicer.all_held)
+        assert not describes(address, seconds=2)
+        peers.close()
+        assert describes(address)
+
+
+def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, collector: Slow) -> None:
+    site = Site(tmp_path)
+    other = site.enrol("institute")
+    collector.go.set()
+    with ExitStack() as stack:
+        address = stack.enter_context(serving(service, "127.0.0.1:0", 100, site.door(), PATIENT))
+        peers = Peers(address, site.student)
+        stack.callback(peers.close)
+        peers.ask(2 * OLD_THREADS)
+        peers.describe(2 * OLD_THREADS)
+        until(lambda: peers.refused() == 2 * OLD_THREADS - 1 + 2 * OLD_THREADS - 4)
+        assert describes(address, other)
+        with LabelChannel(address, ANSWER, other) as channel:
+            assert len(channel.ask(make_rows(20, 3)[0])) == 20
+
+
+def test_without_certificates_there_is_a_bound_on_all_of_them(service, collector: Slow) -> None:
+    collector.go.set()
+    with serving(service, "127.0.0.1:0", 100, limits=replace(PATIENT, asks=3, threads=8)) as address:
+        peers = [Peers(address) for _ in range(2)]  # of one connection only so many streams are taken
+        for peer in peers:
+            peer.ask(10)
+        until(lambda: sum(peer.refused() for peer in peers) == 17)
+        assert describes(address)
+        for peer in peers:
+            peer.close()
+        until(lambda: readers() == 0)
+        with LabelChannel(address, ANSWER) as channel:
+            assert len(channel.ask(make_rows(20, 3)[0])) == 20
+
+
+def readers() -> int:
+    return sum(thread.name == READER for thread in threading.enumerate())
+
+
+def test_whoever_is_not_in_the_list_is_refused_before_anything_is_read(service, tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    unlisted = site.files("unlisted", site.authority.client("university"))
+    with serving(service, "127.0.0.1:0", 100, site.door()) as address:
+        peers = Peers(address, unlisted)
+        peers.ask(3)
+        peers.describe(3)
+        until(lambda: not any(call.is_active() for call in peers.calls))
+        assert {call.code() for call in peers.calls} == {grpc.StatusCode.PERMISSION_DENIED}
+        peers.close()
+    assert readers() == 0
+
+
+def test_what_stalls_is_refused_after_its_time(service) -> None:
+    with serving(service, "127.0.0.1:0", 100, limits=Limits(stall=0.3, call=0.3)) as address:
+        peers = Peers(address)
+        peers.ask(1)
+        peers.describe(1)
+        stream, call = peers.calls
+        (reply,) = list(stream)  # type: ignore[call-overload]
+        assert (reply.refusal.error, reply.refusal.what) == (
+            "MalformedMessage",
+            "the rest of the request did not arrive in time",
+        )
+        assert call.code() == grpc.StatusCode.INVALID_ARGUMENT
+        until(lambda: readers() == 0)
+        peers.close()
+
+
+def test_one_row_after_the_other_does_not_last_for_ever(service) -> None:
+    """Each block is in time, all of them are not."""
+    ends = threading.Event()
+
+    def drip() -> Iterator[pb.QueryBlock]:
+        while not ends.wait(0.05):
+            yield pb.QueryBlock(features=3, rows=bytes(12))
+
+    limits = Limits(stall=0.5, rate=1e9)
+    with serving(service, "127.0.0.1:0", 10**6, limits=limits) as address, grpc.insecure_channel(address) as channel:
+        replies = list(rpc.LabelServiceStub(channel).Ask(drip()))
+        ends.set()
+    assert [reply.refusal.what for reply in replies] == ["the rest of the request did not arrive in time"]
+
+
+def wide(sent: list[int]) -> Iterator[pb.QueryBlock]:
+    """90 MB in rows of 750,000 features."""
+    for _ in range(30):
+        sent.append(3 * MB)
+        yield pb.QueryBlock(features=750_000, rows=bytes(3 * MB))
+
+
+def test_wide_rows_are_refused_at_the_first_block(service) -> None:
+    sent: list[int] = []
+    with serving(service, "127.0.0.1:0", 1000) as address, grpc.insecure_channel(address) as channel:
+        (reply,) = list(rpc.LabelServiceStub(channel).Ask(wide(sent)))
+        assert "750000 features, the federation's have 3" in reply.refusal.what
+    assert len(sent) < 10  # what gRPC had on its way when the answer came
+
+
+def test_control_the_old_service_took_all_of_them(service) -> None:
+    with old_serving(service) as (address, servicer), grpc.insecure_channel(address) as channel:
+        with pytest.raises(grpc.RpcError):  # refused by their width, when all were there
+            list(rpc.LabelServiceStub(channel).Ask(wide([])))
+        assert servicer.bytes == 90 * MB
+
+
+def test_probabilities_are_measured_too() -> None:
+    measure = Measure(features=3, classes=2, rows=10)
+    good = pb.QueryBlock(features=3, rows=bytes(24), probabilities=bytes(32))
+    rows, probabilities = receive(iter([good, good]), measure)
+    assert probabilities is not None
+    assert (rows.shape, probabilities.shape) == ((4, 3), (4, 2))
+    bare = pb.QueryBlock(features=3, rows=bytes(24))
+    for stream in (
+        [pb.QueryBlock(features=3, rows=bytes(24), probabilities=bytes(31))],
+        [pb.QueryBlock(features=3, rows=bytes(24), probabilities=bytes(MB))],
+        [good, bare],
+        [bare, good],
+        [bare, bare, good],
+    ):
+        with pytest.raises(MalformedMessage):
+            receive(iter(stream), measure)
+
+
+@pytest.mark.parametrize(("features", "classes"), [(1, 1000), (3, 10), (784, 10), (2_000_000, 2)])
+def test_what_a_student_sends_fits_into_a_message(features: int, classes: int) -> None:
+    queries = np.zeros((3 * max(1, MB // (4 * features + 8 * classes)), features), dtype="<f4")
+    made = blocks(queries, np.zeros((len(queries), classes)))
+    measure = Measure(features, classes, len(queries))
+    assert max(block.ByteSize() for block in made) <= measure.message
+    assert sum(map(measure.check, made)) == len(queries)
+
+
+def test_a_student_has_one_stream_and_one_request_that_it_left(service, collector: Slow, tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    x = make_rows(20, 3)[0].astype("<f4")
+    with ExitStack() as stack:
+        address = stack.enter_context(serving(service, "127.0.0.1:0", 100, site.door()))
+        stack.callback(collector.go.set)
+        peers = Peers(address, site.student)
+        stack.callback(peers.close)
+        call = rpc.LabelServiceStub(peers.channel).Ask
+        first = call(iter(blocks(x)))
+        until(lambda: service._lock.locked())  # its votes are being collected
+        with LabelChannel(address, ANSWER, site.student) as channel:
+            channel.describe()
+            with pytest.raises(ServiceError, match="another request of this student is under way"):
+                channel.ask(x)
+        first.cancel()
+        asked: list[int] = []
+
+        def again() -> None:
+            with LabelChannel(address, ANSWER, site.student) as channel:
+                while not asked:  # until its first request is known to be gone
+                    try:
+                        asked.append(len(channel.ask(x)))
+                    except ServiceError:
+                        time.sleep(0.05)
+
+        thread = threading.Thread(target=again)
+        thread.start()
+        collector.go.set()
+        thread.join()
+    assert asked == [20]
+    assert collector.asked == [20]  # the request that was left was brought to its end, and answers the second
+
+
+def test_a_failure_tells_nothing(service, monkeypatch, caplog) -> None:
+    def fail():
+        raise RuntimeError("votes were 4711")
+
+    with serving(service, "127.0.0.1:0", 10) as address, LabelChannel(address) as channel:
+        monkeypatch.setattr(service, "describe", fail)
+        with pytest.raises(ServiceError, match="the coordinator could not answer") as caught:
+            channel.describe()
+    assert "4711" not in str(caught.value) + caplog.text
+
+
+def test_control_the_old_service_told_it(service, monkeypatch) -> None:
+    def fail():
+        raise RuntimeError("votes were 4711")
+
+    with old_serving(service) as (address, _), LabelChannel(address) as channel:
+        monkeypatch.setattr(service, "describe", fail)
+        with pytest.raises(ServiceError, match="4711"):
+            channel.describe()
+
+
+def test_a_call_without_a_message_is_refused(service) -> None:
+    with serving(service, "127.0.0.1:0", 10) as address, grpc.insecure_channel(address) as channel:
+        call = channel.stream_unary(DESCRIBE, request_serializer=bytes, response_deserializer=bytes)
+        with pytest.raises(grpc.RpcError, match="the request is missing"):
+            call(iter(()))
+
+
+def test_the_desk_counts() -> None:
+    desk = Desk(Limits(asks=3, asks_of_student=2, calls_of_student=1))
+    first = desk.enter("a")
+    with pytest.raises(Busy):
+        desk.enter("a")
+    first.begin()
+    first.gone()  # it is answered without its student
+    second = desk.enter("a")
+    second.gone()
+    third = desk.enter("a")
+    third.begin()
+    third.gone()
+    with pytest.raises(Busy):
+        desk.enter("a")  # two that nobody waits for
+    desk.enter(None)
+    with pytest.raises(Busy):
+        desk.enter("b")
+    first.answered()
+    desk.enter("b")
+    with desk.call("a"), pytest.raises(Busy), desk.call("a"):
+        pass
+    with desk.call("a"), desk.call("b"), desk.call(None), desk.call(None):
+        pass
+
+
+def test_a_student_that_goes_as_its_request_is_whole_is_still_counted() -> None:
+    desk = Desk(Limits(asks=1))
+    place = desk.enter("a")
+    place.gone()
+    place.begin()
+    with pytest.raises(Busy):
+        desk.enter("b")
+    place.answered()
+    desk.enter("b")
+
+
+def test_versions_are_compared(service) -> None:
+    with serving(service, "127.0.0.1:0", 10, Door()) as address, grpc.insecure_channel(address) as channel:
+        terms = rpc.LabelServiceStub(channel).Describe(pb.DescribeRequest(protocol_version=PROTOCOL_VERSION))
+    assert terms.protocol_version == PROTOCOL_VERSION

@@ -1,0 +1,292 @@
+"""The label service: caps, repeated queries, and that a label never leaves uncharged."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.events import Evidence
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.config import Caps
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.privacy import epsilon_by_query, promised, spent
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.lnmax import LNMax
+from consilium.coordinator.mechanisms.stable import Stable
+from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
+from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.noise import SeededNoise, SystemNoise
+from tests.federation import make_config, make_rows
+
+T = 10
+
+
+class Votes:
+    """A collector that gives each query a fixed histogram of T votes and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def settle(self):
+        pass
+
+    def __call__(self, queries, query_set, progress, phase=1):
+        self.asked.append(len(queries))
+        ones = (np.abs(queries[:, 0]) * 7).astype(np.int64) % (T + 1)
+        return Histogram(np.column_stack([T - ones, ones]), tuple(f"p{i}" for i in range(T)), T)
+
+
+@pytest.fixture
+def make(tmp_path: Path, log):
+    ledgers = []
+
+    def build(collector=None, name="ledger.db", seed=1, **changes):
+        config = make_config(**changes)
+        ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
+        ledgers.append(ledger)
+        return (
+            LabelService(config, ledger, lambda batch: SeededNoise(1000 * seed + batch), collector or Votes(), T, log),
+            ledger,
+            config,
+        )
+
+    yield build
+    for ledger in ledgers:
+        ledger.close()
+
+
+def test_answers_in_the_order_of_the_queries(make) -> None:
+    service, ledger, _ = make()
+    x, _ = make_rows(40, 3)
+    answers = service.ask(x)
+    assert len(answers) == 40
+    assert set(np.unique(answers.outcomes)) <= {Outcome.ANSWERED, Outcome.ABSTAINED}
+    assert ((answers.labels == NO_LABEL) == (answers.outcomes != Outcome.ANSWERED)).all()
+    again = service.ask(x[::-1])
+    assert (again.labels == answers.labels[::-1]).all()
+    assert ledger.spent() == (40, int(answers.answered.sum()))
+
+
+def test_asking_again_returns_the_recorded_label_and_costs_nothing(make) -> None:
+    collector = Votes()
+    service, ledger, _ = make(collector)
+    x, _ = make_rows(30, 3)
+    first = service.ask(x)
+    spent_before = ledger.spent()
+    for _ in range(5):
+        assert (service.ask(x).labels == first.labels).all()
+    assert ledger.spent() == spent_before
+    assert collector.asked == [30]
+
+
+def test_a_new_process_with_other_noise_gives_the_same_labels(make) -> None:
+    x, _ = make_rows(30, 3)
+    first, ledger, _ = make(seed=1)
+    labels = first.ask(x).labels
+    ledger.close()
+    second, _, _ = make(seed=2)
+    assert (second.ask(x).labels == labels).all()
+
+
+def test_equal_rows_are_paid_for_once(make) -> None:
+    collector = Votes()
+    service, ledger, _ = make(collector)
+    x, _ = make_rows(5, 3)
+    answers = service.ask(np.concatenate([x, x, x[:2]]))
+    assert collector.asked == [5]
+    assert ledger.spent()[0] == 5
+    assert (answers.labels[:5] == answers.labels[5:10]).all()
+
+
+def test_a_request_beyond_the_cap_is_refused_whole(make) -> None:
+    collector = Votes()
+    service, ledger, _ = make(collector, caps=Caps(queries=25, answers=25))
+    x, _ = make_rows(40, 3)
+    with pytest.raises(BudgetExceeded, match="26 new queries asked, 25 queries") as caught:
+        service.ask(x[:26])
+    assert caught.value.exit_code == 5
+    assert collector.asked == []
+    assert ledger.spent() == (0, 0)
+    service.ask(x[:25])
+    with pytest.raises(BudgetExceeded, match="1 new queries asked, 0 queries"):
+        service.ask(x[24:26])
+
+
+def test_the_cap_on_answers_cuts_and_what_is_beyond_is_neither_asked_nor_paid(make) -> None:
+    service, ledger, _ = make(mechanism=GNMax(sigma=1.0), caps=Caps(queries=12, answers=12))
+    x, _ = make_rows(12, 3)
+    assert (service.ask(x).outcomes == Outcome.ANSWERED).all()
+    assert ledger.spent() == (12, 12)
+    service, ledger, _ = make(name="second.db", caps=Caps(queries=40, answers=7))
+    x, _ = make_rows(40, 3)
+    answers = service.ask(x)
+    assert answers.answered.sum() == 7
+    last = np.flatnonzero(answers.answered)[-1]
+    assert (answers.outcomes[last + 1 :] == Outcome.NOT_ASKED).all()
+    assert (answers.outcomes[: last + 1] != Outcome.NOT_ASKED).all()
+    assert ledger.spent() == (last + 1, 7)
+    again = service.ask(x)  # the same request, cut at the same place
+    assert (again.labels == answers.labels).all()
+    assert (again.outcomes == answers.outcomes).all()
+    with pytest.raises(BudgetExceeded, match="0 answers are left"):
+        service.ask(x[last + 1 :])
+    assert ledger.spent() == (last + 1, 7)
+
+
+def test_spent_is_never_above_promised(make) -> None:
+    service, ledger, config = make(caps=Caps(queries=40, answers=7))
+    service.ask(make_rows(40, 3)[0])
+    guarantees = spent(config, ledger.batches())
+    top = promised(config).epsilon
+    assert 0 < guarantees["data_dependent"].epsilon <= guarantees["worst_case"].epsilon <= top
+    assert promised(config).publishable
+    assert guarantees["worst_case"].to_json()["kind"] == "realised"  # chosen after the fact: visible, and no promise
+    assert not guarantees["worst_case"].publishable
+    assert not guarantees["data_dependent"].publishable
+    assert service.describe().epsilon_worst_case == top
+
+
+@pytest.mark.parametrize("changes", [{}, {"mechanism": GNMax(sigma=30.0)}], ids=["confident", "gnmax"])
+def test_the_charge_by_query_ends_at_the_charge_of_the_run(make, changes: dict) -> None:
+    service, ledger, config = make(**changes)
+    x, _ = make_rows(40, 3)
+    service.ask(x[:15])
+    service.ask(x[15:])
+    batches = ledger.batches()
+    curves = epsilon_by_query(config, batches)
+    for name, guarantee in spent(config, batches).items():
+        assert curves[name][-1] == pytest.approx(guarantee.epsilon, rel=1e-12)
+        assert (np.diff(curves[name]) >= -1e-12).all()
+    # two rounds cost what the same queries cost in one
+    event = config.mechanism.event(
+        asked=40,
+        answered=sum(int(batch.answered.sum()) for batch in batches),
+        unit=config.privacy.unit,
+        neighbouring=config.privacy.neighbouring,
+        teachers_per_party=1,
+    )
+    assert sum(batch.answered.sum() for batch in batches) == event.answered
+    total = sum(
+        config.mechanism.event(
+            asked=len(b.labels),
+            answered=int(b.answered.sum()),
+            unit=config.privacy.unit,
+            neighbouring=config.privacy.neighbouring,
+            teachers_per_party=1,
+        ).worst_case_rdp(DEFAULT_ORDERS)
+        for b in batches
+    )
+    np.testing.assert_allclose(total, event.worst_case_rdp(DEFAULT_ORDERS), rtol=1e-12)
+
+
+def test_no_label_leaves_if_the_ledger_cannot_be_written(make, monkeypatch) -> None:
+    service, ledger, _ = make()
+    x, _ = make_rows(10, 3)
+
+    def full(*_args, **_kwargs):
+        raise LedgerError("cannot write ledger: database or disk is full", "Nothing was released")
+
+    monkeypatch.setattr(ledger, "commit", full)
+    with pytest.raises(LedgerError):
+        service.ask(x)
+    monkeypatch.undo()
+    assert ledger.spent() == (0, 0)
+    assert ledger.find([]) == {}
+
+
+def test_the_charge_is_durable_before_the_label_is_returned(make, tmp_path: Path, monkeypatch) -> None:
+    service, ledger, _ = make()
+    seen = []
+    real = ledger.find
+
+    def find(ids):
+        with sqlite3.connect(tmp_path / "ledger.db") as other:  # what another process can read at that moment
+            seen.append(other.execute("SELECT COUNT(*) FROM releases").fetchone()[0])
+        return real(ids)
+
+    monkeypatch.setattr(ledger, "find", find)
+    service.ask(make_rows(10, 3)[0])
+    assert seen == [0, 10]  # labels are read back from the ledger, after the commit
+
+
+@pytest.mark.parametrize("rows", [np.zeros((0, 3)), np.zeros((2, 2)), np.full((2, 3), np.nan)])
+def test_queries_that_cannot_be_asked_are_refused(make, rows) -> None:
+    collector = Votes()
+    service, ledger, _ = make(collector)
+    with pytest.raises(DataError):
+        service.ask(rows)
+    assert collector.asked == []
+    assert ledger.spent() == (0, 0)
+
+
+def test_seeded_noise_is_refused_outside_a_simulation(tmp_path: Path, log) -> None:
+    config = make_config(simulation=False, seed=-1, noise_seed=None)
+    ledger = Ledger(tmp_path / "l.db", config.digest(), "{}")
+    with pytest.raises(ConfigError, match="seeded noise"):
+        LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
+    LabelService(config, ledger, lambda _: SystemNoise(), Votes(), T, log)
+    ledger.close()
+
+
+class Clipped(Votes):
+    """The same, but some party has put every third row out of range, and it was made to fit."""
+
+    def __call__(self, queries, query_set, progress, phase=1):
+        histogram = super().__call__(queries, query_set, progress, phase)
+        clipped = np.arange(len(queries)) % 3 == 0
+        histogram.votes[clipped] = [0, T]
+        histogram.votes[clipped, 0] = 3  # such a row may sum to anything
+        return Histogram(histogram.votes, histogram.parties, T, clipped)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        GNMax(sigma=3.0),
+        Confident(threshold=4, sigma1=2.0, sigma2=3.0),
+        LNMax(gamma=0.2),
+        Stable(threshold=9, sigma=1.0),
+    ],
+    ids=lambda m: m.name,
+)
+def test_a_row_that_was_made_to_fit_saves_nothing(make, mechanism) -> None:
+    """Its log q is 0, so that it costs the worst case; the other rows keep theirs."""
+    x, _ = make_rows(30, 3)
+    caps = Caps(queries=30, answers=30)
+    honest, honest_ledger, _ = make(Votes(), "honest.db", mechanism=mechanism, caps=caps)
+    lied_to, ledger, config = make(Clipped(), "lied.db", mechanism=mechanism, caps=caps)
+    honest.ask(x)
+    lied_to.ask(x)
+    (true,), (batch,) = honest_ledger.batches(), ledger.batches()
+    clipped = np.arange(30) % 3 == 0
+    for name in ("log_q_check", "log_q_label"):
+        kept, without = getattr(batch, name), getattr(true, name)
+        assert (kept is None) == (without is None)
+        if kept is not None:
+            assert (kept[clipped] == 0).all()
+            assert (kept[~clipped] == without[~clipped]).all()
+    event = config.event(10, 10)
+    zeros = Evidence(*(None if part is None else np.zeros(10) for part in (batch.log_q_check, batch.log_q_label)))
+    costs = event.data_dependent_rdp(zeros, np.ones(10, dtype=bool), DEFAULT_ORDERS)
+    assert np.allclose(costs, event.worst_case_rdp(DEFAULT_ORDERS)), "log q = 0 is the worst case"
+
+
+def test_why_a_request_failed_is_in_the_event_log(make, log, tmp_path) -> None:
+    class Fails(Votes):
+        def __call__(self, queries, query_set, progress, phase=1):
+            raise NotEnoughParties("2 parties after stage 'vote' (1 x p07 is away)")
+
+    service, ledger, _ = make(Fails())
+    with pytest.raises(NotEnoughParties):
+        service.ask(make_rows(3, 3)[0])
+    assert ledger.spent() == (0, 0)
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    (event,) = [line for line in lines if line["event"] == "not-answered"]
+    assert event["error"] == "NotEnoughParties" and "p07" in event["reason"]

@@ -1,0 +1,364 @@
+"""A deployed run against its ledger: a sound one holds, a lie is found, and a crash looks like a crash."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger.verify import Verdict, find_run, holds, verify_run
+from consilium.coordinator.ledger.verify.files import read_events
+from consilium.protocol.errors import ConfigError, DataError, PathError
+from consilium.protocol.files import held
+from tests.coordinator.ledger.verify.runs import (
+    SANITISED,
+    Tamper,
+    edit,
+    findings,
+    flip_label,
+    hot_journal,
+    kit_run,
+    rechained,
+    run_of,
+    sql,
+    wrong,
+)
+
+LEDGER = "ledger.db: structure, hash chain and counts"
+CHARGES = "ledger.db: events of the configured mechanism"
+COUNTS, CLAIMS = "coordinator.json: counts and parties", "coordinator.json: epsilon"
+LOG, LINES = "events.jsonl: what was released", "events.jsonl: every line"
+LABELS, CARD = "labels.parquet: those of the ledger", "student/student.json: federation and epsilon"
+PLAN = "student/plan.json: what was asked"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> Path:
+    return kit_run(tmp_path_factory.mktemp("verify"))
+
+
+@pytest.fixture(scope="module")
+def sanitised(tmp_path_factory) -> Path:
+    """A run that released a sanitised epsilon, so that its ledger keeps histograms."""
+    privacy = {"unit": "record", "delta": 1e-5, "sanitised": SANITISED}
+    mechanism = {"name": "confident", "threshold": 7, "sigma1": 12.0, "sigma2": 8.0}
+    return kit_run(tmp_path_factory.mktemp("verify"), privacy=privacy, mechanism=mechanism)
+
+
+@pytest.fixture
+def copied(sound: Path, tmp_path: Path) -> Path:
+    shutil.copytree(sound, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_a_sound_run_from_kits_holds_and_is_not_changed(sound: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in sound.rglob("*")}
+    found = findings(sound)
+    assert wrong(found) == []
+    assert {finding.verdict for finding in found} == {Verdict.HOLDS, Verdict.ABSENT}
+    assert {path: path.stat().st_mtime_ns for path in sound.rglob("*")} == before
+
+
+def test_a_run_with_a_sanitised_epsilon_holds(sanitised: Path) -> None:
+    found = {finding.check: finding.verdict for finding in findings(sanitised)}
+    assert found["ledger.db: sanitised epsilon released once and as planned"] is Verdict.HOLDS
+    assert found["ledger.db: evidence of the recorded votes"] is Verdict.HOLDS
+    assert Verdict.FAILS not in found.values()
+
+
+def student_file(name: str, change) -> Tamper:
+    def apply(folder: Path) -> None:
+        path = folder / "student" / "student" / name
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+
+    return apply
+
+
+def twice(folder: Path) -> None:
+    """The true epsilon after a false one: JSON readers differ on which one counts."""
+    path = run_of(folder) / "coordinator.json"
+    path.write_text(path.read_text().replace('"promised": {', '"promised": {"epsilon": 0.01,', 1))
+
+
+def view(folder: Path) -> None:
+    """A table that shows other rows than it has."""
+    sql("ALTER TABLE closing RENAME TO shut", "CREATE VIEW closing AS SELECT * FROM shut WHERE 0")(folder)
+
+
+STRAY = f"INSERT INTO releases VALUES ('{'a' * 64}', 99, 0, 1, 0)"
+FIRST = "WHERE query_id = (SELECT MIN(query_id) FROM releases WHERE outcome = 1)"
+LIES: dict[str, tuple[Tamper, str]] = {
+    # the ledger, without care
+    "a label in the ledger": (sql("UPDATE releases SET label = 1 - label WHERE outcome = 1"), LEDGER),
+    "evidence": (sql("UPDATE evidence SET log_q_label = log_q_label - 1"), LEDGER),
+    "a batch removed": (sql("DELETE FROM batches WHERE seq = 2"), LEDGER),
+    "a count": (sql("UPDATE batches SET asked = asked - 1 WHERE seq = 1"), LEDGER),
+    "counts whose sum is right": (
+        sql("UPDATE batches SET asked = asked - 1 WHERE seq = 1", "UPDATE batches SET asked = asked + 1 WHERE seq = 2"),
+        LEDGER,
+    ),
+    "the configuration": (sql("UPDATE meta SET value = replace(value, '\"sigma2\":1.5', '\"sigma2\":80.0')"), LEDGER),
+    "no configuration": (sql("UPDATE meta SET value = '{}' WHERE key = 'config'"), LEDGER),
+    "a label without a charge": (sql(STRAY), LEDGER),
+    "a view for a table": (view, LEDGER),
+    # the ledger, with all hashes computed anew
+    "another sigma, rechained": (
+        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":1.5', '\"sigma2\":150.0')"),
+        CHARGES,
+    ),
+    "another unit, rechained": (
+        rechained("UPDATE batches SET event = replace(event, '\"record\"', '\"party\"')"),
+        CHARGES,
+    ),
+    "abstentions with labels, rechained": (
+        rechained(f"UPDATE releases SET outcome = 2 {FIRST}"),
+        LEDGER,
+    ),
+    "a label beyond the classes, rechained": (
+        rechained(f"UPDATE releases SET label = 7 {FIRST}"),
+        LEDGER,
+    ),
+    "too few parties, rechained": (rechained("UPDATE batches SET parties = 1 WHERE seq = 1"), LEDGER),
+    "labels, rechained: only the student's copy tells": (
+        rechained("UPDATE releases SET label = 1 - label WHERE outcome = 1"),
+        LABELS,
+    ),
+    # what is said about it
+    "promised epsilon": (edit("coordinator.json", lambda c: c["privacy"]["promised"].update(epsilon=0.1)), CLAIMS),
+    "spent epsilon, slightly": (
+        edit("coordinator.json", lambda c: c["privacy"]["worst_case"].update(
+            epsilon=c["privacy"]["worst_case"]["epsilon"] * (1 - 1e-7))),
+        CLAIMS,
+    ),
+    "the same epsilon at another delta": (
+        edit("coordinator.json", lambda c: c["privacy"]["promised"].update(delta=1e-9)),
+        CLAIMS,
+    ),
+    "the same epsilon of another unit": (
+        edit("coordinator.json", lambda c: c["privacy"]["promised"].update(relation="a whole party")),
+        CLAIMS,
+    ),
+    "epsilon in two ways": (twice, COUNTS),
+    "a guarantee left out": (edit("coordinator.json", lambda c: c["privacy"].pop("worst_case")), CLAIMS),
+    "a sanitised epsilon that was never released": (
+        edit("coordinator.json", lambda c: c["privacy"].update(sanitised=c["privacy"]["worst_case"])),
+        CLAIMS,
+    ),
+    "fewer queries": (edit("coordinator.json", lambda c: c.update(asked=c["asked"] - 1)), COUNTS),
+    "more teachers": (edit("coordinator.json", lambda c: c.update(teachers=99)), COUNTS),
+    "seeded noise": (edit("coordinator.json", lambda c: c.update(noise="seeded")), COUNTS),
+    "a release that is not in the ledger": (
+        lambda folder: (run_of(folder) / "events.jsonl").write_text(
+            (run_of(folder) / "events.jsonl").read_text().replace('"asked": 5', '"asked": 4', 1)
+        ),
+        LOG,
+    ),
+    # what the student has
+    "a label of the student": (lambda folder: flip_label(folder / "student"), LABELS),
+    "epsilon on the card": (student_file("student.json", lambda c: c["privacy"].update(epsilon_worst_case=0.3)), CARD),
+    "unit on the card": (student_file("student.json", lambda c: c["privacy"].update(unit="party")), CARD),
+    "labels on the card": (
+        student_file("student.json", lambda c: c.update(answered=c["answered"] + 1)),
+        "student/student.json: counts",
+    ),
+    "another plan": (student_file("plan.json", lambda c: c["rounds"][0].reverse()), PLAN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_a_lie_is_found(copied: Path, case: str) -> None:
+    tamper, expected = LIES[case]
+    tamper(copied)
+    found = findings(copied)
+    assert expected in wrong(found)
+    # one lie is one finding; only where the ledger itself is false, others follow from it
+    assert len(wrong(found)) == 1 or expected in (LEDGER, CHARGES) or case == "epsilon in two ways"
+
+
+def test_the_chain_alone_would_not_have_found_them(copied: Path) -> None:
+    """Control: what the audit looked at before, chain and sums of the counts, is satisfied by these ledgers."""
+    for name in ("counts whose sum is right", "a label without a charge", "another sigma, rechained"):
+        folder = copied.with_name(name.replace(" ", "-"))
+        shutil.copytree(copied, folder)
+        LIES[name][0](folder)
+        path = run_of(folder) / "ledger.db"
+        with sqlite3.connect(path) as connection:
+            federation = connection.execute("SELECT value FROM meta WHERE key = 'federation'").fetchone()[0]
+        ledger = Ledger(path, federation, "", read_only=True)
+        batches = ledger.batches()  # checks the chain
+        counted = (sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches))
+        assert ledger.spent() == counted
+        ledger.close()
+
+
+def test_evidence_that_is_not_of_the_histograms_is_found(sanitised: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(sanitised, folder)
+    rechained("UPDATE evidence SET log_q_label = log_q_label - 3 WHERE log_q_label IS NOT NULL")(folder)
+    assert "ledger.db: evidence of the recorded votes" in wrong(findings(folder))
+
+
+def test_queries_that_are_not_in_the_fixed_pool_are_found(tmp_path: Path) -> None:
+    folder = kit_run(tmp_path, pool={})
+    assert wrong(findings(folder)) == []
+    other = "'" + "a" * 64 + "'"
+    rechained(
+        f"UPDATE evidence SET query_id = {other} WHERE query_id ="
+        " (SELECT query_id FROM releases WHERE seq = 1 AND position = 0)",
+        f"UPDATE releases SET query_id = {other} WHERE seq = 1 AND position = 0",
+    )(folder)
+    assert "kit: pool.npy" in wrong(findings(folder))
+    (folder / "kits" / "coordinator" / "pool.npy").write_bytes(b"{}")
+    found = {finding.check: finding.verdict for finding in findings(folder)}
+    assert found["kit: pool.npy"] is Verdict.DAMAGED
+
+
+def test_nothing_secret_is_told(sound: Path, copied: Path) -> None:
+    """A false data-dependent epsilon is found, but neither the true one nor the false one is said."""
+    edit("coordinator.json", lambda c: c["privacy"]["data_dependent"].update(epsilon=0.271828))(copied)
+    found = findings(copied)
+    assert wrong(found) == [CLAIMS]
+    secret = json.loads((run_of(sound) / "coordinator.json").read_text())["privacy"]["data_dependent"]["epsilon"]
+    text = " ".join(finding.found for finding in found)
+    assert "0.2718" not in text and f"{secret:.4f}"[:6] not in text
+
+
+class TestCrashes:
+    """No crash is a lie: the verdict is `unfinished`, and nothing speaks against the run."""
+
+    def state(self, folder: Path) -> dict[str, Verdict]:
+        found = findings(folder)
+        assert wrong(found) == []
+        return {finding.check: finding.verdict for finding in found}
+
+    def crashed(self, folder: Path) -> Path:
+        """As if the coordinator had died before it closed."""
+        run = run_of(folder)
+        (run / "coordinator.json").unlink()
+        lines = [line for line in (run / "events.jsonl").read_text().splitlines(True) if '"closed"' not in line]
+        (run / "events.jsonl").write_text("".join(lines))
+        return run
+
+    def test_before_the_close(self, copied: Path) -> None:
+        self.crashed(copied)
+        found = self.state(copied)
+        assert found["run: finished"] is found[COUNTS] is found[CLAIMS] is Verdict.UNFINISHED
+        assert found[LEDGER] is found[LABELS] is Verdict.HOLDS
+
+    def test_while_it_serves(self, copied: Path) -> None:
+        self.crashed(copied)
+        place = find_run(copied / "kits" / "coordinator")
+        with held(copied / "kits" / "coordinator" / "state" / "lock", "the coordinator"):
+            told = {finding.check: finding.found for finding in verify_run(place).findings}
+        assert told["run: finished"] == "its coordinator is serving"
+
+    def test_a_lie_before_the_close_is_one(self, copied: Path) -> None:
+        self.crashed(copied)
+        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":1.5', '\"sigma2\":150.0')")(copied)
+        assert CHARGES in wrong(findings(copied))
+
+    def test_in_the_middle_of_a_write(self, copied: Path) -> None:
+        run = self.crashed(copied)
+        hot_journal(run / "ledger.db", run / "torn.db")
+        (run / "torn.db").rename(run / "ledger.db")
+        (run / "torn.db-journal").rename(run / "ledger.db-journal")
+        before = {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
+        found = self.state(copied)
+        assert found["ledger.db: last write"] is Verdict.UNFINISHED
+        assert found[LEDGER] is Verdict.HOLDS
+        assert {path: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+        (run / "ledger.db-journal").unlink()  # control: without its journal the same file is no ledger any more
+        assert wrong(findings(copied)) == [LEDGER]
+
+    def test_before_the_ledger_was_made(self, copied: Path) -> None:
+        run = self.crashed(copied)
+        lines = [line for line in (run / "events.jsonl").read_text().splitlines(True) if '"released"' not in line]
+        (run / "events.jsonl").write_text("".join(lines))
+        (run / "ledger.db").write_bytes(b"")
+        assert self.state(copied)[LEDGER] is Verdict.UNFINISHED
+        (run / "ledger.db").unlink()
+        assert self.state(copied)[LEDGER] is Verdict.UNFINISHED
+
+    @pytest.mark.parametrize("how", ["emptied", "removed"])
+    def test_no_crash_takes_the_ledger_of_a_run_that_gave_labels(self, copied: Path, how: str) -> None:
+        run = self.crashed(copied)
+        (run / "ledger.db").unlink() if how == "removed" else (run / "ledger.db").write_bytes(b"")
+        assert wrong(findings(copied)) == [LEDGER]
+
+    def test_a_torn_line_and_a_lost_end_of_the_log(self, copied: Path) -> None:
+        run = run_of(copied)
+        text = (run / "events.jsonl").read_bytes()
+        (run / "events.jsonl").write_bytes(text[: text.rfind(b'"released"') + 3])
+        found = self.state(copied)
+        assert found[LINES] is found[LOG] is Verdict.UNFINISHED
+
+    def test_a_close_that_was_not_written_out(self, copied: Path) -> None:
+        run = self.crashed(copied)
+        (run / "coordinator.json.part").write_text('{"federation": "')
+        assert self.state(copied)["run: finished"] is Verdict.UNFINISHED
+
+    def test_a_closed_run_without_its_summary_is_none(self, copied: Path) -> None:
+        (run_of(copied) / "coordinator.json").unlink()
+        assert wrong(findings(copied)) == [LOG]
+
+    def test_a_student_that_died(self, copied: Path) -> None:
+        (copied / "student" / "student" / "student.json").unlink()
+        labels = copied / "student" / "labels.parquet"
+        assert self.state(copied)[CARD] is Verdict.UNFINISHED
+        labels.write_bytes(labels.read_bytes()[:100])
+        assert self.state(copied)[LABELS] is Verdict.UNFINISHED
+
+
+def test_a_line_that_a_resumed_run_wrote_behind_a_torn_one_counts() -> None:
+    log = b'{"event": "stage", "at": "1"}\n{"event": "prog{"event": "stage", "at": "2"}\n'
+    found = read_events(log)
+    assert (len(found.events), found.torn, found.altered) == (2, 1, [])
+    assert read_events(b'{"event": "stage", "at": "1"}\nnonsense\n{"event": "x", "at": "2"}\n').altered == [2]
+
+
+class TestPlaces:
+    def test_kit_state_and_bare_folder_are_one_run(self, copied: Path) -> None:
+        kit, run = copied / "kits" / "coordinator", run_of(copied)
+        for path in (kit, run):
+            place = find_run(path)
+            assert place.run_dir.resolve() == run.resolve() and place.kit is not None
+            assert holds(verify_run(place).findings)
+        shutil.copytree(run, copied / "bare")
+        assert find_run(copied / "bare").kit is None
+        assert holds(verify_run(find_run(copied / "bare")).findings)
+
+    def test_a_run_under_another_name_in_the_kit(self, copied: Path) -> None:
+        run = run_of(copied)
+        shutil.copytree(run, run.with_name("run-000000000000"))
+        found = verify_run(find_run(run.with_name("run-000000000000"))).findings
+        assert wrong(found) == ["kit: folder of the run"]
+
+    def test_another_federation_in_the_kit(self, copied: Path) -> None:
+        """After a new roster the old run is still one, and can be given by its folder."""
+        path = copied / "kits" / "coordinator" / "federation.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "minimum_parties": 3}))
+        with pytest.raises(DataError, match="no run of its federation"):
+            find_run(copied / "kits" / "coordinator")
+        found = {f.check: f.verdict for f in verify_run(find_run(run_of(copied))).findings}
+        assert found["kit: federation.json"] is Verdict.ABSENT
+        path.write_text("{")
+        found = {f.check: f.verdict for f in verify_run(find_run(copied / "kits" / "coordinator")).findings}
+        assert found["kit: federation.json"] is Verdict.DAMAGED
+
+    @pytest.mark.parametrize("path", ["absent", "empty", "kits/coordinator"])
+    def test_where_there_is_none(self, copied: Path, path: str) -> None:
+        shutil.rmtree(copied / "kits" / "coordinator" / "state")
+        (copied / "empty").mkdir()
+        with pytest.raises(PathError if path == "absent" else DataError, match="no run here"):
+            find_run(copied / path)
+        assert not (copied / "kits" / "coordinator" / "state").exists()
+
+    def test_a_party_has_none(self, copied: Path) -> None:
+        with pytest.raises(ConfigError, match="kit of a party"):
+            find_run(copied / "kits" / "party-ward-a")

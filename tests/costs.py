@@ -1,0 +1,66 @@
+"""What the tests cost, as a plugin: `make test ARGS='-p tests.costs'`.
+
+CPU seconds of each file, those of processes that it started and waited for included, since seconds on the clock say
+little on a machine that others use too; and tests that `make fast` should leave out by a marker and does not.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from tests.marks import HEAVY
+
+SLOW_SECONDS = 2.0
+"""On an idle machine; of CPU time or on the clock, whichever is less, so that a busy machine accuses nobody."""
+FILES = 25
+
+
+def used() -> float:
+    """CPU seconds of this process and of those it has waited for."""
+    found = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in found)
+
+
+class Costs:
+    """Of this process's tests, and, where it distributes them, of all."""
+
+    def __init__(self) -> None:
+        self._before = used()
+        self._cpu: defaultdict[str, float] = defaultdict(float)
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._light: set[str] = set()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+        """Each report carries what was used since the last one; xdist passes attributes of simple types on."""
+        report = yield
+        now = used()
+        report.cpu, self._before = now - self._before, now
+        report.light = not any(mark.name in HEAVY for mark in item.iter_markers())
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._cpu[report.nodeid] += report.cpu  # type: ignore[attr-defined]
+        if report.when == "call":
+            self._seconds[report.nodeid] = report.duration
+            if report.light:  # type: ignore[attr-defined]
+                self._light.add(report.nodeid)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        files: defaultdict[str, float] = defaultdict(float)
+        for test, seconds in self._cpu.items():
+            files[test.partition("::")[0]] += seconds
+        terminalreporter.section(f"CPU seconds, {sum(files.values()):.0f} in all")
+        for file in sorted(files, key=files.__getitem__, reverse=True)[:FILES]:
+            terminalreporter.write_line(f"{files[file]:8.1f}  {file}")
+        for test in sorted(self._light):
+            if min(self._seconds[test], self._cpu[test]) > SLOW_SECONDS:
+                terminalreporter.write_line(f"takes {self._cpu[test]:.1f} s and is not marked: {test}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Costs())

@@ -1,0 +1,154 @@
+"""What the commands of the pages work on: a short run, and kits of the federation that docs/deploy.md shows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.party.deploy.keys import join, make
+from consilium.protocol.node.kit import open_kit
+from consilium.student.published.model import load_model
+from tests.docs.pages import ROOT, blocks
+from tests.federation import FEATURES, make_rows
+
+
+def changes(*pairs: str) -> list[str]:
+    """`--set` for each."""
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+SHORTER = {
+    "stroke": changes(
+        "data.least_rows=200", "parties.minimum=5", "mechanism.threshold=8", "caps.queries=40", "caps.answers=20"
+    ),
+    "stroke-distributed": changes(
+        "data.least_rows=200", "parties.minimum=5", "parties.least_survivors=8", "mechanism.noise_shares=8",
+        "caps.queries=20", "caps.answers=20",
+    ),
+}  # fmt: skip
+"""Ten hospitals instead of 207, and few queries: what `run` and `prepare` are given besides what is printed."""
+OWN_KEYS = "cleveland"
+"""The party of docs/deploy.md that makes its own keys."""
+
+
+def consilium(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "consilium", *words]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=280)
+
+
+@pytest.fixture(scope="session")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`consilium run` with ten hospitals."""
+    folder = tmp_path_factory.mktemp("run")
+    done = consilium("run", "--out", "out1", *SHORTER["stroke"], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "out1"
+
+
+@pytest.fixture(scope="session")
+def raw_rows(short_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A row of the short run's student, in raw units."""
+    schema = load_model(short_run / "student" / "model.safetensors").schema
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([schema.features, [round(float(value)) for value in schema.center]])
+    return path
+
+
+@pytest.fixture(scope="session")
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the operator of docs/deploy.md has before `provision`: federation.toml as printed there, and public rows.
+
+    `keys` beside it is what the party that made its own keys kept.
+    """
+    folder = tmp_path_factory.mktemp("operator")
+    shown = [block for block in blocks() if block.page.name == "deploy.md" and block.language == "toml"]
+    (folder / "federation.toml").write_text(shown[0].text, encoding="utf-8")
+    lines = [",".join(FEATURES), *(",".join(map(str, row)) for row in make_rows(300, 999)[0])]
+    (folder / "public.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    np.savez(folder / "pool.npz", features=np.array(FEATURES), queries=make_rows(300, 1000)[0])
+    make(OWN_KEYS, folder / "keys")
+    shutil.copy(folder / "keys" / f"{OWN_KEYS}.enrol.json", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def kits(operator: Path) -> Path:
+    """Kits of that federation; the party with keys of its own has rows, but its keys are still beside the kits."""
+    done = consilium("provision", "federation.toml", "--out", "made", cwd=operator)
+    assert done.returncode == 0, done.stderr
+    home = operator / "made" / f"party-{OWN_KEYS}"
+    x, y = make_rows(400, 1)
+    classes = np.array(json.loads((home / "federation.json").read_text(encoding="utf-8"))["rows"]["classes"])
+    np.savez(home / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=classes)
+    return operator / "made"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder of its own for each command, with copies of what the command names."""
+
+    folder: Path
+    makers: dict[str, Callable[[], Path]]
+
+    def lay_out(self, words: list[str]) -> None:
+        """Put there whatever a word begins with, but for the new folder behind `--out`."""
+        new = {word for option, word in pairwise(words) if option == "--out"}
+        for word in words:
+            name = word.split("/")[0] if word.split("/")[0] in self.makers else word
+            if word not in new and name in self.makers and not (self.folder / name).exists():
+                copy(self.makers[name](), self.folder / name)
+
+    def kit(self, kits: Path, keys: Path, name: str, joined: bool) -> Path:
+        """A copy of one node's kit as it is unpacked, the public pool and a party's own keys beside it."""
+        shutil.copytree(kits / name, self.folder / name)
+        shutil.copytree(keys, self.folder / "keys")
+        pools = sorted(kits.glob("student-*/pool.npz"))
+        shutil.copy(pools[0], self.folder / "pool.npz")
+        if joined and name == f"party-{OWN_KEYS}":
+            join(open_kit(self.folder / name), self.folder / "keys")
+        return self.folder / name
+
+
+@pytest.fixture
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
+    """Names that stand in the commands -> what they are copied from, made when first asked for."""
+
+    def made(fixture: str, *parts: str) -> Callable[[], Path]:
+        return lambda: request.getfixturevalue(fixture).joinpath(*parts)
+
+    operator = ("federation.toml", "public.csv", "pool.npz", f"{OWN_KEYS}.enrol.json")
+    makers = {
+        **{name: made("operator", name) for name in operator},
+        "out1": made("short_run"),
+        "student": made("short_run", "student"),
+        "ROWS.csv": made("raw_rows"),
+        "rows.csv": made("raw_rows"),
+        "kits": made("kits"),
+        "HOME": made("kits", f"party-{OWN_KEYS}"),
+        "FEDERATION.json": made("kits", f"party-{OWN_KEYS}", "federation.json"),
+        "FEDERATION.toml": made("operator", "federation.toml"),
+    }
+    return Desk(tmp_path, makers)
+
+
+def copy(source: Path, target: Path) -> None:
+    """A file or a folder; folders on the way to it are made."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copy(source, target)

@@ -1,0 +1,84 @@
+"""Blocks of the pages that are no commands: TOML is valid where it is meant to be used, JSON is JSON, Python runs."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from copy import deepcopy
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+
+from consilium.party.home import open_home
+from consilium.simulations.scenario import load_scenario
+from consilium.student.published.model import load_model
+from tests.docs.conftest import Desk
+from tests.docs.pages import ROOT, Block, blocks
+
+
+def of(language: str) -> list[Any]:
+    """All blocks of a language, by their place."""
+    return [pytest.param(block, id=block.place) for block in blocks() if block.language == language]
+
+
+def merged(table: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """`change` over `table`, tables within tables; a named choice (`mechanism`) replaces another one whole."""
+    result = deepcopy(table)
+    for key, value in change.items():
+        whole = not isinstance(value, dict) or not isinstance(result.get(key), dict) or "name" in value
+        result[key] = value if whole else merged(result[key], value)
+    return result
+
+
+def as_scenario(shown: dict[str, Any], folder: Path, base: str) -> None:
+    """A fragment of a scenario, over a shipped one."""
+    shipped = resources.files("consilium.simulations.scenarios").joinpath(f"{base}.toml").read_text(encoding="utf-8")
+    path = folder / "shown.toml"
+    path.write_text(tomli_w.dumps(merged(tomllib.loads(shipped), shown)), encoding="utf-8")
+    load_scenario(str(path), [])
+
+
+def as_party(shown: dict[str, Any], folder: Path) -> None:
+    """A fragment of party.toml, over the least that one must say."""
+    least = {"name": "hospital-a", "data": "data.npz", "policy": {"allowed_classes": ["a", "b"]}}
+    (folder / "party.toml").write_text(tomli_w.dumps(merged(least, shown)), encoding="utf-8")
+    open_home(folder)
+
+
+MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
+    "docs/parties.md": as_party,
+    "docs/scenarios.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
+    "docs/secure-aggregation.md": lambda shown, folder: as_scenario(shown, folder, "stroke-distributed"),
+}
+"""Page -> what its TOML is."""
+
+
+@pytest.mark.parametrize("block", of("toml"))
+def test_toml_is_valid(block: Block, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """The operator's file, first on its page, is provisioned; others are read as what their pages are about."""
+    shown, page = tomllib.loads(block.text), block.page.relative_to(ROOT).as_posix()
+    if page in MEANING:
+        MEANING[page](shown, tmp_path)
+    else:
+        assert page == "docs/deploy.md"
+        assert request.getfixturevalue("kits").is_dir()
+
+
+@pytest.mark.parametrize("block", of("json"))
+def test_json_is_valid(block: Block) -> None:
+    json.loads(block.text)
+
+
+@pytest.mark.slow  # the short run that it works on
+@pytest.mark.parametrize("block", of("python"))
+def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder with a student; `rows` are rows for it."""
+    desk.lay_out(["student"])
+    monkeypatch.chdir(desk.folder)
+    rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
+    exec(compile(block.text, block.place, "exec"), {"rows": rows})

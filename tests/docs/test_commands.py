@@ -1,0 +1,155 @@
+"""Every command of the pages is run as it is printed, or stands in a table that says why not.
+
+Blocks are found, not listed: a page may be written anew without a change here, as long as its commands work.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import pytest
+import typer
+from click import Command as ClickCommand
+from click import Group
+
+import consilium.cli
+from tests.docs.conftest import OWN_KEYS, SHORTER, Desk
+from tests.docs.conftest import consilium as in_a_process
+from tests.docs.pages import ROOT, Command, commands
+
+ONLY_PARSED = {
+    r"run --engine ray": "half a minute for Ray to start: tests/simulations/engines/test_engines_agree.py",
+    r"run mnist-250": "needs MNIST, two minutes: tests/simulations/test_small_scenarios.py",
+    r"run --resume": "needs a run that was killed: tests/simulations/test_resume.py",
+    r"audit (kits|runs)/.*": "a deployed run: tests/simulations/test_deployed.py; a simulated one is audited below",
+    r"audit teachers": "minutes: tests/simulations/teacher_audit/test_teacher_audit.py",
+    r"(coordinator|party|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
+    r"student run --coordinator": "needs a coordinator that serves: tests/deploy/test_kits_loopback.py",
+}
+"""Beginning of a `consilium` command -> why it is not run here, and where it is."""
+
+SIMULATES = r"(run|prepare)\b"
+MORE = {r"audit mechanism": ["--runs", "400", "--queries", "10"]}
+"""What is added to a command to make it short; an option that is there twice counts the second time."""
+EXIT_CODES = {
+    r"doctor": {0, 1},  # 1 where nothing listens yet
+    r"audit mechanism immutable": {1},  # it is not private, and is found out
+    r"audit mechanism gnmax .*--claim": {0, 1},  # of so few runs it is chance
+}
+
+ELSEWHERE = {
+    "chown": "root: the service's files",
+    "cp": "root: into /etc/systemd/system",
+    "docker": "no daemon here; what goes into the image: tests/packaging/test_image.py",
+    "export": "of the reader's shell",
+    "flwr": "needs a free port and half a minute: tests/packaging/test_flwr_run.py",
+    "journalctl": "systemd",
+    "mkdir": "a folder of the system",
+    "pip": "network",
+    "python3": "network: installs afterwards",
+    "systemctl": "systemd",
+    "tar": "into folders of the system; what is packed: tests/coordinator/provision/test_provision.py",
+    "useradd": "root",
+}
+"""Other programs, and why their lines are not run."""
+
+
+def of_consilium() -> list[Command]:
+    """Each `consilium` command once, with the folder that a `cd` before it on the page has gone to."""
+    return list({command.text: command for command in commands() if command.text.startswith("consilium ")}.values())
+
+
+def matching(table: dict[str, Any], command: str) -> Any:
+    """What a table has for a command; None if nothing."""
+    told = command.removeprefix("consilium ")
+    return next((value for pattern, value in table.items() if re.match(pattern, told)), None)
+
+
+ALL = of_consilium()
+TO_RUN = [command for command in ALL if matching(ONLY_PARSED, command.text) is None]
+
+
+def marked(command: Command) -> Any:
+    """With its text as the test's name; what is a simulation, or works on one, is slow."""
+    on_a_run = {word.split("/")[0] for word in command.words[2:]} & {"out1", "student"}
+    slow = on_a_run or re.match(SIMULATES, command.text.removeprefix("consilium "))
+    return pytest.param(command, id=command.text, marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize("command", [marked(command) for command in TO_RUN])
+def test_it_runs(
+    command: Command,
+    desk: Desk,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = command.words[1:]
+    cwd = desk.folder
+    if "." in words:  # in the kit of a node: which, the words tell
+        kits = request.getfixturevalue("kits")
+        node = f"party-{OWN_KEYS}" if words[0] == "party" or "--pool" not in words else "student-university"
+        cwd = desk.kit(kits, kits.parent / "keys", node, joined=words[:2] != ["party", "join"])
+    elif words[0] == "provision":
+        desk.lay_out([*words, "public.csv", "pool.npz", f"{OWN_KEYS}.enrol.json"])
+    else:
+        desk.lay_out(words)
+    words += matching(MORE, command.text) or []
+    if re.match(SIMULATES, " ".join(words)):
+        named = words[1:2] if words[1:2] and words[1] in SHORTER else []
+        # what is printed comes last, and so wins
+        shorter = SHORTER[named[0] if named else "stroke"]
+        done = in_a_process(words[0], *named, *shorter, *words[1 + len(named) :], cwd=cwd)
+        code, said = done.returncode, done.stdout + done.stderr
+    else:
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["consilium", *words])
+        with pytest.raises(SystemExit) as ended:
+            consilium.cli.main()
+        code, said = ended.value.code or 0, "".join(capsys.readouterr())
+    assert code in (matching(EXIT_CODES, command.text) or {0}), f"{command.place}: {said}"
+
+
+@pytest.mark.parametrize("command", [pytest.param(command, id=command.text) for command in ALL])
+def test_it_parses(command: Command) -> None:
+    """Commands, options and arguments are those that there are; whether values make sense only running tells."""
+    root = typer.main.get_command(consilium.cli.app)
+    without_effect(root)
+    root.main(command.words[1:], prog_name="consilium", standalone_mode=False)
+
+
+def without_effect(command: ClickCommand) -> None:
+    """Keep the parser of a command and its sub-commands, and nothing of what they do."""
+    if isinstance(command, Group):
+        for part in command.commands.values():
+            without_effect(part)
+    else:
+        command.callback = None
+
+
+def test_an_unknown_option_does_not_parse() -> None:
+    """The control of the test above."""
+    with pytest.raises(Exception, match="No such option"):
+        test_it_parses(Command("here", "consilium run --sed 3"))
+
+
+def test_other_programs_are_accounted_for() -> None:
+    """What is neither ours, nor a target of make, nor a change of folder, stands in a table with its reason."""
+    first = {command.text.split()[0] for command in commands()}
+    first = {word.rsplit("/", 1)[-1] for word in first if not word.startswith(".venv/bin/")}
+    assert first - {"consilium", "make", "cd", *ELSEWHERE} == set()
+
+
+@pytest.mark.parametrize("reason", [*ONLY_PARSED.values(), *ELSEWHERE.values()])
+def test_where_else_it_is_tested(reason: str) -> None:
+    for path in re.findall(r"tests/[\w/]+(?:\.py)?", reason):
+        assert (ROOT / path).exists(), path
+
+
+def test_no_table_names_what_is_gone() -> None:
+    """Reasons outlive their commands otherwise."""
+    texts = [command.text.removeprefix("consilium ") for command in ALL]
+    gone = [pattern for pattern in (*ONLY_PARSED, *MORE, *EXIT_CODES) if not any(re.match(pattern, t) for t in texts)]
+    assert gone == []

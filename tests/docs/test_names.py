@@ -1,0 +1,114 @@
+"""What the pages name is there: modules, files, tests, benchmarks, make targets, and commands within sentences."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from consilium.cli import DefaultGroup, app
+from tests.docs.pages import PAGES, ROOT, commands, inline_code
+
+TOP = "accounting|protocol|party|coordinator|student|simulations|consilium|tests|benchmarks|docs"
+PATH = re.compile(rf"(?<![\w./-])(?:{TOP})(?:/[\w.-]+)*/?(?:[\w-]+\.(?:py|md|proto|toml))?(?![\w/])")
+NODE = re.compile(r"(?P<file>tests/[\w/]+\.py)?::(?P<names>\w+(?:::\w+)*)")
+by_page = pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
+
+
+@by_page
+def test_dotted_names(page: Path) -> None:
+    """Modules, what is in them, and groups of entry points. ROOM stands for any."""
+    names = set(re.findall(r"(?<![\w./-])consilium(?:\.\w+)+(?![\w-])", page.read_text(encoding="utf-8")))
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    assert [name for name in sorted(names - {"consilium.ROOM", *groups}) if not resolves(name)] == []
+
+
+@by_page
+def test_files_and_folders(page: Path) -> None:
+    """Only what is written as a path of the repository: with a suffix of ours, or a slash at its end."""
+    named = {
+        path
+        for path in PATH.findall(page.read_text(encoding="utf-8"))
+        if path.endswith((".py", ".proto", "/")) or (path.startswith("docs/") and path.endswith(".md"))
+    }
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@by_page
+def test_files_that_are_named_alone(page: Path) -> None:
+    named = {code for code in inline_code(page) if re.fullmatch(r"\w+\.py", code)}
+    assert [name for name in sorted(named) if not list(ROOT.glob(f"[!.]*/**/{name}"))] == []
+
+
+@by_page
+def test_tests_that_are_named(page: Path) -> None:
+    """`tests/a/test_b.py::TestC::test_d`; `::test_e` alone is of the file named before it."""
+    missing, file = [], ""
+    for found in NODE.finditer(page.read_text(encoding="utf-8")):
+        file = found["file"] or file
+        defined = names_in(ROOT / file) if (ROOT / file).is_file() else set()
+        missing += [f"{file}::{name}" for name in found["names"].split("::") if name not in defined]
+    assert missing == []
+
+
+@by_page
+def test_benchmarks(page: Path) -> None:
+    named = set(re.findall(r"python -m benchmarks[. ]([a-z_]+)", page.read_text(encoding="utf-8")))
+    here = {path.stem for path in (ROOT / "benchmarks").iterdir()}
+    assert named <= here
+
+
+def test_make_targets() -> None:
+    """Those in blocks of commands and those within sentences."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = {command.text.split()[1] for command in commands() if command.text.startswith("make ")}
+    named |= {code.split()[1] for page in PAGES for code in inline_code(page) if re.match(r"make [a-z]", code)}
+    assert named - targets == set()
+
+
+@by_page
+def test_commands_within_sentences(page: Path) -> None:
+    """`consilium party keys` may lack its arguments, but there must be such a command, and its options."""
+    root = typer.main.get_command(app)
+    faults = []
+    for code in inline_code(page):
+        if not code.startswith("consilium ") or "COMMAND" in code:
+            continue
+        command, words = root, code.split()[1:]
+        while words and isinstance(command, TyperGroup) and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        if isinstance(command, DefaultGroup) and words:
+            command = command.commands[command.default]
+        elif isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
+            faults.append(f"{code}: no command {words[0]!r}")
+        options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+        faults += [f"{code}: no option {word}" for word in words if word.startswith("--") and word not in options]
+    assert faults == []
+
+
+def resolves(name: str) -> bool:
+    """Whether a dotted name is a module, or an attribute of one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            thing = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            if not hasattr(thing, part):
+                return False
+            thing = getattr(thing, part)
+        return True
+    return False
+
+
+def names_in(file: Path) -> set[str]:
+    """Functions and classes that a test file defines."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}

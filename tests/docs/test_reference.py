@@ -1,0 +1,88 @@
+"""The reference of the site: nothing public without a sentence about it, and docstrings come out as they were meant."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import consilium
+from tests.docs.pages import ROOT
+
+
+def of_the_site(name: str) -> ModuleType:
+    """A module of docs/_site, which is no package: mkdocs loads it by its path."""
+    found = importlib.util.spec_from_file_location(f"site_{name}", ROOT / "docs/_site" / f"{name}.py")
+    assert found and found.loader
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+hooks, docstrings = of_the_site("hooks"), of_the_site("docstrings")
+MODULES = [module for _, modules in hooks.rooms() for module in modules]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_everything_public_is_documented(module: str) -> None:
+    tree = ast.parse(ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8"))
+    public = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_"]
+    assert [node.name for node in (tree, *public) if not ast.get_docstring(node)] == []
+
+
+def test_public_names_are_those_of_the_package() -> None:
+    """They are read from the text; here from the package itself."""
+    assert hooks.public_names() == [name for name in getattr(consilium, "__all__", []) if name != "__version__"]
+
+
+@pytest.mark.parametrize(
+    ("docstring", "markdown"),
+    [
+        ("One sentence.", "One sentence."),
+        ("x : a number.\ny, z : more,\n    and more.", "- `x`: a number.\n- `y`, `z`: more,\n  and more."),
+        ("Raises\n------\nKeyError : none. OSError : gone.", "**Raises**\n\n- `KeyError`: none.\n- `OSError`: gone."),
+        ("The double.\n>>> double(2)\n4", "The double.\n\n```pycon\n>>> double(2)\n4\n```"),
+        ("a.json   one\nb.json   two", "```text\na.json   one\nb.json   two\n```"),
+        ("votes[i] < `votes[j]`", "votes\\[i] &lt; `votes[j]`"),
+    ],
+)
+def test_docstrings_as_markdown(docstring: str, markdown: str) -> None:
+    assert docstrings.as_markdown(docstring) == markdown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "text", "said"),
+    [
+        ("index.md", "[gone](nowhere.md)", "nowhere.md"),
+        ("index.md", "[gone](accounting.md#nowhere)", "nowhere"),
+        ("index.md", '<script src="https://example.org/x.js"></script>', "from elsewhere"),
+        ("left-out.md", "# Left out", "left-out.md"),
+    ],
+)
+def test_a_fault_ends_the_build(page: str, text: str, said: str, tmp_path: Path) -> None:
+    """In a copy without the reference's modules, which take most of the time."""
+    for name in ("docs", "consilium", "mkdocs.yml", "CONTRIBUTING.md", "CHANGELOG.md"):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", *hooks.ROOMS))
+        else:
+            shutil.copy(source, tmp_path)
+    for room in hooks.ROOMS:
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "__init__.py").write_text('"""A room."""\n', encoding="utf-8")
+    (tmp_path / "consilium/__init__.py").write_text('"""A package."""\n', encoding="utf-8")
+    with (tmp_path / "docs" / page).open("a", encoding="utf-8") as file:
+        file.write(f"\n\n{text}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict"], cwd=tmp_path, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode != 0
+    assert re.search(re.escape(said), done.stdout + done.stderr)

@@ -1,0 +1,79 @@
+"""The installed package where others own the names of its rooms: packages on the path, and the user's own files.
+
+The environment has the wheel and no checkout. `protocol`, `student`, `party`, `cli` and so on come first on the path,
+and lie in the working folder too; each fails when it is imported.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import FOREIGN, Installed
+from tests.simulations.test_resume import SMALL
+
+COMMANDS = {"the command": ["consilium"], "the module": ["python", "-m", "consilium"]}
+
+
+def test_the_others_are_really_in_the_way(installed: Installed, hostile_folder: Path, tmp_path: Path) -> None:
+    """The control: every one of them fails where it is imported by its bare name."""
+    for name in FOREIGN:
+        done = installed.run("python", "-P", "-c", f"import {name}", cwd=tmp_path)
+        assert f"somebody else owns {name}" in done.stderr
+    done = installed.run("python", "-c", "import numpy", cwd=hostile_folder)
+    assert "numpy of the working folder" in done.stderr
+
+
+def run(installed: Installed, command: list[str], folder: Path, *options: str, timeout: float = 280) -> dict:
+    done = installed.run(*command, "run", "--format", "json", "--out", "out", *options, cwd=folder, timeout=timeout)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def shortened(*more: str) -> list[str]:
+    return [part for change in (*SMALL, *more) for part in ("--set", change)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_shortened_federation_runs(installed: Installed, hostile_folder: Path, command: list[str]) -> None:
+    summary = run(installed, command, hostile_folder, *shortened())
+    assert summary["queries"]["answered"] > 0
+    assert (hostile_folder / "out" / "report.html").stat().st_size > 0
+    audited = installed.run(*command, "audit", "out", "--format", "json", cwd=hostile_folder)
+    assert json.loads(audited.stdout)["holds"] is True
+
+
+@pytest.mark.proofs
+def test_the_default_federation_runs(installed: Installed, hostile_folder: Path) -> None:
+    summary = run(installed, ["consilium"], hostile_folder, "--set", "timeouts.enrol=900", timeout=1200)
+    assert (summary["parties"], round(summary["student"]["auc"], 4)) == (207, 0.7839)
+
+
+@pytest.mark.ray
+def test_a_shortened_federation_runs_on_ray(installed: Installed, hostile_folder: Path) -> None:
+    summary = run(installed, ["consilium"], hostile_folder, "--engine", "ray", *shortened())
+    assert summary["engine"] == "ray"
+    assert summary["queries"]["answered"] > 0
+
+
+def test_a_partys_client_process_starts(installed: Installed, hostile_folder: Path) -> None:
+    """What Flower's SuperNode starts for a party, in its own environment, see `party.deploy.installed_app`."""
+    write = (
+        "from pathlib import Path; from consilium.party.deploy.installed_app import check_flower, write_programs;"
+        "check_flower(); print(write_programs(Path('programs').resolve()))"
+    )
+    programs = installed.run("python", "-P", "-c", write, cwd=hostile_folder)
+    assert programs.returncode == 0, programs.stderr
+    done = installed.run(f"{programs.stdout.strip()}/flwr-clientapp", "--help", cwd=hostile_folder)
+    assert done.returncode == 0, done.stderr
+    assert "flwr-clientapp" in done.stdout
+
+
+def test_every_command_can_be_asked_for_help(installed: Installed, hostile_folder: Path) -> None:
+    for command in COMMANDS.values():
+        done = installed.run(*command, "--help", cwd=hostile_folder)
+        assert done.returncode == 0, done.stderr
+        assert "provision" in done.stdout

@@ -1,0 +1,41 @@
+"""What the Dockerfile copies: enough to build the very same wheel, and no secret."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path, PurePosixPath
+
+from tests.packaging.conftest import PLANTED, ROOT, build
+
+
+def sent(context: Path) -> list[str]:
+    """What Docker sends of a context. Of the rules in .dockerignore that fit a file or its folder, the last decides."""
+    rules = []
+    for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            pattern = re.escape(line.removeprefix("!")).replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*")
+            rules.append((re.compile(pattern), line.startswith("!")))
+    names = [file.relative_to(context).as_posix() for file in context.rglob("*") if file.is_file()]
+    chosen = []
+    for name in names:
+        kept = True
+        for pattern, keep in rules:
+            if any(pattern.fullmatch(str(part)) for part in (PurePosixPath(name), *PurePosixPath(name).parents)):
+                kept = keep
+        if kept:
+            chosen.append(name)
+    return chosen
+
+
+def test_the_image_is_built_from_code_only(checkout: Path, wheel: Path, tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    for name in sent(checkout):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(checkout / name, source / name)
+        assert PLANTED.encode() not in (source / name).read_bytes(), name
+    assert {path.name for path in source.iterdir()} == {
+        *("accounting", "consilium", "coordinator", "party", "protocol", "simulations", "student"),
+        *("pyproject.toml", "constraints.txt", "README.md", "LICENSE"),
+    }
+    assert build(source, "wheel", tmp_path / "wheel").read_bytes() == wheel.read_bytes()

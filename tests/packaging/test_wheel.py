@@ -1,0 +1,83 @@
+"""Wheel, source archive and editable install: one top-level package, all of it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import PLANTED, ROOMS, ROOT, SECRETS, build, make_environment
+
+DATA = {".j2", ".toml", ".npz", ".txt", ".proto", ".pyi"}
+
+
+def tracked(checkout: Path) -> set[str]:
+    """Files of the package in a checkout, by their names in a wheel."""
+    rooms = [file for room in ROOMS for file in (checkout / room).rglob("*") if file.is_file()]
+    own = [file for file in (checkout / "consilium").iterdir() if file.is_file()]
+    names = {file.relative_to(checkout).as_posix() for file in (*rooms, *own)} - set(SECRETS)
+    names = {name for name in names if "__pycache__" not in name}
+    return {name if name.startswith("consilium/") else f"consilium/{name}" for name in names}
+
+
+def test_the_wheel_holds_one_package_with_every_file_of_it(checkout: Path, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name.split("/")[0] for name in archive.namelist() if ".dist-info/" not in name} == {"consilium"}
+        assert {name for name in archive.namelist() if name.startswith("consilium/")} == tracked(checkout)
+        for name in archive.namelist():
+            assert PLANTED.encode() not in archive.read(name), name
+    for name in ("py.typed", "simulations/datasets/stroke.npz", "simulations/scenarios/stroke.toml"):
+        assert f"consilium/{name}" in tracked(checkout)
+    assert {Path(name).suffix for name in tracked(checkout)} == {*DATA, ".py", ".typed"}
+
+
+def test_the_source_archive_builds_the_same_wheel(checkout: Path, wheel: Path, tmp_path: Path) -> None:
+    archive = build(checkout, "sdist", tmp_path / "sdist")
+    with tarfile.open(archive) as source:
+        source.extractall(tmp_path / "source", filter="data")
+    (folder,) = (tmp_path / "source").iterdir()
+    for file in folder.rglob("*"):
+        assert file.is_dir() or PLANTED.encode() not in file.read_bytes() or "tests" in file.parts, file
+    assert (folder / "tests" / "conftest.py").is_file()
+    assert build(folder, "wheel", tmp_path / "wheel").read_bytes() == wheel.read_bytes()
+
+
+def test_an_editable_install_is_the_checkout(tmp_path: Path) -> None:
+    made = tmp_path / "wheel"
+    made.mkdir()
+    backend = f"import hatchling.build; hatchling.build.build_editable({str(made)!r})"
+    subprocess.run([sys.executable, "-c", backend], cwd=ROOT, check=True, capture_output=True)
+    environment = make_environment(tmp_path / "environment", next(made.iterdir()))
+    done = environment.run(
+        "python", "-c", "import consilium.simulations.scenario as s; print(s.__file__)", cwd=tmp_path
+    )
+    assert done.stderr == ""
+    assert Path(done.stdout.strip()).resolve() == ROOT / "simulations" / "scenario.py"
+
+
+@pytest.mark.parametrize("links", ["left out", "as text files"])
+def test_a_checkout_without_links_is_a_package(checkout: Path, tmp_path: Path, links: str) -> None:
+    """As a zip download has it, and as git makes one on Windows."""
+    folder = tmp_path / "checkout"
+    for name in sorted(file.relative_to(checkout).as_posix() for file in checkout.rglob("*.py")):
+        if name.startswith(("consilium/", *(f"{room}/" for room in ROOMS))) and name.count("consilium/") < 2:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((checkout / name).read_bytes())
+    if links == "as text files":
+        for room in ROOMS:
+            (folder / "consilium" / room).write_text(f"../{room}")
+    code = (
+        f"import sys; sys.path.insert(0, {str(folder)!r})\n"
+        "import json, consilium.cli\n"
+        "print(json.dumps([module.__file__ for name, module in sys.modules.items() if name.startswith('consilium.')]))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    files = [Path(file) for file in json.loads(done.stdout)]
+    assert len(files) > 20
+    assert [file for file in files if not file.is_relative_to(folder)] == []

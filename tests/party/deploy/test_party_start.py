@@ -1,0 +1,68 @@
+"""What `consilium party start` says by itself: a full disk, and why there is no connection."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from consilium.coordinator.provision.authority import Authority
+from consilium.party.deploy.start import CONNECTED, NodeWatch
+from consilium.protocol.node.kit import open_kit
+from tests.deploy.kits import make_kits
+from tests.deploy.test_kits_doctor import Https
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return make_kits(tmp_path)
+
+
+def told_by(out: Path) -> tuple[NodeWatch, list[tuple[str, str]]]:
+    told: list[tuple[str, str]] = []
+    return NodeWatch(open_kit(out / "party-ward-a"), lambda name, what: told.append((name, what))), told
+
+
+def test_a_full_disk_is_told_once_and_so_is_its_end(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, told = told_by(out)
+    watch.tell("supernode", CONNECTED)
+    for free in (10**9, 5 * 10**6, 10**6, 10**9, 10**9):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: shutil._ntuple_diskusage(10**10, 1, free))
+        watch.look()
+    assert [name for name, _ in told] == ["supernode", "disk", "disk"]
+    assert "5 MB free at" in told[1][1]
+    assert "Make room" in told[1][1]
+    assert told[2][1] == "there is room again"
+
+
+def test_a_party_without_a_connection_says_why(out: Path) -> None:
+    watch, told = told_by(out)
+    coordinator = open_kit(out / "coordinator")
+    watch.look()
+    watch.look()
+    with Https(coordinator, ahead=-60):
+        watch.look()
+    coordinator.server_tls.key.unlink()
+    past = datetime.now(UTC) - timedelta(days=3)
+    authority = Authority.load(out / "operator")
+    authority.server(coordinator.coordinator.hosts, days=1, now=past).save(coordinator.folder, "server")
+    with Https(coordinator):
+        watch.look()
+    watch.tell("supernode", CONNECTED)
+    watch.look()  # nothing is wrong for somebody who is connected
+    said = [what for name, what in told if name == "coordinator"]
+    assert len(said) == 3
+    for what, part in zip(said, ("Start the coordinator", "s ahead of the coordinator", "has expired"), strict=True):
+        assert part in what
+
+
+def test_a_lost_supernode_is_looked_after_again(out: Path) -> None:
+    watch, told = told_by(out)
+    watch.tell("supernode", CONNECTED)
+    watch.look()
+    assert len(told) == 1
+    watch.tell("supernode", "ended (exit code 1); starts again in 1 s")
+    watch.look()
+    assert "Start the coordinator" in told[-1][1]

@@ -1,0 +1,205 @@
+"""Network teachers: the contract of every teacher, and many at once against one alone."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+import consilium.party.teachers.network_training
+from consilium.party.data import Rows
+from consilium.party.teachers.ensemble import Teacher, build, train, train_all, vote
+from consilium.party.teachers.network import NetworkTeacher, train_many
+from consilium.protocol.parties.messages import TeacherSpec
+
+SIDE = 16
+SPECS = {
+    "mlp": TeacherSpec(model="mlp", hidden=16, epochs=15, batch=16, learning_rate=0.01),
+    "cnn": TeacherSpec(model="cnn", hidden=16, channels=4, epochs=8, batch=16, learning_rate=0.01),
+}
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def images(count: int, seed: int = 0, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """A bright bar whose height tells the class, on noise."""
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, classes, count)
+    x = generator.uniform(0, 0.4, size=(count, SIDE, SIDE))
+    for index, label in enumerate(y):
+        x[index, 2 + 4 * label : 5 + 4 * label, generator.integers(0, 4) :] += 0.6
+    return x.reshape(count, -1), y
+
+
+def alike(first: NetworkTeacher, second: NetworkTeacher, tolerance: float) -> None:
+    assert first.weights.keys() == second.weights.keys()
+    for name, expected in first.weights.items():
+        assert expected.shape == second.weights[name].shape
+        np.testing.assert_allclose(second.weights[name], expected, atol=tolerance, err_msg=name)
+
+
+@pytest.fixture(params=SPECS)
+def spec(request: pytest.FixtureRequest) -> TeacherSpec:
+    return SPECS[request.param]
+
+
+@pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "gradient_boosting", "ridge", "mlp", "cnn"])
+def test_the_contract_of_every_teacher(model: str) -> None:
+    spec = SPECS.get(model) or TeacherSpec(model=model, trees=10)  # pyright: ignore[reportArgumentType]
+    x, y = images(120)
+    seen = np.where(y == 1, 3, y)  # of five classes, this party has 0, 2 and 3
+    teacher: Teacher = train(Rows(x, seen), spec, np.arange(120), 3, 5)
+    other, truth = images(200, seed=1)
+    predicted, probabilities = teacher.predict(other), teacher.predict_proba(other)  # pyright: ignore
+    assert teacher.classes_.tolist() == [0, 2, 3]  # pyright: ignore
+    assert probabilities.shape == (200, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    assert (probabilities >= 0).all()
+    assert (teacher.classes_[probabilities.argmax(axis=1)] == predicted).all()  # pyright: ignore
+    assert (predicted == np.where(truth == 1, 3, truth)).mean() > 0.85
+    votes = vote([teacher, teacher], other, 5)
+    assert (votes.sum(axis=1) == 2).all()
+    assert votes[:, [1, 4]].sum() == 0
+    loaded = pickle.loads(pickle.dumps(teacher))
+    assert (loaded.predict_proba(other) == probabilities).all()
+    again = train(Rows(x, seen), spec, np.arange(120), 3, 5)
+    assert (again.predict_proba(other) == probabilities).all()  # pyright: ignore
+
+
+def test_other_seeds_give_other_networks_and_torch_keeps_its_state(spec: TeacherSpec) -> None:
+    x, y = images(40)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    first, second = (NetworkTeacher(spec, seed).fit(x, y) for seed in (1, 2))
+    assert not np.allclose(first.weights["out.weight"], second.weights["out.weight"], atol=1e-3)
+    assert (torch.get_rng_state() == state).all()
+    assert torch.get_num_threads() == threads
+
+
+def test_weights_are_arrays_and_the_kept_file_needs_no_torch_for_a_perceptron() -> None:
+    x, y = images(40)
+    teacher = NetworkTeacher(SPECS["mlp"], 0).fit(x, y)
+    assert {type(value) for value in teacher.weights.values()} == {np.ndarray}
+    assert {value.dtype for value in teacher.weights.values()} == {np.dtype(np.float32)}
+    code = (
+        "import pickle, sys; import numpy as np\n"
+        "teacher = pickle.load(sys.stdin.buffer); teacher.predict(np.zeros((2, 256)))\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(teacher), env=environment, check=False)
+    assert done.returncode == 0
+
+
+def uneven() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Parts of other sizes, one with a batch more than the rest, one smaller than a batch, one without a class."""
+    x, y = images(110)
+    lacking = np.flatnonzero(y[:40] != 1)
+    return x, y, [lacking, np.arange(40, 73), np.arange(73, 100), np.arange(100, 110)]
+
+
+@pytest.mark.parametrize("weight", ["none", "balanced"])
+def test_many_at_once_are_what_each_is_alone(spec: TeacherSpec, weight: str) -> None:
+    x, y, parts = uneven()
+    spec = spec.model_copy(update={"class_weight": weight, "epochs": 3, "weight_decay": 0.5})
+    together = train_many(spec, x, y, parts, [5, 6, 7, 8], 3, stacked=True)
+    for teacher, part, seed in zip(together, parts, [5, 6, 7, 8], strict=True):
+        (alone,) = train_many(spec, x, y, [part], [seed], 3, stacked=False)
+        assert teacher.classes_.tolist() == alone.classes_.tolist() == np.unique(y[part]).tolist()
+        alike(alone, teacher, 2e-4)
+        start = NetworkTeacher(spec.model_copy(update={"learning_rate": 1e-9}), seed).fit(x[part], y[part])
+        assert (
+            np.abs(alone.weights["out.weight"] - start.weights["out.weight"]).max() > 0.01
+        )  # ten times apart at least
+
+
+def test_stacks_are_cut_where_they_are_too_large(monkeypatch) -> None:
+    x, y, parts = uneven()
+    spec = SPECS["mlp"]
+    whole = train_many(spec, x, y, parts, [1, 2, 3, 4], 3, stacked=True)
+    monkeypatch.setattr(consilium.party.teachers.network_training, "MOST_STACKED", 3)
+    for expected, found in zip(whole, train_many(spec, x, y, parts, [1, 2, 3, 4], 3, stacked=True), strict=True):
+        alike(expected, found, 1e-3)
+
+
+def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: TeacherSpec) -> None:
+    x, y, parts = uneven()
+    rows = Rows(x, y)
+    both = train_all(rows, spec, parts[:2], [1, 2], 3)
+    (one,) = train_all(rows, spec, parts[1:2], [2], 3)
+    assert isinstance(one, NetworkTeacher) and isinstance(both[1], NetworkTeacher)
+    alike(one, both[1], 1e-3)
+
+
+def test_a_shard_of_one_class_gives_a_constant_teacher_among_networks(spec: TeacherSpec) -> None:
+    x, y = images(60)
+    parts = [np.arange(30), np.flatnonzero(y[:30] == 2), np.arange(30, 60)]
+    teachers = train_all(Rows(x, y), spec, parts, [1, 2, 3], 3)
+    assert [isinstance(teacher, NetworkTeacher) for teacher in teachers] == [True, False, True]
+    assert set(teachers[1].predict(x)) == {2}  # pyright: ignore
+
+
+def test_balanced_weights_lift_the_rare_class() -> None:
+    generator = np.random.default_rng(0)
+    y = (generator.uniform(size=400) < 0.1).astype(np.int64)
+    x = generator.normal(size=(400, 5)) + 0.7 * y[:, None]
+    named = {}
+    for weight in ("none", "balanced"):
+        spec = TeacherSpec(model="mlp", hidden=8, epochs=10, class_weight=weight)  # pyright: ignore
+        named[weight] = (build(spec, 0).fit(x, y).predict(x) == 1).mean()  # pyright: ignore
+    assert named["none"] < 0.1 < 0.2 < named["balanced"]
+
+
+def test_weight_decay_shrinks() -> None:
+    x, y = images(60)
+    sizes = [
+        np.abs(
+            NetworkTeacher(TeacherSpec(model="mlp", weight_decay=decay), 0).fit(x, y).weights["hidden.weight"]
+        ).mean()
+        for decay in (0.0, 20.0)
+    ]
+    assert sizes[1] < 0.5 * sizes[0]
+
+
+def test_the_keys_of_networks_leave_the_digests_of_others_alone() -> None:
+    keys = {"model", "C", "class_weight", "trees", "depth", "learning_rate", "iterations"}
+    own = {"hidden", "epochs", "batch", "weight_decay"}
+    assert set(TeacherSpec().model_dump()) == keys
+    assert set(TeacherSpec(model="ridge").model_dump()) == keys | {"alpha"}
+    assert set(TeacherSpec(model="mlp").model_dump()) == keys | own
+    assert set(TeacherSpec(model="cnn").model_dump()) == keys | own | {"channels"}
+    for model in ("mlp", "cnn", "ridge"):
+        spec = TeacherSpec(model=model, hidden=7, alpha=3.0)  # pyright: ignore
+        kept = spec.model_copy(update={} if model == "ridge" else {"alpha": 1.0})
+        kept = kept.model_copy(update={"hidden": 128} if model == "ridge" else {})
+        assert TeacherSpec.model_validate_json(spec.model_dump_json()) == kept
+
+
+def test_networks_have_a_learning_rate_of_their_own() -> None:
+    assert TeacherSpec(model="mlp").learning_rate == 0.003
+    assert TeacherSpec(model="mlp", learning_rate=0.1).learning_rate == 0.1
+    assert TeacherSpec(model="gradient_boosting").learning_rate == TeacherSpec().learning_rate == 0.1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"epochs": 1001},
+        {"hidden": 0},
+        {"channels": 257},
+        {"batch": 0},
+        {"weight_decay": -1},
+        {"learning_rate": 0},
+        {"model": "transformer"},
+        {"dropout": 0.5},
+    ],
+)
+def test_what_a_specification_may_not_say(wrong: dict) -> None:
+    with pytest.raises(ValidationError):
+        TeacherSpec.model_validate({"model": "cnn", **wrong})

@@ -1,0 +1,394 @@
+"""Which row is in which shard: by the row's or patient's own identity and the party's secret, and by nothing else."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+from typer.testing import CliRunner
+
+from benchmarks.teacher_shards import by_position, divided_by_position
+from consilium import cli
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.config import Privacy
+from consilium.party.data import identities
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.policy import PartyFile, Policy
+from consilium.party.promise import epsilon
+from consilium.party.teachers import network_training, shards, store
+from consilium.party.teachers.network import train_many
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.schema import Schema
+from tests.federation import make_config, make_home, make_rows
+from tests.party.teachers.test_network import images
+from tests.party.test_node import hello, member, node, refused, train, vote
+
+SECRET = bytes(range(32))
+FALSE_ALARMS = 1e-6
+Divide = Callable[[np.ndarray, int, bytes], list[np.ndarray]]
+
+
+def random_identities(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, size=(count, 32), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 25, 250])
+def test_shards_are_disjoint_and_cover_everything(count: int) -> None:
+    parts = shards.split(random_identities(100), count, SECRET)
+    assert len(parts) == count
+    assert sorted(np.concatenate(parts).tolist()) == list(range(100))
+    assert all((np.diff(part) > 0).all() for part in parts)
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 25])
+@pytest.mark.parametrize("numbered", [False, True])
+def test_rows_are_spread_as_by_lot(count: int, numbered: bool) -> None:
+    """Chi-square over 20,000 identities, fixed secret; a sound function fails once in a million secrets."""
+    ids = identities.of_patients([str(i) for i in range(20_000)]) if numbered else random_identities(20_000)
+    sizes = np.array([len(part) for part in shards.split(ids, count, SECRET)])
+    statistic = ((sizes - 20_000 / count) ** 2 / (20_000 / count)).sum()
+    assert chi2.ppf(FALSE_ALARMS, count - 1) < statistic < chi2.ppf(1 - FALSE_ALARMS, count - 1)
+
+
+@pytest.mark.parametrize(("divide", "holds"), [("keyed", True), ("by position", False)])
+def test_a_shard_depends_on_no_other_row(divide: str, holds: bool) -> None:
+    """Any subset of rows, in any order, is divided as it is within the whole. Not so before: the control."""
+
+    @settings(max_examples=200, deadline=None, derandomize=True)
+    @given(st.lists(st.integers(0, 60), min_size=1, max_size=40), st.integers(1, 8), st.data())
+    def check(values: list[int], count: int, data: st.DataObject) -> None:
+        kept = data.draw(st.permutations(range(len(values))))[: data.draw(st.integers(1, len(values)))]
+        x, y = np.array(values, dtype=np.float64)[:, None], np.array(values, dtype=np.int64) % 2
+
+        def shard_of(rows: np.ndarray) -> dict[int, int]:
+            if divide == "keyed":
+                parts = shards.split(identities.of_rows(x[rows], y[rows]), count, SECRET)
+            else:
+                parts = by_position(y[rows], count)
+            return {int(rows[at]): index for index, part in enumerate(parts) for at in part}
+
+        whole, some = shard_of(np.arange(len(values))), shard_of(np.array(kept))
+        assert some == {row: whole[row] for row in kept}
+
+    if holds:
+        check()
+    else:
+        with pytest.raises(AssertionError):
+            check()
+
+
+def test_equal_rows_and_rows_of_one_patient_are_in_one_shard() -> None:
+    x = np.array([[1.0, 0.0], [2.0, np.nan], [1.0, -0.0], [2.0, -np.nan], [1.0, 0.0]])
+    ids = identities.of_rows(x, np.array([0, 1, 0, 1, 1]))
+    assert (ids[0] == ids[2]).all() and (ids[1] == ids[3]).all()
+    assert len(np.unique(ids, axis=0)) == 3  # the label is part of a row
+    whose = identities.of_patients(["a", "b", "a"])
+    assert (whose[0] == whose[2]).all() and not (whose[0] == whose[1]).all()
+    assert not (identities.of_patients([""])[0] == identities.of_rows(np.zeros((1, 0)), np.zeros(1))[0]).all()
+
+
+def test_the_secret_is_kept_and_is_for_the_party_alone(tmp_path: Path) -> None:
+    assert shards.secret_if_there(tmp_path) is None
+    secret = shards.own_secret(tmp_path)
+    assert len(secret) == shards.SECRET_BYTES
+    assert stat.S_IMODE((tmp_path / shards.SECRET_FILE).stat().st_mode) == 0o600
+    assert shards.own_secret(tmp_path) == shards.secret_if_there(tmp_path) == secret
+    assert [path.name for path in tmp_path.iterdir()] == [shards.SECRET_FILE]
+
+
+def test_processes_that_start_together_agree_on_the_secret(tmp_path: Path) -> None:
+    found: list[bytes] = []
+    start = threading.Barrier(8)
+
+    def first_use() -> None:
+        start.wait()
+        found.append(shards.own_secret(tmp_path))
+
+    threads = [threading.Thread(target=first_use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("content", "mode"), [(b"short", 0o600), (bytes(32), 0o644)])
+def test_a_damaged_or_open_secret_is_refused(tmp_path: Path, content: bytes, mode: int) -> None:
+    path = tmp_path / shards.SECRET_FILE
+    path.write_bytes(content)
+    os.chmod(path, mode)
+    with pytest.raises(ConfigError, match=r"shards\.key"):
+        shards.own_secret(tmp_path)
+
+
+def test_different_secrets_divide_differently() -> None:
+    ids = random_identities(1000)
+    secrets = [SECRET, bytes(32), shards.simulated_secret(1, "a"), shards.simulated_secret(2, "a")]
+    secrets.append(shards.simulated_secret(1, "b"))
+    divided = [np.concatenate(shards.split(ids, 2, secret)).tolist() for secret in secrets]
+    assert len({tuple(part) for part in divided}) == len(secrets)
+    assert shards.simulated_secret(1, "a") == shards.simulated_secret(1, "a")
+
+
+# -- a party's own path, from its file to its teachers ---------------------------------------------------------------
+
+SCHEMA = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("a", "b", "c"), "none")
+TEACHERS = 4
+CONFIG = make_config(rows=SCHEMA, teachers_per_party=TEACHERS, seed=1)
+KINDS: dict[str, dict[str, Any]] = {
+    "ridge": {"model": "ridge"},
+    "ridge, balanced": {"model": "ridge", "class_weight": "balanced"},
+    "logistic regression": {"model": "logistic_regression", "class_weight": "balanced"},
+    "forest": {"model": "random_forest", "trees": 5},
+    "boosting": {"model": "gradient_boosting", "trees": 3, "class_weight": "balanced"},
+    "mlp": {"model": "mlp", "hidden": 16, "epochs": 3, "class_weight": "balanced"},
+    "cnn": {"model": "cnn", "hidden": 8, "channels": 2, "epochs": 2},
+    "own: tree": {"model": "sklearn", "estimator": "sklearn.tree.DecisionTreeClassifier"},
+    "own: support vectors": {"model": "sklearn", "estimator": "sklearn.svm.SVC"},
+    "own: neighbours": {"model": "sklearn", "estimator": "sklearn.neighbors.KNeighborsClassifier"},
+}
+
+
+def party(folder: Path, x: np.ndarray, y: np.ndarray, teacher: dict[str, Any], **more: Any) -> PartyNode:
+    """A simulated party with these rows, whose name, secret and seeds are always the same."""
+    folder.mkdir()
+    np.savez(
+        folder / "data.npz", x=x, y=y, features=np.array(SCHEMA.features), classes=np.array(SCHEMA.classes), **more
+    )
+    policy = {
+        "allowed_classes": list(SCHEMA.classes),
+        "least_rows_per_teacher": 0,
+        "most_teachers": TEACHERS,
+        "most_epsilon": float("inf"),
+        "votes": "clear",
+        "allow_simulation": True,
+    }
+    tables = {"patient": {"column": "patient"}} if "patient" in more else {}
+    (folder / "party.toml").write_text(tomli_w.dumps({"name": "p", "policy": policy, "teacher": teacher, **tables}))
+    return PartyNode(open_home(folder))
+
+
+def said_by_teachers(node: PartyNode) -> list[np.ndarray]:
+    """What every teacher of the party makes of the same queries, to the last bit."""
+    node.hello(hello(CONFIG))
+    node.train(train(CONFIG))
+    teachers = store.load(node.home.teachers(CONFIG.digest()), CONFIG.digest()).teachers
+    queries, _ = images(60, seed=99)
+    return [teacher.predict_proba(queries) for teacher in teachers]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def changed_teachers(tmp_path: Path, teacher: dict[str, Any], changed: tuple[np.ndarray, np.ndarray]) -> set[int]:
+    x, y = images(64, seed=5)
+    before = said_by_teachers(party(tmp_path / "d", x, y, teacher))
+    after = said_by_teachers(party(tmp_path / "d'", *changed, teacher))
+    return {
+        index
+        for index, (one, other) in enumerate(zip(before, after, strict=True))
+        if one.shape != other.shape or not (one == other).all()
+    }
+
+
+def neighbour(change: str) -> tuple[np.ndarray, np.ndarray, set[int]]:
+    """The rows of `changed_teachers`, one of them changed, and the shards that this concerns."""
+    x, y = images(64, seed=5)
+    (newcomer,), _ = images(1, seed=77)
+    label = (y[9] + 1) % 3
+    gone, come = (x[9], y[9]), (newcomer, label)
+
+    def shard_of(row: np.ndarray, label: int) -> int:
+        ids = identities.of_rows(row[None], np.array([label]))
+        return next(i for i, p in enumerate(shards.split(ids, TEACHERS, shards.simulated_secret(1, "p"))) if len(p))
+
+    if change == "remove":
+        return np.delete(x, 9, axis=0), np.delete(y, 9), {shard_of(*gone)}
+    if change == "add":
+        return np.insert(x, 9, newcomer, axis=0), np.insert(y, 9, label), {shard_of(*come)}
+    x, y = x.copy(), y.copy()
+    x[9], y[9] = come
+    return x, y, {shard_of(*gone), shard_of(*come)}
+
+
+@pytest.mark.parametrize("change", ["add", "remove", "replace"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_shards_of_a_changed_row_have_other_teachers(tmp_path: Path, kind: str, change: str) -> None:
+    x, y, concerned = neighbour(change)
+    changed = changed_teachers(tmp_path, KINDS[kind], (x, y))
+    assert changed <= concerned
+    if not kind.startswith("own"):  # neighbours far away may say nothing
+        assert changed == concerned
+    assert len(concerned) == (2 if change == "replace" else 1)
+
+
+@pytest.mark.parametrize("change", ["add", "remove", "replace"])
+def test_before_one_row_changed_all_teachers(tmp_path: Path, change: str) -> None:
+    """The control: the same rows, divided by label and position as they used to be."""
+    x, y, _ = neighbour(change)
+    with divided_by_position():
+        said = [
+            said_by_teachers(party(tmp_path / name, rows, labels, KINDS["ridge"]))
+            for name, (rows, labels) in {"d": images(64, seed=5), "d'": (x, y)}.items()
+        ]
+    assert sum(not (one == other).all() for one, other in zip(*said, strict=True)) == TEACHERS
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+def test_a_stack_of_networks_does_not_tell_one_about_the_rows_of_another(model: Any, monkeypatch) -> None:
+    """To the last bit: here the other shard has more rows, larger batches and one class more, or no row at all.
+
+    Not even the shapes, which decide how a library orders its sums, on this machine or another.
+    """
+    shapes: set[Any] = set()
+    vmap = network_training.vmap
+
+    def spy(function: Any) -> Any:
+        def call(weights: Any, *rest: Any) -> Any:
+            shapes.add((tuple(weights["out.weight"].shape), *(tuple(each.shape) for each in rest)))
+            return vmap(function)(weights, *rest)
+
+        return call
+
+    monkeypatch.setattr(network_training, "vmap", spy)
+    spec = TeacherSpec(model=model, hidden=8, channels=2, epochs=3, batch=16)
+    x, y = images(110)
+    own = np.flatnonzero(y[:40] != 1)[:13]
+    others = [np.arange(40, 43), np.arange(40, 110), np.flatnonzero(y[:40] == 1), np.zeros(0, dtype=np.int64)]
+    found = [train_many(spec, x, y, [own, other], [1, 2], 3, stacked=True)[0].weights for other in others]
+    for name, expected in found[0].items():
+        assert all((weights[name] == expected).all() for weights in found[1:]), name
+    assert len(shapes) == 1
+
+
+@pytest.mark.parametrize("model", ["ridge", "mlp", "random_forest"])
+def test_an_empty_shard_and_one_of_one_class_have_constant_teachers(tmp_path: Path, model: str) -> None:
+    x, y = images(2, seed=5)
+    said = said_by_teachers(party(tmp_path / "few", x, y, {"model": model}))
+    assert len(said) == TEACHERS
+    assert all((each == each[0]).all() for each in said)
+    again = said_by_teachers(party(tmp_path / "again", x, y, {"model": model}))
+    assert all((one == other).all() for one, other in zip(said, again, strict=True))
+
+
+def test_a_shard_that_the_own_estimator_cannot_be_fitted_to_does_not_stop_the_others(tmp_path: Path) -> None:
+    """Five folds need five rows of each class; were a lack of them a refusal, one row would decide over all votes."""
+    table = {"model": "sklearn", "estimator": "sklearn.calibration.CalibratedClassifierCV", "parameters": {"cv": 5}}
+    x, y = images(64, seed=5)
+    said = said_by_teachers(party(tmp_path / "some", x, y, table))
+    constant = [bool((each == each[0]).all()) for each in said]
+    assert any(constant) and not all(constant)
+    with pytest.raises(Refused, match="CalibratedClassifierCV"):
+        said_by_teachers(party(tmp_path / "none", *images(12, seed=5), table))
+
+
+def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:
+    """One patient's eight rows change; with rows divided one by one they would be in several shards: the control."""
+    x, y = images(64, seed=5)
+    patient = np.arange(64) // 8
+    other, labels = images(8, seed=77)
+    x2, y2 = x.copy(), y.copy()
+    x2[16:24], y2[16:24] = other, labels
+    outcomes = {}
+    for name, more in {"by patient": {"patient": patient}, "by row": {}}.items():
+        said = [
+            said_by_teachers(party(tmp_path / f"{name} {at}", rows, truth, KINDS["ridge"], **more))
+            for at, (rows, truth) in enumerate([(x, y), (x2, y2)])
+        ]
+        outcomes[name] = sum(not (one == two).all() for one, two in zip(*said, strict=True))
+    assert outcomes["by patient"] == 1
+    assert outcomes["by row"] > 2
+
+
+# -- the promise to patients -----------------------------------------------------------------------------------------
+
+
+def set_table(folder: Path, **tables: Any) -> PartyNode:
+    kept = load(folder / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
+    (folder / "party.toml").write_text(tomli_w.dumps({**kept, **tables}))
+    return PartyNode(open_home(folder))
+
+
+PATIENTS = make_config(privacy=Privacy(unit=Unit.PATIENT, delta=1e-5))
+
+
+def test_a_promise_to_patients_needs_to_know_them(tmp_path: Path) -> None:
+    folder = make_home(tmp_path / "home", "p")
+    assert refused(PartyNode(open_home(folder)).hello, hello(PATIENTS)) is Rule.UNIT
+    assert set_table(folder, patient={"rows_are_patients": True}).hello(hello(PATIENTS)).party == "p"
+    set_table(folder, patient={"rows_are_patients": True}).train(train(PATIENTS))
+    # the table is taken away after the party enrolled and trained
+    without = set_table(folder, patient={})
+    assert refused(without.train, train(PATIENTS)) is Rule.UNIT
+    x, _ = make_rows(5, 3)
+    assert refused(without.vote, vote(x, PATIENTS)) is Rule.UNIT
+
+
+def test_a_party_is_told_before_it_takes_part(tmp_path: Path) -> None:
+    (tmp_path / "federation.json").write_text(PATIENTS.model_dump_json())
+    folder = make_home(tmp_path / "home", "p")
+    arguments = ["party", "check", str(folder), str(tmp_path / "federation.json")]
+    result = CliRunner().invoke(cli.app, arguments)
+    assert "party.toml does not say which rows are of one" in result.output
+    assert isinstance(result.exception, ConfigError)
+    set_table(folder, patient={"rows_are_patients": True})
+    assert CliRunner().invoke(cli.app, arguments).exception is None
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        ({"patient": {"column": "id", "rows_are_patients": True}}, "rows_are_patients must be left out"),
+        ({"policy": {"allowed_classes": ["a", "b"], "unit": "patient"}}, "name the column under"),
+    ],
+)
+def test_what_a_party_may_not_say_about_patients(tables: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        PartyFile.model_validate({"name": "p", "policy": {"allowed_classes": ["a", "b"]}, **tables})
+
+
+def test_the_party_counts_in_its_own_unit_and_relation() -> None:
+    """A coordinator that says "add or remove" pays half as much in its own books; not in those of a party."""
+    stated = Privacy(unit=Unit.RECORD, neighbouring=Neighbouring.ADD_OR_REMOVE, delta=1e-5)
+    events = make_config(teachers_per_party=4, privacy=stated).promised_events()
+    replaced = make_config(teachers_per_party=4, privacy=Privacy(unit=Unit.RECORD, delta=1e-5)).promised_events()
+    strict = Policy(allowed_classes=("a", "b"), unit=Unit.RECORD)
+    agreed = Policy(allowed_classes=("a", "b"), unit=Unit.RECORD, neighbouring=Neighbouring.ADD_OR_REMOVE)
+    assert epsilon(events, strict) == epsilon(replaced, strict) > epsilon(events, agreed)
+
+
+# -- who may choose the shards ---------------------------------------------------------------------------------------
+
+
+def test_a_seed_of_the_coordinators_needs_a_simulation(tmp_path: Path) -> None:
+    real = make_config(teachers_per_party=2, simulation=False, seed=-1, noise_seed=None)
+    party_node = node(tmp_path, allow_simulation=False, most_teachers=2)
+    lie = train(real, seed=1)
+    party_node.hello(hello(real, request=lie.digest()))
+    assert refused(party_node.train, lie) is Rule.SIMULATION
+    assert not (party_node.home.state / shards.SECRET_FILE).exists()
+    member(tmp_path / "other", real, allow_simulation=False, most_teachers=2)
+    assert (tmp_path / "other" / "home" / "state" / shards.SECRET_FILE).exists()
+    with pytest.raises(ValueError, match="needs simulation"):
+        make_config(simulation=False, noise_seed=None, seed=1)
+
+
+def test_the_smallest_shard_is_what_the_policy_looks_at(tmp_path: Path) -> None:
+    """40 rows in 3 shards: 13 each if they were even, which they are not."""
+    config = make_config(teachers_per_party=3, seed=1)
+    party_node = node(tmp_path, most_teachers=3, least_rows_per_teacher=13)
+    party_node.hello(hello(config))
+    assert refused(party_node.train, train(config)) is Rule.LEAST_ROWS

@@ -1,0 +1,191 @@
+"""Supervision, with small programs in place of Flower's."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from consilium.protocol.errors import EngineError
+from consilium.protocol.node import supervisor
+from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, end_leftovers
+
+FAST = BackOff(first=0.1, most=0.4, calm=60)
+
+
+def script(tmp_path: Path, text: str, name: str = "child", **news: str) -> Program:
+    """A Python program of its own."""
+    (tmp_path / f"{name}.py").write_text(text)
+    logs = tmp_path / "state" / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, str(tmp_path / f"{name}.py")]
+    return Program(name, command, tmp_path, logs / f"{name}.log", dict(os.environ), news)
+
+
+def until(true: Callable[[], object]) -> None:
+    """Wait for what must come; the time limit of all tests is the only one."""
+    while not true():
+        time.sleep(0.02)
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def wait_for(path: Path, lines: int = 1) -> list[str]:
+    """Lines of a file, once it has so many."""
+    until(lambda: len(lines_of(path)) >= lines)
+    return lines_of(path)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_a_program_that_ends_is_started_again_ever_more_slowly(tmp_path: Path) -> None:
+    told: list[str] = []
+    child = script(tmp_path, "import time\nopen('starts', 'a').write(f'{time.time()}\\n')\nraise SystemExit(3)\n")
+    with Supervisor([child], lambda _, what: told.append(what), FAST):
+        starts = [float(line) for line in wait_for(tmp_path / "starts", 5)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(starts)]
+    assert all(gap >= pause for gap, pause in zip(gaps, [0.1, 0.2, 0.4, 0.4], strict=False))
+    assert "ended (exit code 3); starts again in 0.1 s" in told[0]
+    assert "starts again in 0.4 s" in told[3]
+
+
+@pytest.mark.slow
+def test_a_calm_while_forgets_failures(tmp_path: Path) -> None:
+    told: list[str] = []
+    child = script(tmp_path, "import time\nopen('starts', 'a').write('x\\n')\ntime.sleep(0.4)\n")
+    with Supervisor([child], lambda _, what: told.append(what), BackOff(first=0.1, most=9, calm=0.3)):
+        wait_for(tmp_path / "starts", 4)
+    assert all("starts again in 0.1 s" in what for what in told)
+
+
+def test_a_program_that_is_killed_says_so(tmp_path: Path) -> None:
+    told: list[str] = []
+    child = script(tmp_path, "import os\nopen('pids', 'a').write(f'{os.getpid()}\\n')\nimport time\ntime.sleep(3600)\n")
+    with Supervisor([child], lambda _, what: told.append(what), FAST):
+        os.kill(int(wait_for(tmp_path / "pids")[0]), signal.SIGKILL)
+        wait_for(tmp_path / "pids", 2)
+    assert "ended (signal SIGKILL)" in told[0]
+
+
+FAMILY = """
+import os, signal, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+open("pids", "a").write(f"{os.getpid()}\\n{child.pid}\\n")
+signal.signal(signal.SIGTERM, HANDLER)
+while True:
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("handler", ["lambda *_: sys.exit(0)", "signal.SIG_IGN"])
+def test_children_and_their_children_end_with_the_supervisor(tmp_path: Path, handler: str) -> None:
+    child = script(tmp_path, FAMILY.replace("HANDLER", handler))
+    with Supervisor([child], lambda *_: None, FAST, patience=1):
+        pids = [int(line) for line in wait_for(tmp_path / "pids", 2)]
+        assert all(alive(pid) for pid in pids)
+    until(lambda: not any(alive(pid) for pid in pids))
+    assert not list((tmp_path / "state" / "logs").glob("*.pid"))
+
+
+def test_news_are_told_once_for_each_start(tmp_path: Path) -> None:
+    told: list[str] = []
+    text = (
+        "import os, time\nsecond = os.path.exists('starts')\nprint('id: 1\\nid: 1', flush=True)\n"
+        "open('starts', 'a').write('x\\n')\ntime.sleep(3600 if second else 0)\n"
+    )
+    program = script(tmp_path, text)
+    program = Program(program.name, program.command, program.folder, program.log, program.environment, {"id:": "hello"})
+    with Supervisor([program], lambda _, what: told.append(what), FAST):
+        until(lambda: told.count("hello") == 2)
+    assert told.count("hello") == 2
+    assert len(lines_of(tmp_path / "starts")) == 2
+
+
+def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MOST_LOG_BYTES", 20_000)
+    text = (
+        "import time\nfor _ in range(300):\n    print('x' * 500, flush=True)\n    time.sleep(0.005)\n"
+        "open('done', 'w').write('x\\n')\ntime.sleep(3600)\n"
+    )
+    child = script(tmp_path, text)
+    with Supervisor([child], lambda *_: None, FAST):
+        wait_for(tmp_path / "done")
+        until(lambda: child.log.stat().st_size < 120_000 and child.log.with_suffix(".old").exists())
+        assert oct(child.log.with_suffix(".old").stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    (tmp_path / "logs").mkdir()
+    program = Program("absent", [str(tmp_path / "absent")], tmp_path, tmp_path / "logs" / "absent.log")
+    with Supervisor([program], lambda _, what: told.append(what), FAST):
+        until(lambda: told)
+    assert "could not be started: No such file" in told[0]
+
+
+def test_what_a_killed_supervisor_left_is_ended_and_strangers_are_not(tmp_path: Path) -> None:
+    logs = tmp_path / "state" / "logs"
+    logs.mkdir(parents=True)
+    ours = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(3600)", str(tmp_path)], start_new_session=True
+    )
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
+    (logs / "supernode.pid").write_text(str(ours.pid))
+    (logs / "other.pid").write_text(str(stranger.pid))
+    (logs / "broken.pid").write_text("")
+    told: list[str] = []
+    try:
+        reaper = threading.Thread(target=ours.wait)
+        reaper.start()
+        end_leftovers(logs, lambda name, what: told.append(f"{name}: {what}"))
+        reaper.join()
+        assert not alive(ours.pid)
+        assert alive(stranger.pid)
+        assert len(told) == 1
+        assert not list(logs.glob("*.pid"))
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_waiting_ends_with_an_error_or_the_stop() -> None:
+    stop = threading.Event()
+    with pytest.raises(EngineError, match="nothing came"):
+        supervisor.wait_until(lambda: False, 0.3, "nothing came", stop)
+    stop.set()
+    supervisor.wait_until(lambda: False, 60, "nothing came", stop)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_node_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    child = script(tmp_path, FAMILY.replace("HANDLER", "lambda *_: sys.exit(0)"))
+    node = tmp_path / "node.py"
+    node.write_text(
+        "import sys\nfrom pathlib import Path\n"
+        "from consilium.protocol.node.supervisor import Program, Supervisor, stop_on_signals, tell_time\n"
+        f"program = Program('child', {list(child.command)!r}, Path({str(tmp_path)!r}), Path({str(child.log)!r}))\n"
+        "with stop_on_signals() as stop, Supervisor([program], tell_time):\n    stop.wait()\nprint('clean')\n"
+    )
+    process = subprocess.Popen([sys.executable, str(node)], stdout=subprocess.PIPE, text=True)
+    pids = [int(line) for line in wait_for(tmp_path / "pids", 2)]
+    process.send_signal(number)
+    output, _ = process.communicate()
+    assert (process.returncode, output) == (0, "clean\n")
+    until(lambda: not any(alive(pid) for pid in pids))

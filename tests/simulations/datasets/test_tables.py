@@ -1,0 +1,160 @@
+"""Adult, Diabetes and PneumoniaMNIST: what is in them, what must not be, and damaged files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.protocol.errors import DataError, NotEnoughParties
+from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.arrays import grouped, one_hot, read_arrays, read_words, same_length
+from consilium.simulations.population.partition import iid_partition
+from consilium.simulations.scenario import divided_data, load_scenario
+from tests.simulations.datasets.test_images import made_up
+
+
+def one_of_each(column: dict[str, np.ndarray], name: str) -> bool:
+    """Is each row in exactly one of the columns "name=..."?"""
+    parts = np.stack([values for key, values in column.items() if key.startswith(f"{name}=")])
+    return bool((parts.sum(axis=0) == 1).all())
+
+
+def test_adult_is_what_it_should_be(shared_data: Path) -> None:
+    data = load_dataset("adult", str(shared_data))
+    assert data.public is not None
+    assert (len(data.private_rows()), len(data.public.queries), len(data.public.test)) == (32_561, 12_281, 4_000)
+    assert data.y[:32_561].sum() == 7_841  # as in adult.names: 24.08 %
+    assert data.x.shape == (48_842, 50)
+    assert np.isfinite(data.x).all()
+    column = {name: data.x[:, index] for index, name in enumerate(data.features)}
+    assert (column["age"].min(), column["age"].max()) == (17, 90)
+    for name in ("workclass", "marital_status", "occupation", "relationship", "race"):
+        assert one_of_each(column, name)
+    assert column["workclass=?"].sum() == 2_799
+    assert not any("fnlwgt" in name or "income" in name for name in data.features)
+
+
+def test_diabetes_is_what_it_should_be(shared_data: Path) -> None:
+    data = load_dataset("diabetes", str(shared_data))
+    early = load_dataset("diabetes-early", str(shared_data))
+    assert len(data.y) == len(early.y) == 99_343  # 101,766 stays less 2,423 that ended in death or a hospice
+    assert (round(data.y.mean(), 3), round(early.y.mean(), 3)) == (0.471, 0.114)
+    assert (early.y <= data.y).all()
+    assert np.isfinite(data.x).all()
+    assert data.features == early.features
+    sources = {name.partition("=")[0] for name in data.features}
+    assert not sources & {"readmitted", "patient_nbr", "encounter_id", "payer_code", "weight"}
+    column = {name: data.x[:, index] for index, name in enumerate(data.features)}
+    for name in ("race", "admission_type_id", "discharge_disposition_id", "medical_specialty", "diag_1", "diag_2"):
+        assert one_of_each(column, name)
+
+
+def test_no_patient_is_on_two_sides(shared_data: Path) -> None:
+    """Nor at two parties: checked on the patient numbers of the file, not on the owners made from them."""
+    data, parts = divided_data(load_scenario("diabetes-rf", [f"data.path={shared_data}"]), 0)
+    with np.load(shared_data / "diabetes130.npz") as file:
+        names = file["columns"].tolist()
+        disposition = file[f"c{names.index('discharge_disposition_id'):02d}"]
+        patient = file[f"c{names.index('patient_nbr'):02d}"][~np.isin(disposition, (11, 13, 14, 19, 20, 21))]
+    sides = [set(patient[rows].tolist()) for rows in (*parts.parties.values(), parts.queries, parts.test)]
+    assert sum(map(len, sides)) == len(set(patient.tolist())) == len(set().union(*sides))
+    assert len(parts.parties) == 250
+    assert sum(map(len, parts.parties.values())) + len(parts.queries) + len(parts.test) == len(data.y)
+
+
+def test_pneumonia_is_what_it_should_be(shared_data: Path) -> None:
+    data = load_dataset("pneumonia", str(shared_data))
+    assert data.public is not None
+    assert (len(data.private_rows()), len(data.public.queries), len(data.public.test)) == (4_708, 524, 624)
+    assert np.bincount(data.y[data.public.test]).tolist() == [234, 390]
+    assert (data.x.dtype, data.x.min(), data.x.max()) == (np.float32, 0, 1)
+
+
+def test_groups_are_whole_owners_by_lot() -> None:
+    data = made_up()
+    first, again, other = (iid_partition(data, 2, None, seed, whole_owners=True) for seed in (1, 1, 2))
+    owners = [set(data.owner[rows].tolist()) for rows in first.parties.values()]
+    assert owners[0] | owners[1] == {0, 1, 2, 3}
+    assert [len(group) for group in owners] == [2, 2]
+    assert all((first.parties[name] == again.parties[name]).all() for name in first.parties)
+    assert owners[0] != set(data.owner[other.parties["party-0"]].tolist())
+    with pytest.raises(NotEnoughParties, match="4 writers for 5 parties"):
+        iid_partition(data, 5, None, 0, whole_owners=True)
+
+
+def rewritten(source: Path, target: Path, change: Callable[[dict[str, np.ndarray]], object]) -> None:
+    arrays = read_arrays(source, "")
+    change(arrays)
+    np.savez(target, **arrays)  # pyright: ignore[reportArgumentType]
+
+
+def text(value: str) -> np.ndarray:
+    return np.array(value)
+
+
+DAMAGES: dict[str, tuple[str, str, Callable[[dict[str, np.ndarray]], object], str]] = {
+    "a column less": ("adult", "adult.npz", lambda a: a.pop("test_age"), "no array test_age"),
+    "a short column": ("adult", "adult.npz", lambda a: a.update(train_age=a["train_age"][:9]), "different lengths"),
+    "no words": ("adult", "adult.npz", lambda a: a.pop("vocab_json"), "no readable vocab_json"),
+    "broken words": ("adult", "adult.npz", lambda a: a.update(vocab_json=text("[1]")), "no readable vocab_json"),
+    "words gone": ("adult", "adult.npz", lambda a: a.update(vocab_json=text("{}")), "a code without a word"),
+    "unknown word": (
+        "adult", "adult.npz", lambda a: a.update(vocab_json=text(str(a["vocab_json"]).replace("Husband", "Boss"))),
+        "relationship has the value 'Boss', which is not in the code book",
+    ),
+    "few test rows": (
+        "adult", "adult.npz", lambda a: a.update({k: v[:9] for k, v in a.items() if k.startswith("test_")}),
+        "9 test rows",
+    ),
+    "no columns": ("diabetes", "diabetes130.npz", lambda a: a.pop("columns"), "no array columns"),
+    "a name less": (
+        "diabetes", "diabetes130.npz", lambda a: a.update(columns=np.char.replace(a["columns"], "insulin", "x")),
+        "no array insulin",
+    ),
+    "few patients": (
+        "diabetes", "diabetes130.npz",
+        lambda a: a.update({k: v[:20] for k, v in a.items() if k.startswith("c") and k != "columns"}), "patients",
+    ),
+    "no images": (
+        "pneumonia", "pneumoniamnist_rebuilt.npz", lambda a: a.pop("val_images"), "the val part is not 28x28 images",
+    ),
+    "other images": (
+        "pneumonia", "pneumoniamnist_rebuilt.npz", lambda a: a.update(test_images=a["test_images"][:, :9]),
+        "the test part is not 28x28 images",
+    ),
+    "other labels": (
+        "pneumonia", "pneumoniamnist_rebuilt.npz", lambda a: a.update(train_labels=a["train_labels"] + 1),
+        "labels other than 0 and 1",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGES)
+def test_damaged_files_are_told(shared_data: Path, tmp_path: Path, case: str) -> None:
+    name, file, change, told = DAMAGES[case]
+    rewritten(shared_data / file, tmp_path / file, change)
+    with pytest.raises(DataError, match=told):
+        load_dataset(name, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["adult", "diabetes", "diabetes-early", "pneumonia"])
+def test_absent_and_broken_files_are_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match=r"npz is not there\. Get it from https://.*CONSILIUM_DATA"):
+        load_dataset(name, str(tmp_path))
+    for file in ("adult.npz", "diabetes130.npz", "pneumoniamnist.npz"):
+        (tmp_path / file).write_bytes(b"no zip")
+    with pytest.raises(DataError, match=r"cannot read .*Get it anew from https://"):
+        load_dataset(name, str(tmp_path))
+
+
+def test_columns_of_words() -> None:
+    path = Path("x.npz")
+    assert read_words(path, {"vocab_json": text('{"a": ["u", 1]}')}) == {"a": ["u", "1"]}
+    assert same_length(path, {"a": np.zeros(3), "b": np.ones(3)}, ("a", "b")) == 3
+    words = grouped(path, "a", np.array([1, 0, 1]), ["u", "v", "never seen"], {"u": "first", "v": "second"})
+    assert words.tolist() == ["second", "first", "second"]
+    columns = one_hot("a", words, ["first", "third"])
+    assert {name: values.tolist() for name, values in columns.items()} == {"a=first": [0, 1, 0], "a=third": [0, 0, 0]}

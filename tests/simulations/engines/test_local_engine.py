@@ -1,0 +1,190 @@
+"""The local engine: the real ServerApp and ClientApp on worker processes, with parties that fail as real ones do."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+
+import consilium
+from consilium.coordinator.collection import flower_transport
+from consilium.protocol.errors import NotEnoughParties
+from consilium.protocol.parties.records import refusal_from_record, to_record
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.simulations.engines.flower_internals import assume_identity
+from consilium.simulations.engines.local import RUN_ID, run_local
+from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
+from tests.federation import make_config, make_homes, make_rows, vote_request
+
+ROOT = Path(consilium.__file__).parents[1]
+
+SABOTAGE = """
+import os, sys, time
+from flwr.app import Message
+import consilium.party.client_app, consilium.party.node
+mode = os.environ["SABOTAGE"]
+real = consilium.party.node.PartyNode.vote
+def vote(self, request):
+    if self.home.name == "p01":
+        if mode == "hang":
+            open(os.environ["HANGING"], "w").close()
+            time.sleep(3600)
+        if mode == "die":
+            os._exit(9)
+        if mode == "raise":
+            raise RuntimeError("patient 4711")
+    return real(self, request)
+consilium.party.client_app._answer.__globals__["PartyNode"].vote = vote
+app = consilium.party.client_app.app
+@app.query("broken")
+def broken(message, context):
+    raise RuntimeError("patient 4711")
+"""
+
+
+@pytest.fixture
+def sabotaged(tmp_path: Path, monkeypatch):
+    """Workers in which party p01 misbehaves while voting."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    # the worker imports consilium.party.client_app through this hook: python runs sitecustomize before anything else
+    (folder / "sabotage.py").write_text(SABOTAGE)
+    (folder / "sitecustomize.py").write_text("import os\nif os.environ.get('SABOTAGE'):\n    import sabotage\n")
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
+    monkeypatch.setenv("HANGING", str(tmp_path / "hanging"))
+
+    def set_mode(mode: str) -> None:
+        monkeypatch.setenv("SABOTAGE", mode)
+
+    return set_mode
+
+
+def run(tmp_path: Path, parties: int = 5, **changes) -> tuple[dict, list[dict]]:
+    make_homes(tmp_path / "parties", parties)
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    config = tmp_path / "federation.json"
+    config.write_text(make_config(**changes).model_dump_json())
+    run_config = {
+        "federation-file": str(config),
+        "run-dir": str(run_dir),
+        "student": "simulation",
+        "party-root": str(tmp_path / "parties"),
+    }
+    # the in-process student reads its rows from the run folder, as in any simulation
+    import numpy as np
+
+    from consilium.simulations.workspace import Workspace
+    from tests.federation import FEATURES, make_rows
+
+    space = Workspace(run_dir)
+    space.work.mkdir(parents=True)
+    x, y = make_rows(60, 3)
+    np.savez(space.work / "pool.npz", features=np.array(FEATURES), queries=x[:30], test_x=x[30:], test_y=y[30:])
+    (space.work / "student.json").write_text(json.dumps({"spec": {"C": 1.0}, "seed": 0}))
+    with running_workers(2) as workers, LocalGrid(RUN_ID, run_config, parties, workers) as grid:
+        run_local(run_config, grid)
+    events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+    return json.loads((run_dir / "coordinator.json").read_text()), events
+
+
+def test_a_whole_federation(tmp_path: Path) -> None:
+    summary, events = run(tmp_path)
+    assert summary["parties"] == ["p00", "p01", "p02", "p03", "p04"]
+    assert summary["parties_counted"] == [5]
+    assert summary["asked"] == 30
+    assert [event["stage"] for event in events if event["event"] == "stage"] == ["enrol", "train", "vote"]
+    assert (tmp_path / "run" / "student" / "student.json").exists()
+
+
+@pytest.fixture
+def impatient(tmp_path: Path, monkeypatch) -> Callable[[], None]:
+    """Once called, the coordinator's time for the votes is up when four of the five are there, however long it took."""
+
+    def monotonic() -> float:
+        log = tmp_path / "run" / "events.jsonl"
+        voted = log.exists() and '"stage": "vote", "done": 4' in log.read_text()
+        return time.monotonic() + (1e6 if voted else 0.0)
+
+    clock = SimpleNamespace(monotonic=monotonic, sleep=time.sleep)
+    return lambda: monkeypatch.setattr(flower_transport, "time", clock)
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"), [("hang", "no answer within 250 s"), ("die", "crashed"), ("raise", "internal")]
+)
+def test_a_party_that_hangs_dies_or_raises_is_left_out(
+    tmp_path: Path, sabotaged, impatient, mode: str, told: str
+) -> None:
+    sabotaged(mode)
+    if mode == "hang":
+        impatient()
+    summary, events = run(tmp_path)
+    assert summary["parties_counted"] == [4]
+    left = [event for event in events if event["event"] == "left-out"]
+    assert [(event["party"], event["stage"]) for event in left] == [("p01", "vote")]
+    assert told in left[0]["reason"]
+    assert "4711" not in (tmp_path / "run" / "events.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_too_few_left_is_an_error_and_nothing_is_charged(tmp_path: Path, sabotaged) -> None:
+    sabotaged("die")
+    with pytest.raises(NotEnoughParties, match=r"4 parties after stage 'vote', at least 5.*1 x node crashed"):
+        run(tmp_path, minimum_parties=5)
+    failure = json.loads((tmp_path / "run" / "failure.json").read_text())
+    assert failure["error"] == "NotEnoughParties"
+    assert not (tmp_path / "run" / "coordinator.json").exists()
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "run" / "ledger.db") as ledger:
+        assert ledger.execute("SELECT COUNT(*) FROM batches").fetchone() == (0,)
+
+
+@pytest.mark.slow
+def test_leaving_the_grid_while_a_party_hangs_ends_its_worker_once(tmp_path: Path, sabotaged, monkeypatch) -> None:
+    """The thread that waits for the party and the one that leaves both want to end the worker."""
+    sabotaged("hang")
+    make_homes(tmp_path / "parties", 2)
+    assume_identity(RUN_ID, 1)
+    request = to_record(vote_request(make_config(), canonical_queries(make_rows(4, 1)[0], 3)))
+    handle = Worker.handle
+    for seconds in (0.3, 3600.0):
+
+        def at_most(worker: Worker, message: Message, context: Context, _: float, most: float = seconds):
+            return handle(worker, message, context, most)
+
+        monkeypatch.setattr(Worker, "handle", at_most)
+        with (
+            running_workers(2) as workers,
+            LocalGrid(RUN_ID, {"party-root": str(tmp_path / "parties")}, 2, workers) as grid,
+        ):
+            first = list(workers)
+            for node in grid.get_node_ids():
+                grid.push_messages([Message(request, dst_node_id=node, message_type="query.vote", ttl=3600.0)])
+            while workers == first if seconds < 1 else not (tmp_path / "hanging").exists():
+                time.sleep(0.01)
+        assert all(worker._process.poll() is not None for worker in workers)
+        assert not [thread for thread in grid._threads if thread.is_alive()]
+
+
+def test_the_grid_answers_for_a_node_whose_app_raises(tmp_path: Path, sabotaged) -> None:
+    sabotaged("none")
+    make_homes(tmp_path / "parties", 1)
+    assume_identity(RUN_ID, 1)
+    party_root = {"party-root": str(tmp_path / "parties")}
+    with running_workers(1) as workers, LocalGrid(RUN_ID, party_root, 1, workers) as grid:
+        node = next(iter(grid.get_node_ids()))
+        kinds = ["query.broken", "query.unknown", "query.hello"]
+        messages = [Message(RecordDict({"x": ConfigRecord()}), dst_node_id=node, message_type=kind) for kind in kinds]
+        replies = {reply.metadata.message_type: reply for reply in grid.send_and_receive(messages, timeout=250)}
+    assert replies["query.broken"].has_error()
+    assert "4711" not in replies["query.broken"].error.reason
+    assert replies["query.unknown"].has_error()
+    assert refusal_from_record(replies["query.hello"].content) is not None

@@ -1,0 +1,197 @@
+"""Federations of several kinds of teachers, the device of a run, and the pooled baseline of each kind."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from consilium.party.teachers import store
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node import device
+from consilium.protocol.node.device import VARIABLE
+from consilium.protocol.parties.messages import TeacherSpec
+from consilium.protocol.rows.schema import Schema
+from consilium.simulations.compare.pooled import pooled_probabilities
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.teacher_mix import own_teachers
+from consilium.simulations.run import resume_run, run_scenario
+from consilium.simulations.scenario import Scenario, TeacherShare, load_scenario
+from consilium.simulations.workspace import federation_config
+from tests.party.teachers.test_network import images
+from tests.simulations.engines.test_engines_agree import quiet
+
+SMALL = [
+    "data.least_rows=150",
+    "parties.minimum=5",
+    "parties.teachers_per_party=2",
+    "mechanism.threshold=10",
+    "mechanism.sigma1=20",
+    "mechanism.sigma2=8",
+    "caps.queries=60",
+    "caps.answers=40",
+]
+MIXED = (
+    'teachers=[{share=0.3, teacher={model="random_forest", trees=5}},'
+    ' {share=0.3, teacher={model="mlp", hidden=8, epochs=5}},'
+    ' {share=0.2, teacher={model="sklearn", estimator="sklearn.svm.SVC"}}]'
+)
+
+
+def kinds(run: Path, federation: str) -> list[str]:
+    """Sorted names of the teachers' classes, from the parties' own folders."""
+    names = []
+    for home in sorted((run / "private/work/parties").iterdir()):
+        (manifest,) = (home / "state").rglob(store.MANIFEST)
+        teachers = store.load(manifest.parent, federation).teachers
+        assert len({type(teacher) for teacher in teachers}) == 1
+        names.append(type(teachers[0]).__name__)
+    return names
+
+
+@pytest.mark.slow
+def test_a_mixed_federation_end_to_end_and_its_seed(tmp_path: Path) -> None:
+    scenario = load_scenario("stroke", [*SMALL, MIXED])
+    found, labels = [], []
+    for name in ("first", "second"):
+        out = tmp_path / name
+        summary = run_scenario("stroke", scenario, "local", 3, out, quiet, keep_work=True, device="cpu")
+        manifest = json.loads((out / "manifest.json").read_text())
+        assert manifest["device"] == {"asked": "cpu", "used": "cpu"}
+        assert len(manifest["config"]["teachers"]) == 3
+        assert summary["baselines"]["plurality"]["accuracy"] > 0.6
+        found.append(kinds(out, manifest["federation"]))
+        labels.append((out / "labels.parquet").read_bytes())
+    count = len(found[0])
+    assert summary["teachers"] == 2 * count
+    expected = {"RandomForestClassifier": 0.3, "NetworkTeacher": 0.3, "OneHotTeacher": 0.2, "LogisticRegression": 0.2}
+    assert set(found[0]) == set(expected)
+    assert all(abs(found[0].count(kind) - share * count) <= 1 for kind, share in expected.items())
+    assert found[0] == found[1]
+    assert labels[0] == labels[1]
+    assert VARIABLE not in os.environ
+
+
+def share(part: float, trees: int) -> TeacherShare:
+    return TeacherShare(share=part, teacher=TeacherSpec(model="random_forest", trees=trees))
+
+
+def test_shares_are_drawn_by_lot() -> None:
+    shares = [share(0.25, 1), share(0.25, 2), share(1 / 6, 3)]
+    own = own_teachers(shares, 12, seed=1)
+    trees = sorted(spec.trees for spec in own.values())  # pyright: ignore
+    assert trees == [1, 1, 1, 2, 2, 2, 3, 3]
+    assert set(own) <= set(range(12))
+    assert own_teachers(shares, 12, seed=1) == own != own_teachers(shares, 12, seed=2)
+    assert own_teachers([], 12, seed=1) == {}
+    assert set(own_teachers([share(1 / 3, 1)] * 3, 10, seed=0)) == set(range(10))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (['teachers=[{share=0.7, teacher={model="mlp"}},{share=0.7, teacher={model="mlp"}}]'], "sum to 1.4"),
+        (['teachers=[{share=0, teacher={model="mlp"}}]'], "share"),
+        (['teachers=[{share=0.1, teacher={model="pickle"}}]'], "teachers"),
+        (['teachers=[{share=0.1, teacher={model="sklearn", estimator="os.system"}}]'], "estimator.*pattern"),
+        (["teacher.model=sklearn", "teacher.estimator=sklearn.svm.SVC"], "teacher"),
+        (["teacher.model=mlp", "teacher.epochs=0"], "epochs"),
+    ],
+)
+def test_what_a_scenario_may_not_say_of_teachers(overrides: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load_scenario("stroke", overrides)
+
+
+def pictures() -> tuple[Dataset, Partition]:
+    x, y = images(60)
+    names = tuple(f"p{index}" for index in range(x.shape[1]))
+    owner = np.zeros(60, dtype=np.int64)
+    data = Dataset("pictures", "Pictures", "", names, ("a", "b", "c"), "party", x.astype(np.float32), y, owner)
+    parties = {"p0": np.arange(20), "p1": np.arange(20, 40)}
+    return data, Partition(parties, np.arange(40, 50), np.arange(50, 60))
+
+
+def picture_scenario(*changes: str) -> Scenario:
+    return load_scenario("stroke", ["data.classes=['a','b','c']", *changes])
+
+
+@pytest.mark.parametrize(
+    "changes", [["teacher.model=cnn"], ['teachers=[{share=0.5, teacher={model="cnn"}}]']], ids=["asked", "own"]
+)
+def test_a_network_for_images_is_held_against_the_data_before_the_run(changes: list[str]) -> None:
+    data, parts = pictures()
+    with pytest.raises(ConfigError, match=r"standardised one by one.*data.standardise=false"):
+        federation_config(picture_scenario(*changes), data, parts, 0)
+    config = federation_config(picture_scenario(*changes, "data.standardise=false"), data, parts, 0)
+    assert (set(config.rows.center), set(config.rows.scale)) == ({0.0}, {1.0})
+    narrow = Dataset(**{**vars(data), "x": data.x[:, :100], "features": data.features[:100]})
+    with pytest.raises(ConfigError, match="100 features are no square image"):
+        federation_config(picture_scenario(*changes, "data.standardise=false"), narrow, parts, 0)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        TeacherSpec(),
+        TeacherSpec(model="ridge"),
+        TeacherSpec(model="random_forest", trees=10),
+        TeacherSpec(model="gradient_boosting", trees=10),
+        TeacherSpec(model="mlp", hidden=16),
+        TeacherSpec(model="cnn", channels=4, hidden=16),
+    ],
+    ids=lambda spec: spec.model,
+)
+def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherSpec) -> None:
+    x, y = images(150)
+    test, truth = images(150, seed=1)
+    schema = Schema.of_images(tuple(map(str, range(256))), ("a", "b", "c", "absent"), "none")
+    found = pooled_probabilities(schema, spec, x, y, test)
+    assert found.shape == (150, 4)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    assert (found[:, 3] < 1e-6).all()
+    assert (found.argmax(axis=1) == truth).mean() > 0.9
+
+
+def test_the_pooled_network_is_bounded(monkeypatch) -> None:
+    from consilium.simulations.compare import pooled
+
+    epochs = [pooled._model(TeacherSpec(model="mlp"), rows).spec.epochs for rows in (100, 50_000, 1_000_000)]
+    assert epochs == [20, 4, 1]
+
+
+@pytest.mark.parametrize(("engine", "told"), [("local", "finds no GPU"), ("ray", "gives its parties no GPU")])
+def test_a_gpu_that_is_not_there_stops_a_run_before_its_folder(
+    tmp_path: Path, monkeypatch, engine: str, told: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=told):
+        run_scenario("stroke", load_scenario("stroke", SMALL), engine, 0, tmp_path / "run", quiet, device="cuda")  # pyright: ignore
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_resumed_on_the_device_that_it_was_begun_on(tmp_path: Path, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    out = tmp_path / "run"
+    monkeypatch.setattr("consilium.simulations.run._run_engine", fail)
+    with pytest.raises(ZeroDivisionError):
+        run_scenario("stroke", load_scenario("stroke", SMALL), "local", 0, out, quiet, device="cpu")
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["device"] == {"asked": "cpu", "used": "cpu"}
+    (out / "manifest.json").write_text(json.dumps({**manifest, "device": {"asked": "cuda", "used": "cuda"}}))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="finds no GPU"):
+        resume_run(out, quiet)
+    del manifest["device"]  # of a version that had none
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    monkeypatch.setattr(device, "_driver", lambda: False)
+    with pytest.raises(ZeroDivisionError):
+        resume_run(out, quiet)
+    assert json.loads((out / "manifest.json").read_text())["device"] == {"asked": "auto", "used": "cpu"}

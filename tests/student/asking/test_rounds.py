@@ -1,0 +1,179 @@
+"""Rounds, batches and the plan: what a student asks, and that it asks the same after a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.protocol.errors import BudgetExceeded, DataError
+from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome
+from consilium.student.asking.plan import AskingPlan
+from consilium.student.asking.selection import choose
+from consilium.student.config import StudentSpec
+from consilium.student.run import run_student
+from tests.student.test_run import Source, pool
+
+
+class Rounds(Source):
+    """Remembers requests; reinforces confident predictions, and can break or run out at a given request."""
+
+    def __init__(self, break_at: int = -1, out_at: int = -1) -> None:
+        super().__init__()
+        self.probabilities: list[np.ndarray | None] = []
+        self.break_at, self.out_at = break_at, out_at
+
+    def ask(self, queries, progress=None, probabilities=None) -> Answers:
+        if len(self.asked) == self.break_at:
+            raise KeyboardInterrupt
+        if len(self.asked) == self.out_at:
+            raise BudgetExceeded("nothing is left")
+        answers = super().ask(queries, progress)
+        self.probabilities.append(probabilities)
+        if probabilities is not None:
+            sure = (answers.labels == NO_LABEL) & (probabilities.max(axis=1) > 0.9)
+            answers.outcomes[sure] = Outcome.REINFORCED
+            answers.labels[sure] = probabilities[sure].argmax(axis=1)
+        return answers
+
+
+def test_rounds_send_probabilities_from_the_second_on(tmp_path: Path) -> None:
+    source = Rounds()
+    spec = StudentSpec(C=1.0, rounds=3, selection="margin")
+    result = run_student(source, pool(), spec, tmp_path, seed=0)
+    assert [len(asked) for asked in source.asked] == [34, 33, 33]
+    assert source.probabilities[0] is None
+    for probabilities, asked in zip(source.probabilities[1:], source.asked[1:], strict=True):
+        assert probabilities is not None
+        assert probabilities.shape == (len(asked), 2)
+    rows = np.concatenate(source.asked)
+    assert len(np.unique(rows, axis=0)) == 100  # nothing is asked twice
+    assert result.reinforced > 0
+    assert result.answered + result.reinforced < 100
+    frame = pl.read_parquet(tmp_path / "labels.parquet")
+    assert frame.filter(pl.col("outcome") == "reinforced")["label"].null_count() == 0
+    assert (frame["outcome"] == "reinforced").sum() == result.reinforced
+
+
+def test_batches_cover_a_round_in_order(tmp_path: Path) -> None:
+    whole, parts = Rounds(), Rounds()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    run_student(whole, pool(), StudentSpec(queries=25), tmp_path / "a", seed=0)
+    run_student(parts, pool(), StudentSpec(queries=25, batch=10), tmp_path / "b", seed=0)
+    assert [len(asked) for asked in parts.asked] == [10, 10, 5]
+    assert (np.concatenate(parts.asked) == whole.asked[0]).all()
+
+
+@pytest.mark.parametrize("break_at", range(6))
+def test_after_a_crash_it_asks_the_same(tmp_path: Path, break_at: int) -> None:
+    spec = StudentSpec(C=1.0, queries=60, rounds=3, batch=10, selection="entropy")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    straight = Rounds()
+    expected = run_student(straight, pool(), spec, tmp_path / "a", seed=0)
+    with pytest.raises(KeyboardInterrupt):
+        run_student(Rounds(break_at=break_at), pool(), spec, tmp_path / "b", seed=0)
+    resumed = Rounds()
+    resumed.queries_left = 7  # most of the cap is spent on what was recorded; the plan does not shrink
+    result = run_student(resumed, pool(), spec, tmp_path / "b", seed=0)
+    if break_at > 0:
+        assert (np.concatenate(resumed.asked) == np.concatenate(straight.asked)).all()
+        assert result.metrics == expected.metrics
+
+
+def test_caps_that_run_out_end_the_asking(tmp_path: Path) -> None:
+    spec = StudentSpec(C=1.0, queries=60, batch=20)
+    result = run_student(Rounds(out_at=2), pool(), spec, tmp_path, seed=0)
+    assert result.asked == 40
+    (tmp_path / "other").mkdir()
+    with pytest.raises(BudgetExceeded):
+        run_student(Rounds(out_at=0), pool(), spec, tmp_path / "other", seed=0)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"federation": "x"}'])
+def test_damaged_plans_are_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "plan.json").write_text(content)
+    with pytest.raises(DataError, match=r"damaged|another federation"):
+        AskingPlan(tmp_path / "plan.json", "f", 10)
+
+
+PROBABILITIES = np.array([[0.5, 0.5, 0.0], [0.9, 0.05, 0.05], [0.4, 0.3, 0.3], [0.49, 0.02, 0.49], [0.6, 0.2, 0.2]])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "first"), [("least_confident", 2), ("margin", {0, 3}), ("entropy", 2)], ids=lambda value: str(value)
+)
+def test_strategies_choose_the_doubtful(strategy, first) -> None:
+    chosen = choose(
+        strategy, np.arange(5), 5, np.zeros((5, 1)), np.zeros(0, int), PROBABILITIES, np.random.default_rng(0)
+    )
+    assert sorted(chosen) == list(range(5))
+    assert chosen[-1] == 1  # the surest comes last
+    assert (set(chosen[:2]) == first) if isinstance(first, set) else (chosen[0] == first)
+
+
+def test_k_centre_covers_the_clusters() -> None:
+    generator = np.random.default_rng(0)
+    centres = np.array([[0, 0], [10, 0], [0, 10], [10, 10]])
+    rows = np.concatenate([centre + generator.normal(size=(25, 2)) for centre in centres])
+    chosen = choose("k_centre", np.arange(100), 4, rows, np.zeros(0, int), None, generator)
+    assert {index // 25 for index in chosen} == {0, 1, 2, 3}
+    asked = np.arange(25)  # one cluster is asked already: the other three come first
+    chosen = choose("k_centre", np.arange(25, 100), 3, rows, asked, None, generator)
+    assert {index // 25 for index in chosen} == {1, 2, 3}
+
+
+SIZES = (80, 60, 50, 30)
+BOUNDS = np.array([0, 80, 140, 190, 220])
+
+
+def crowds(seed: int = 0) -> np.ndarray:
+    """Four crowds of 80, 60, 50 and 30 rows, and ten rows far from all and from each other."""
+    generator = np.random.default_rng(seed)
+    places = np.eye(4, 6) * 10
+    inside = [place + generator.normal(size=(size, 6)) for place, size in zip(places, SIZES, strict=True)]
+    return np.concatenate([*inside, generator.normal(size=(10, 6)) * 60])
+
+
+def choose_typical(rows: np.ndarray, candidates: np.ndarray, count: int, asked: list[int], seed: int = 0) -> np.ndarray:
+    before = np.array(asked, dtype=np.int64)
+    return choose("typical", candidates, count, rows, before, None, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_typical_rows_stand_for_the_crowds(seed: int) -> None:
+    rows = crowds(seed)
+    chosen = choose_typical(rows, np.arange(len(rows)), 8, [], seed)
+    assert len(set(chosen.tolist())) == 8
+    crowd = np.searchsorted(BOUNDS, chosen, side="right") - 1
+    assert set(range(4)) <= set(crowd.tolist())  # every crowd has one
+    for index in np.unique(crowd[crowd < 4]):  # and one of its middle, not of its edge
+        members = rows[BOUNDS[index] : BOUNDS[index + 1]]
+        distance = np.linalg.norm(members - members.mean(axis=0), axis=1)
+        first = chosen[crowd == index] - BOUNDS[index]
+        assert distance[first].min() < np.quantile(distance, 0.6)
+
+
+def test_typical_rows_leave_out_crowds_that_were_asked() -> None:
+    rows, asked = crowds()[: sum(SIZES)], [0, 100]  # one in each of the two largest
+    chosen = choose_typical(rows, np.setdiff1d(np.arange(len(rows)), asked), 2, asked)
+    assert (np.searchsorted(BOUNDS, chosen, side="right") - 1).tolist() == [2, 3]  # the larger one first
+
+
+@pytest.mark.parametrize("rows", [np.zeros((50, 3)), np.zeros((2, 3)), np.repeat(np.eye(3), 20, axis=0)[:55]])
+@pytest.mark.parametrize("count", [1, 7, 50])
+def test_typical_rows_are_enough_whatever_the_rows_are(rows: np.ndarray, count: int) -> None:
+    candidates = np.arange(len(rows))[::-1]
+    chosen = choose_typical(rows, candidates, min(count, len(rows)), [])
+    assert len(chosen) == len(set(chosen.tolist())) == min(count, len(rows))
+    assert (choose_typical(rows, candidates, min(count, len(rows)), []) == chosen).all()
+
+
+def test_typical_rows_of_a_large_pool() -> None:
+    generator = np.random.default_rng(0)
+    rows = np.concatenate([generator.normal(size=(200, 5)) + 12 * np.eye(5)[index] for index in range(5)])
+    chosen = choose_typical(rows, np.arange(1000), 5, [])
+    assert sorted((chosen // 200).tolist()) == [0, 1, 2, 3, 4]

@@ -1,0 +1,388 @@
+"""Files made to harm: nothing is executed, nothing large is allocated, and each is refused by a typed error.
+
+Control: the same payload in the `model.joblib` of earlier versions is executed when it is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import torch
+
+from consilium.protocol.errors import DataError
+from consilium.student.config import StudentSpec
+from consilium.student.published import file as published_file
+from consilium.student.published import structures
+from consilium.student.published.file import MOST_HEADER_BYTES, BadModel, read, write
+from consilium.student.published.model import find_model, load_model, publish
+from consilium.student.published.predict import predict_file
+from consilium.student.run import train
+from consilium.student.trainers.images.loop import CHECK_EVERY, Job
+from tests.student.published.models import CASES, bars, case
+
+
+class Payload:
+    """Unpickled, it makes a folder; saved by joblib or pickle, it is a file that does."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple:
+        return os.mkdir, (str(self.mark),)
+
+
+def save(folder: Path, name: str = "table logistic_regression") -> Path:
+    trained = case(name)
+    path = folder / "model.safetensors"
+    publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    return path
+
+
+@pytest.mark.parametrize("how", ["joblib", "joblib compressed", "pickle", "torch", "zipped pickle"])
+def test_code_in_the_file_is_not_run(how: str, tmp_path: Path) -> None:
+    mark, path = tmp_path / "executed", tmp_path / "model.safetensors"
+    loads: dict[str, Callable[[Path], object]] = {
+        "joblib": joblib.load,
+        "joblib compressed": joblib.load,
+        "pickle": lambda path: pickle.loads(path.read_bytes()),
+        "torch": lambda path: torch.load(path, weights_only=False),
+        "zipped pickle": lambda path: pickle.loads(zipfile.ZipFile(path).read("a")),
+    }
+    match how:
+        case "joblib":
+            joblib.dump(Payload(mark), path)
+        case "joblib compressed":
+            joblib.dump(Payload(mark), path, compress=3)
+        case "pickle":
+            path.write_bytes(pickle.dumps(Payload(mark), 0))
+        case "torch":
+            torch.save(Payload(mark), path)
+        case _:
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("a", pickle.dumps(Payload(mark)))
+    with pytest.raises(BadModel, match="no safetensors file, or is cut off; nothing of it was executed"):
+        load_model(path)
+    assert not mark.exists()
+    loads[how](path.rename(tmp_path / "model"))  # what was done with a student's file until now
+    assert mark.exists()
+
+
+def test_an_old_folder_is_not_opened(tmp_path: Path) -> None:
+    mark = tmp_path / "executed"
+    (tmp_path / "student").mkdir()
+    joblib.dump(Payload(mark), tmp_path / "student" / "model.joblib")
+    for folder in (tmp_path, tmp_path / "student"):
+        with pytest.raises(BadModel, match=r"model\.joblib, which runs code"):
+            find_model(folder)
+    assert not mark.exists()
+
+
+def test_pickles_within_the_description_stay_text(tmp_path: Path) -> None:
+    mark, path = tmp_path / "executed", tmp_path / "m"
+    write(path, {"format": "consilium-student-1", "kind": pickle.dumps(Payload(mark), 0).decode("latin-1")}, {})
+    with pytest.raises(BadModel):
+        load_model(path)
+    assert not mark.exists()
+
+
+@pytest.mark.slow
+def test_a_checkpoint_with_code_is_refused(tmp_path: Path) -> None:
+    """Control: without `weights_only` it is executed."""
+    x, y = bars(40, 8)
+    spec = StudentSpec(trainer="cnn", channels=4, steps=CHECK_EVERY)
+    train(x[:20], y[:20], x[20:], 2, spec, 0, Job(tmp_path))
+    (path,) = tmp_path.glob("checkpoint-*.pt")
+    mark = tmp_path / "executed"
+    for content in (Payload(mark), {"step": Payload(mark)}, {"step": 1}, [], {"step": "a", "calm": 0}):
+        torch.save(content, path)
+        with pytest.raises(DataError, match="damaged"):
+            train(x[:20], y[:20], x[20:], 2, spec, 0, Job(tmp_path))
+        assert not mark.exists()
+    torch.save(Payload(mark), path)
+    torch.load(path, weights_only=False)
+    assert mark.exists()
+
+
+def header(length: int, text: bytes = b"{}") -> bytes:
+    return length.to_bytes(8, "little") + text
+
+
+def sizes(shape: bytes, end: int) -> bytes:
+    text = b'{"a":{"dtype":"F32","shape":[%s],"data_offsets":[0,%d]}}' % (shape, end)
+    return header(len(text), text)
+
+
+FORMS = {
+    "empty": b"",
+    "eight bytes": header(0, b""),
+    "no header": header(2**63),
+    "a header longer than the file": header(100),
+    "a huge header": header(MOST_HEADER_BYTES + 1, b" " * (MOST_HEADER_BYTES + 100)),
+    "no JSON": header(4, b"\xff\xfe\x00\x00"),
+    "a list": header(2, b"[]"),
+    "deep JSON": header(200_000, b'{"__metadata__":' + b"[" * 199_984),
+    "sizes beyond the file": sizes(b"1000000000000", 4 * 10**12),
+    "sizes that overflow": sizes(b"4611686018427387904,8", 0),
+    "no description": header(2),
+    "another's file": sizes(b"1", 4) + b"\0\0\0\0",
+    "text": b"row,class\n1,well\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", FORMS.values(), ids=FORMS.keys())
+def test_files_that_are_no_student(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(BadModel) as error:
+        load_model(path)
+    assert str(path) in str(error.value)
+    assert error.value.exit_code == 3
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "absent"])
+def test_paths_that_are_no_file(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path), "absent": lambda: None}[kind]()
+    with pytest.raises(BadModel):
+        load_model(path)
+
+
+def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path)
+    load_model(path)
+    monkeypatch.setattr(published_file, "MOST_BYTES", path.stat().st_size - 1)
+    with pytest.raises(BadModel, match="the most is"):
+        load_model(path)
+    with pytest.raises(BadModel, match="the most is"):
+        save(tmp_path)
+
+
+def test_a_header_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path)
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    monkeypatch.setattr(published_file, "MOST_HEADER_BYTES", length)
+    load_model(path)
+    monkeypatch.setattr(published_file, "MOST_HEADER_BYTES", length - 1)
+    with pytest.raises(BadModel, match=f"a header of {length} bytes"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("name", ["images scattering kernel_ridge", "images graph_cnn"])
+def test_too_many_rows_to_represent(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path, name)
+    rows = len(read(path).arrays["rows"])
+    monkeypatch.setattr(structures, "MOST_ROWS", rows)
+    load_model(path)
+    monkeypatch.setattr(structures, "MOST_ROWS", rows - 1)
+    with pytest.raises(BadModel, match=f"{rows} rows, the most is {rows - 1}"):
+        load_model(path)
+
+
+Change = Callable[[dict, dict], object]
+
+
+def put(name: str, place: object, value: float) -> Change:
+    def change(header: dict, arrays: dict) -> None:
+        arrays[name] = arrays[name].copy()
+        arrays[name][place] = value
+
+    return change
+
+
+def array(name: str, value: np.ndarray | None) -> Change:
+    return lambda header, arrays: arrays.pop(name) if value is None else arrays.update({name: value})
+
+
+def setting(**values: object) -> Change:
+    return lambda header, arrays: header["settings"].update(values)
+
+
+def said(**values: object) -> Change:
+    return lambda header, arrays: header.update(values)
+
+
+def schema(**values: object) -> Change:
+    return lambda header, arrays: header["rows"].update(values)
+
+
+LINEAR, FOREST, BOOSTED = "table logistic_regression", "table random_forest", "table gradient_boosting"
+KERNEL, NETWORK, BOTH = "images scattering kernel_ridge", "images cnn", "images graph_cnn"
+CHANGES: list[tuple[str, Change]] = [
+    (LINEAR, said(format="consilium-student-2")),
+    (LINEAR, said(kind="sklearn.linear_model.LogisticRegression")),
+    (LINEAR, said(kind="builtins.eval")),
+    (LINEAR, said(kind="forest")),
+    (LINEAR, said(kind=["linear"])),
+    (LINEAR, said(inputs="features")),
+    (LINEAR, said(code="print(1)")),
+    (LINEAR, setting(gamma=1)),
+    (LINEAR, schema(representation="scattering")),
+    (LINEAR, schema(representation="os.system")),
+    (LINEAR, schema(classes=["well"])),
+    (LINEAR, schema(classes=["well", "ill\x1b[2J", "never"])),
+    (LINEAR, schema(classes=["well", "=cmd()", "never"])),
+    (LINEAR, schema(features=["age", "pressure"], center=[1, 1], scale=[1, 1], ranges=[])),
+    (LINEAR, schema(scale=[1, 0, 1])),
+    (LINEAR, put("seen", -1, 3)),
+    (LINEAR, put("seen", 0, -1)),
+    (LINEAR, put("seen", 1, 0)),
+    (LINEAR, array("seen", None)),
+    (LINEAR, array("more", np.zeros(3))),
+    (LINEAR, array("intercept", np.zeros((2, 1)))),
+    (LINEAR, array("intercept", np.zeros(2, dtype=np.float32))),
+    (LINEAR, array("coefficients", np.zeros((2, 4)))),
+    (LINEAR, array("coefficients", np.zeros((0, 3)))),
+    (FOREST, put("left", 0, 0)),  # a way that never ends
+    (FOREST, put("left", 0, 2**31 - 1)),
+    (FOREST, put("right", 0, -7)),
+    (FOREST, put("right", 0, 1)),  # two ways to one node
+    (FOREST, put("feature", 0, 3)),
+    (FOREST, put("feature", 0, -1)),
+    (FOREST, put("roots", 0, 1)),
+    (FOREST, put("roots", -1, 10**9)),
+    (FOREST, put("roots", 1, 0)),
+    (FOREST, array("value", np.zeros((1, 2)))),
+    (BOOSTED, array("baseline", np.zeros(2))),
+    ("table mlp", array("last", np.zeros((2, 32), dtype=np.float32))),
+    ("table constant", array("probabilities", np.zeros(2))),
+    (KERNEL, setting(gamma=0)),
+    (KERNEL, setting(gamma=float("inf"))),
+    (KERNEL, setting(rows={"of": "features", "unit": 2})),
+    (KERNEL, setting(rows={"of": "inputs", "unit": 255})),
+    (KERNEL, array("weights", np.zeros((40, 2), dtype=np.float32))),
+    (NETWORK, setting(channels=10**9)),
+    (NETWORK, setting(channels=5)),
+    (NETWORK, setting(low=1.0, high=1.0)),
+    (NETWORK, schema(features=["a", "b"], center=[0, 0], scale=[1, 1])),
+    (NETWORK, array("0.7.bias", np.zeros(1, dtype=np.float32))),
+    (BOTH, setting(networks=[])),
+    (BOTH, setting(networks=[{"low": 0, "high": 1, "channels": 4}] * 10_000)),
+    (BOTH, setting(scales=[1.0])),
+    (BOTH, setting(rows={"of": "inputs", "unit": 255})),
+    (BOTH, array("network-1.1.bias", None)),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), CHANGES, ids=[str(index) for index in range(len(CHANGES))])
+def test_parts_that_do_not_fit(name: str, change: Change, tmp_path: Path) -> None:
+    """Control: the file that nothing was changed in is loaded, written in the same way."""
+    content = read(save(tmp_path, name))
+    path, header, arrays = tmp_path / "changed", json.loads(json.dumps(content.header)), dict(content.arrays)
+    write(path, header, arrays)
+    load_model(path)
+    change(header, arrays)
+    _write_anyway(path, header, arrays)
+    with pytest.raises(BadModel):
+        load_model(path)
+
+
+def _write_anyway(path: Path, header: dict, arrays: dict[str, np.ndarray]) -> None:
+    """As an attacker would: `write` itself refuses what is not finite."""
+    from safetensors.numpy import save
+
+    path.write_bytes(save({name: np.ascontiguousarray(a) for name, a in arrays.items()},
+                          {"consilium": json.dumps(header)}))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [LINEAR, FOREST, "table mlp", KERNEL, NETWORK])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_none(name: str, value: float, tmp_path: Path) -> None:
+    content = read(save(tmp_path, name))
+    for key in (key for key, array in content.arrays.items() if array.dtype.kind == "f"):
+        arrays = {**content.arrays, key: content.arrays[key].copy()}
+        arrays[key].flat[-1] = value
+        _write_anyway(tmp_path / "changed", content.header, arrays)
+        with pytest.raises(BadModel, match="not finite"):
+            load_model(tmp_path / "changed")
+        with pytest.raises(BadModel, match="not finite"):
+            write(tmp_path / "changed", content.header, arrays)
+
+
+def test_a_type_that_no_student_has(tmp_path: Path) -> None:
+    content = read(save(tmp_path))
+    _write_anyway(tmp_path / "changed", content.header, {**content.arrays, "seen": np.zeros(2, dtype=np.float16)})
+    with pytest.raises(BadModel, match="F16"):
+        load_model(tmp_path / "changed")
+
+
+def test_a_chain_of_nodes_is_no_tree_of_a_student(tmp_path: Path) -> None:
+    """A row would visit every one of them: the depth is bounded."""
+    depth = 200
+    total, inner = 2 * depth + 1, np.arange(0, 2 * depth, 2)
+    left, right = np.full(total, -1, dtype=np.int32), np.full(total, -1, dtype=np.int32)
+    left[inner], right[inner] = inner + 1, inner + 2
+    content = read(save(tmp_path, FOREST))
+    arrays = {
+        "roots": np.zeros(1, dtype=np.int64),
+        "feature": np.zeros(total, dtype=np.int32),
+        "threshold": np.zeros(total),
+        "left": left,
+        "right": right,
+        "value": np.full((total, 2), 0.5),
+        "seen": np.array([0, 1]),
+    }
+    write(tmp_path / "changed", content.header, arrays)
+    with pytest.raises(BadModel, match="deeper than 64"):
+        load_model(tmp_path / "changed")
+
+
+@pytest.mark.parametrize("name", [LINEAR, FOREST, BOOSTED, "table kernel_ridge", "table constant", "table mlp"])
+def test_bytes_changed_at_random(name: str, tmp_path: Path) -> None:
+    """Each file is refused by `BadModel`, or is a student that gives probabilities; nothing else ever comes out."""
+    path = save(tmp_path, name)
+    raw, rows = path.read_bytes(), case(name).rows[:3]
+    generator = np.random.default_rng(20_261_122)
+    length = int.from_bytes(raw[:8], "little")
+    refused = 0
+    for round_ in range(300):
+        changed = bytearray(raw)
+        end = len(raw) if round_ % 2 else 8 + length  # every second time within the header
+        for place in generator.integers(0, end, size=generator.integers(1, 4)):
+            changed[place] = generator.integers(256)
+        if round_ % 10 == 0:
+            del changed[generator.integers(len(raw)) :]
+        path.write_bytes(changed)
+        try:
+            probabilities = load_model(path).predict_proba(rows)
+        except BadModel:
+            refused += 1
+        else:
+            np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-3)
+    assert 100 < refused < 300
+
+
+@pytest.mark.parametrize("card", [b"", b"{}", b"[]", b"\xff", b'{"model":[]}', b'{"model":{"sha256":"0"}}',
+                                  b'{"model":' + b"[" * 100_000])  # fmt: skip
+def test_a_card_of_another_model_or_none_that_can_be_read(card: bytes, tmp_path: Path) -> None:
+    path = save(tmp_path)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("age,pressure,drowsy\n60,140,0\n")
+    from consilium.protocol.rows.csv_files import CsvRule
+
+    predict_file(path, rows, CsvRule(), "text", None, print)  # control: without a card
+    (tmp_path / "student.json").write_bytes(card)
+    with pytest.raises(BadModel, match=r"card|cannot be read"):
+        predict_file(tmp_path, rows, CsvRule(), "text", None, print)
+
+
+def test_no_part_of_the_student_can_load_a_pickle() -> None:
+    """The student's own sources import no pickle, joblib or numpy loader that would run code."""
+    sources = {path: path.read_text() for path in (Path(__file__).parents[3] / "student").rglob("*.py")}
+    assert len(sources) > 30
+    for path, text in sources.items():
+        for word in ("import joblib", "import pickle", "pickle.load", "allow_pickle=True", "weights_only=False"):
+            assert word not in text, f"{path.name}: {word}"
+        assert text.count("torch.load(") == text.count("weights_only=True")
+        assert text.count("np.load(") == text.count("allow_pickle=False")
+
+
+def test_cases_cover_what_is_published() -> None:
+    assert {LINEAR, FOREST, BOOSTED, KERNEL, NETWORK, BOTH} <= set(CASES)

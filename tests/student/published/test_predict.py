@@ -1,0 +1,238 @@
+"""`consilium predict`: answers by column name and in raw units, and what people give it on ordinary days."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium import cli
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.rows.schema import Range, Schema
+from consilium.student.published.model import publish
+from consilium.student.published.table import read_rows
+from tests.student.published.models import case
+
+GOOD = "age,pressure,drowsy\n60,140,0\n72,165.5,1\n"
+
+
+@pytest.fixture
+def student(tmp_path: Path) -> Path:
+    """A run's folder with a student of age (0 to 120, whole), pressure and drowsy."""
+    trained = case("table logistic_regression")
+    folder = tmp_path / "run" / "student"
+    folder.mkdir(parents=True)
+    publish(folder / "model.safetensors", trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    return folder.parent
+
+
+class Command:
+    """Runs the command line; exit code, stdout and stderr."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["consilium", "predict", *map(str, arguments)])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+            sys.exit(0)
+        told = self._capsys.readouterr()
+        return int(done.value.code or 0), told.out, told.err
+
+
+@pytest.fixture
+def predict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(monkeypatch, capsys)
+
+
+def answers(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_class_and_probabilities_of_each_row(student: Path, predict: Command, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text(GOOD)
+    expected = case("table logistic_regression")
+    x = np.array([[60, 140, 0], [72, 165.5, 1]])
+    probabilities = expected.model.predict_proba(expected.schema.inputs(x))
+    for model in (student, student / "student", student / "student" / "model.safetensors"):
+        code, out, err = predict(model, rows)
+        assert (code, err) == (0, "")
+        found = answers(out)
+        assert [row["row"] for row in found] == ["1", "2"]
+        assert list(found[0]) == ["row", "class", "p_well", "p_ill", "p_never"]
+        for row, p in zip(found, probabilities, strict=True):
+            np.testing.assert_allclose([float(row[f"p_{name}"]) for name in ("well", "ill", "never")], p, atol=1e-6)
+            assert row["class"] == expected.schema.classes[p.argmax()]
+    code, out, _ = predict(student, rows, "--format", "json")
+    table = json.loads(out)
+    assert [row["class"] for row in table["rows"]] == [row["class"] for row in found]
+    assert table["rows"][1]["probabilities"]["ill"] == pytest.approx(probabilities[1, 1])
+    assert len(table["model"]["sha256"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ("drowsy,age,pressure\n0,60,140\n1,72,165.5\n", []),
+        ("age;pressure;drowsy\n60;140;0\n72;165,5;1\n", ["--separator", ";", "--decimal-comma"]),
+        ("age\tpressure\tdrowsy\n60\t140\t0\n72\t165.5\t1\n", ["--separator", "tab"]),
+        ("\ufeffage,pressure,drowsy\r\n60,140,0\r\n\r\n72,165.5,1\r\n", []),
+        (' age , pressure,drowsy\n" 60 ",1.4e2,-0\n72,165.50,1', []),
+    ],
+    ids=["order", "semicolons", "tabs", "windows", "spaces"],
+)
+def test_ways_to_write_the_same_rows(
+    student: Path, predict: Command, tmp_path: Path, content: str, options: list[str]
+) -> None:
+    rows, plain = tmp_path / "rows.csv", tmp_path / "plain.csv"
+    rows.write_bytes(content.encode())
+    plain.write_text(GOOD)
+    code, out, err = predict(student, rows, *options)
+    assert (code, err) == (0, "")
+    assert out == predict(student, plain)[1]
+
+
+def test_other_columns_are_named_and_ignored(student: Path, predict: Command, tmp_path: Path) -> None:
+    rows, plain = tmp_path / "rows.csv", tmp_path / "plain.csv"
+    rows.write_text("id,age,name,pressure,drowsy\n17,60,Ada,140,0\n18,72,,165.5,1\n")
+    plain.write_text(GOOD)
+    code, out, err = predict(student, rows)
+    assert (code, out) == (0, predict(student, plain)[1])
+    assert err == "note: columns that the student does not use: 'id', 'name'\n"
+
+
+TWENTY = "age,pressure,drowsy\n" + "".join(f"{60 + index},140,0\n" for index in range(20))
+NOTES = {
+    "outside the range": (
+        GOOD.replace("72", "250"),
+        "age: 1 of 2 rows are outside its range, 0 to 120 (first: line 3",
+    ),
+    "below the range": (GOOD.replace("60", "-1"), "age: 1 of 2 rows are outside its range"),
+    "a fraction": (GOOD.replace("72", "72.5"), "age: 1 of 2 rows are no whole numbers (first: line 3)"),
+    "another unit": (GOOD.replace("140", "14000"), "pressure: 1 of 2 rows are 10 standard deviations or more"),
+    "standardised before": (TWENTY.replace("140", "0.3"), "pressure: its mean is 6.7 standard deviations from that"),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), NOTES.values(), ids=NOTES.keys())
+def test_odd_values_are_told_and_judged(
+    student: Path, predict: Command, tmp_path: Path, content: str, told: str
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text(content)
+    code, out, err = predict(student, rows)
+    assert code == 0
+    assert len(answers(out)) == content.count("\n") - 1
+    assert err.startswith(f"note: {told}")
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("value", "odd"), [("1", False), ("0", False), ("1.5", True)])
+def test_a_rare_category_is_not_odd(tmp_path: Path, value: str, odd: bool) -> None:
+    schema = Schema(features=("code",), classes=("a", "b"), center=(0.001,), scale=(0.03,))
+    path = tmp_path / "rows.csv"
+    path.write_text(f"code\n{value}\n")
+    assert bool(read_rows(path, schema, CsvRule()).told) == odd
+
+
+def test_nothing_odd_where_all_is_well(tmp_path: Path) -> None:
+    schema = Schema(features=("age",), classes=("a", "b"), center=(60.0,), scale=(10.0,),
+                    ranges=(Range(feature="age", low=0, high=120, whole=True),))  # fmt: skip
+    path = tmp_path / "rows.csv"
+    path.write_text("age\n" + "".join(f"{value}\n" for value in range(40, 80)))
+    assert read_rows(path, schema, CsvRule()).told == ()
+
+
+FAULTS: dict[str, tuple[str | bytes, str]] = {
+    "a missing column": ("age,pressure\n1,2\n", "lacks 1 of the student's 3 columns: 'drowsy'"),
+    "a misspelt column": ("age,presure,drowsy\n1,2,3\n", "'pressure' (the file has 'presure')"),
+    "two of one name": ("age,pressure,drowsy,age\n1,2,3,4\n", "more than one column named 'age'"),
+    "semicolons": (GOOD.replace(",", ";"), 'Use --separator ";"'),
+    "tabs": (GOOD.replace(",", "\t"), "Use --separator tab"),
+    "no header": ("60,140,0\n72,165,1\n", "nothing but numbers in its first line"),
+    "a first line without names": (",,\n60,140,0\n", "an empty first line"),
+    "text": (GOOD.replace("140", "high"), "pressure: 1 of 2 rows hold text that is no number (first: line 2)"),
+    "a decimal comma": (GOOD.replace("140", '"140,5"'), "pressure: 1 of 2 rows have a decimal comma (first: line 2)"),
+    "a missing value": (GOOD.replace("72", ""), "age: 1 of 2 rows have no value (first: line 3)"),
+    "NaN": (GOOD.replace("72", "NaN"), "age: 1 of 2 rows have no value"),
+    "NA": (GOOD.replace("72", "NA"), "age: 1 of 2 rows hold text that is no number"),
+    "infinity": (GOOD.replace("72", "inf"), "age: 1 of 2 rows are infinite or beyond float32"),
+    "beyond float32": (GOOD.replace("72", "1e39"), "age: 1 of 2 rows are infinite or beyond float32"),
+    "two faults": (GOOD.replace("72", "").replace("140", "x"), "age: 1 of 2 rows have no value"),
+    "a field too many": (GOOD + "1,2,3,4\n", "1 of 3 rows have more or fewer fields than the header's 3 (first"),
+    "empty": ("", "is empty"),
+    "only a header": ("age,pressure,drowsy\n", "a header and no rows"),
+    "an open quote": ('age,pressure,drowsy\n"60,140,0\n', "its quotes do not match"),
+    "latin-1": ("age,pressure,drowsy,größe\n1,2,3,4\n".encode("latin-1"), "is not utf-8 text"),
+    "UTF-16": (GOOD.encode("utf-16"), "is UTF-16 text, not CSV"),
+    "Excel": (b"PK\x03\x04rest", "is a zip or Excel file"),
+    "Parquet": (b"PAR1rest", "is a Parquet file"),
+    "null bytes": (GOOD.replace("140", "1\x0040"), "pressure: 1 of 2 rows hold text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "told"), FAULTS.values(), ids=FAULTS.keys())
+def test_rows_that_cannot_be_used(
+    student: Path, predict: Command, tmp_path: Path, content: str | bytes, told: str
+) -> None:
+    rows, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    rows.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, text, err = predict(student, rows, "--out", out)
+    assert (code, text) == (3, "")
+    assert err.startswith(f"consilium: {rows}")
+    assert told in err
+    assert "Traceback" not in err
+    assert not out.exists()
+
+
+def test_all_faults_are_said_at_once_and_no_value_is(student: Path, predict: Command, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("age,pressure,drowsy\n,Secret,1e99\n")
+    _, _, err = predict(student, rows)
+    assert all(name in err for name in ("age: 1 of 1", "pressure: 1 of 1", "drowsy: 1 of 1"))
+    assert "Secret" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["absent", "rows.csv"], 2, "absent is not there"),
+        ([".", "rows.csv"], 3, "has no model.safetensors"),
+        (["rows.csv", "rows.csv"], 3, "no safetensors file"),
+        (["run", "absent.csv"], 2, "cannot read absent.csv: No such file"),
+        (["run", "run"], 2, "cannot read run: Is a directory"),
+        (["run", "rows.csv", "--out", "rows.csv"], 6, "rows.csv is already there"),
+        (["run", "rows.csv", "--out", "no/out.csv"], 2, "cannot write no/out.csv"),
+        (["run", "rows.csv", "--separator", "x"], 2, "separator"),
+        (["run", "rows.csv", "--encoding", "utf-7"], 2, "encoding"),
+        (["run", "rows.csv", "--format", "xml"], 2, "xml"),
+        (["run"], 2, "ROWS"),
+    ],
+)
+def test_exit_codes(
+    student: Path, predict: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments, code: int, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text(GOOD)
+    found, out, err = predict(*arguments)
+    assert (found, out) == (code, "")
+    assert told in err
+    assert "Traceback" not in err
+
+
+def test_the_answers_are_for_their_owner_alone(student: Path, predict: Command, tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    rows.write_text(GOOD)
+    code, text, _ = predict(student, rows, "--out", out)
+    assert (code, text) == (0, "")
+    assert len(answers(out.read_text())) == 2
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert predict(student, rows, "--out", out)[0] == 6

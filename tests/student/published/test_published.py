@@ -1,0 +1,188 @@
+"""Published students: the same predictions as in memory, small and equal files, and what the arrays stand for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+from consilium.protocol.errors import DataError
+from consilium.student.published.file import BadModel, read
+from consilium.student.published.model import check_names, load_model, publish
+from consilium.student.run import METHODS
+from consilium.student.trainers.mlp import MlpModel
+from consilium.student.trainers.tabular import boosted_arrays, forest_arrays, linear_arrays
+from tests.student.published.models import CASES, case
+
+KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", "both"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("consilium.student.trainers.images.network.THREADS", 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_saved_student_says_what_the_trained_one_said(name: str, tmp_path: Path) -> None:
+    trained = case(name)
+    path = tmp_path / "model.safetensors"
+    publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    loaded = load_model(path)
+    expected, found = trained.in_memory(), loaded.predict_proba(trained.rows)
+    assert found.shape == (len(trained.rows), 3)
+    assert np.abs(found - expected).max() <= 1e-6
+    assert loaded.schema == trained.schema
+    again = tmp_path / "again.safetensors"
+    publish(again, loaded.model, loaded.schema, loaded.inputs, trained.pool)
+    assert again.read_bytes() == path.read_bytes()  # equal students have equal files, however often they are saved
+
+
+def test_every_trainer_and_every_kind_is_among_the_cases(tmp_path: Path) -> None:
+    trained = [case(name) for name in CASES]
+    trainers = {one.spec.trainer for one in trained}
+    assert trainers == {"logistic_regression", "random_forest", "gradient_boosting", "mlp", "kernel_ridge", "graph",
+                        "graph_cnn", *METHODS}  # fmt: skip
+    kinds = set()
+    for one in trained:
+        path = tmp_path / "model.safetensors"
+        kinds.add(publish(path, one.model, one.schema, one.spec.inputs, one.pool).kind)
+    assert kinds == KINDS
+
+
+@pytest.mark.parametrize("name", ["kernel_ridge", "graph", "graph_cnn"])
+def test_images_within_a_model_are_kept_as_bytes(name: str, tmp_path: Path) -> None:
+    trained = case(f"images scattering {name}")
+    path = tmp_path / "model.safetensors"
+    publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    content = read(path)
+    assert content.header["settings"]["rows"] == {"of": "features", "unit": 255}
+    rows = content.arrays["rows"]
+    assert (rows.dtype, rows.shape[1]) == (np.uint8, 784)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_arrays_say_what_the_library_says(classes: int) -> None:
+    generator = np.random.default_rng(classes)
+    x = np.round(generator.normal(size=(200, 5)) * 4)  # so that trees split at halves
+    y = np.array([0, 2, 3])[(x[:, 0] + generator.normal(size=200)).argsort().argsort() * classes // 200]
+    new = np.concatenate([generator.normal(size=(300, 5)) * 8, x, x + 0.5, x - 0.5])  # on a threshold: to the left
+    pairs = [
+        (fitted := LogisticRegression().fit(x, y), linear_arrays(fitted, 5)),
+        (fitted := RandomForestClassifier(30, random_state=0).fit(x, y), forest_arrays(fitted, 5)),
+        (fitted := GradientBoostingClassifier(n_estimators=20).fit(x, y), boosted_arrays(fitted, x[:1], 5)),
+    ]
+    for fitted, ours in pairs:
+        expected = np.zeros((len(new), 5))
+        expected[:, fitted.classes_] = fitted.predict_proba(new)
+        np.testing.assert_allclose(ours.predict_proba(new), expected, atol=1e-12, rtol=0)
+
+
+def test_a_dense_network_says_what_torch_says() -> None:
+    model = case("table mlp").model
+    assert isinstance(model, MlpModel)
+    first, last = torch.nn.Linear(3, 32), torch.nn.Linear(32, 3)
+    arrays = (model.first, model.first_offset, model.last, model.last_offset)
+    for parameter, array in zip((*first.parameters(), *last.parameters()), arrays, strict=True):
+        parameter.data = torch.from_numpy(array)
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    with torch.no_grad():
+        expected = torch.softmax(last(torch.relu(first(torch.from_numpy(x.astype(np.float32))))), dim=1).numpy()
+    np.testing.assert_allclose(model.predict_proba(x), expected, atol=1e-6)
+
+
+def test_standardisation_is_inside(tmp_path: Path) -> None:
+    """Control: the model without its schema, on raw rows, says something else."""
+    trained = case("table logistic_regression")
+    path = tmp_path / "model.safetensors"
+    loaded = publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    assert np.abs(loaded.predict_proba(trained.rows) - loaded.model.predict_proba(trained.rows)).max() > 0.3
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (np.zeros((0, 3)), "empty"),
+        (np.zeros((2, 4)), "4 features"),
+        (np.full((2, 3), np.nan), "missing"),
+        (np.full((2, 3), 1e300), "beyond float32"),
+        (np.array([["a", "b", "c"]]), "matrix of numbers"),
+    ],
+)
+def test_rows_that_cannot_be_judged(rows: np.ndarray, told: str, tmp_path: Path) -> None:
+    trained = case("table logistic_regression")
+    loaded = publish(tmp_path / "m", trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    with pytest.raises(DataError, match=told):
+        loaded.predict_proba(rows)
+
+
+def test_any_row_that_float32_holds_gets_probabilities_or_a_typed_error(tmp_path: Path) -> None:
+    huge = np.finfo(np.float32).max
+    for name in CASES:
+        trained = case(name)
+        loaded = publish(tmp_path / "m", trained.model, trained.schema, trained.spec.inputs, trained.pool)
+        for value in (huge, -huge, 1e20, 0.0):
+            try:
+                found = loaded.predict_proba(np.full((2, len(trained.schema.features)), value))
+            except BadModel as error:
+                assert "no probabilities" in str(error)
+            else:
+                np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31m", "=1+1", "@sum", '-2+cmd|"/c calc"!A0', "+f(x)"])
+def test_names_that_a_terminal_or_spreadsheet_would_execute(name: str) -> None:
+    schema = case("table constant").schema
+    check_names(schema.model_copy(update={"classes": ("+", "-1", "größer, 1.5 (alt)")}))
+    with pytest.raises(BadModel):
+        check_names(schema.model_copy(update={"classes": ("well", name)}))
+
+
+@pytest.mark.slow
+def test_loading_and_predicting_touches_no_pickle(tmp_path: Path) -> None:
+    """In a process that dies at the first object that is unpickled; control: joblib dies."""
+    code = """
+import os, sys
+sys.addaudithook(lambda event, _: event == "pickle.find_class" and os._exit(9))
+from pathlib import Path
+import numpy as np
+for path in map(Path, sys.argv[1:]):
+    if path.suffix == ".joblib":
+        import joblib
+        joblib.load(path)
+    from consilium.student.published.model import load_model
+    model = load_model(path)
+    model.predict_proba(np.zeros((1, len(model.schema.features))))
+"""
+    paths = []
+    for index, name in enumerate(CASES):
+        trained = case(name)
+        paths.append(str(tmp_path / f"{index}.safetensors"))
+        publish(Path(paths[-1]), trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    assert subprocess.run([sys.executable, "-c", code, *paths], check=False).returncode == 0
+    import joblib
+
+    joblib.dump(case("table logistic_regression").model, tmp_path / "old.joblib")
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "old.joblib")], check=False).returncode == 9
+
+
+def test_the_file_opens_with_the_library_alone(tmp_path: Path) -> None:
+    """Whoever has no Consilium can still read the numbers and what they mean."""
+    from safetensors import safe_open
+
+    trained = case("table logistic_regression")
+    path = tmp_path / "model.safetensors"
+    publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
+    with safe_open(path, "np") as file:
+        header = json.loads(file.metadata()["consilium"])
+        weights, offset = file.get_tensor("coefficients"), file.get_tensor("intercept")
+    rows = header["rows"]
+    z = (trained.rows.astype(np.float64) - rows["center"]) / rows["scale"]
+    scores = np.exp(z @ weights.T + offset)
+    np.testing.assert_allclose((scores / scores.sum(axis=1, keepdims=True))[:, 1], trained.in_memory()[:, 1])

@@ -1,0 +1,349 @@
+"""Students of images: one contract for all, unlabelled images that help, checkpoints, stopping, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
+from consilium.protocol.node.device import using_device
+from consilium.protocol.rows.schema import Schema
+from consilium.student.asking.pool import Pool
+from consilium.student.config import StudentSpec
+from consilium.student.published.model import load_model
+from consilium.student.run import run_student, train
+from consilium.student.trainers.images.graph_cnn import GraphCnnModel
+from consilium.student.trainers.images.loop import CHECK_EVERY, Job
+from consilium.student.trainers.images.network import HIDDEN, ImageModel
+from consilium.student.trainers.images.rows import STRONG, WEAK, Distortion, Pixels
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such small networks only wait for a second one."""
+    monkeypatch.setattr("consilium.student.trainers.images.network.THREADS", 1)
+
+
+TRAINERS = ["cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn"]
+
+
+@cache
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """1,797 digits of 8x8 pixels in 0..16, in an order by lot."""
+    data = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.target))
+    return data.data[order], data.target[order].astype(np.int64)
+
+
+def spec(trainer: str, **settings: object) -> StudentSpec:
+    return StudentSpec.model_validate(
+        {"trainer": trainer, "channels": 16, "steps": 60, "settled": 0.0, "gamma": 0.001, **settings}
+    )
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+class TestContract:
+    """What every trainer of images must do."""
+
+    def test_probabilities_of_classes_never_seen_too(self, trainer: str) -> None:
+        x, y = digits()
+        model = train(x[:40], y[:40], x[40:90], 12, spec(trainer, steps=10), seed=0)
+        probabilities = model.predict_proba(x[:700])
+        assert probabilities.shape == (700, 12)
+        assert probabilities.dtype == np.float64
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-12)
+        assert (probabilities >= 0).all()
+        assert model.predict_proba(x[:0]).shape == (0, 12)
+
+    def test_learns(self, trainer: str) -> None:
+        x, y = digits()
+        model = train(x[:300], y[:300], x[300:600], 10, spec(trainer, steps=150), seed=0)
+        assert (model.predict_proba(x[1000:]).argmax(axis=1) == y[1000:]).mean() > 0.75
+
+    def test_the_seed_decides(self, trainer: str) -> None:
+        x, y = digits()
+        first, again, other = (
+            train(x[:30], y[:30], x[30:90], 10, spec(trainer, steps=8), seed).predict_proba(x[:50])
+            for seed in (4, 4, 5)
+        )
+        assert (first == again).all()
+        assert (first != other).any()
+
+    @pytest.mark.parametrize(("labelled", "unlabelled"), [(30, 0), (30, 1), (2, 50)])
+    def test_few_rows(self, trainer: str, labelled: int, unlabelled: int) -> None:
+        x, y = digits()
+        rows = np.append(np.flatnonzero(y != y[0])[: labelled - 1], 0)  # two classes, where there are but two labels
+        model = train(x[rows], y[rows], x[100 : 100 + unlabelled], 10, spec(trainer, steps=5), seed=0)
+        assert np.isfinite(model.predict_proba(x[:5])).all()
+
+    def test_what_is_kept_are_arrays(self, trainer: str) -> None:
+        x, y = digits()
+        model = train(x[:40], y[:40], x[40:90], 10, spec(trainer, steps=5), seed=0)
+        network = model.sight.networks[-1] if isinstance(model, GraphCnnModel) else model
+        assert isinstance(network, ImageModel)
+        assert all(type(value) is np.ndarray for value in network.weights.values())  # no tensor that needs a GPU
+
+    def test_neither_threads_nor_random_state_of_others_change(self, trainer: str) -> None:
+        x, y = digits()
+        state, threads = torch.get_rng_state(), torch.get_num_threads()
+        train(x[:40], y[:40], x[40:90], 10, spec(trainer, steps=2), seed=0)
+        assert (torch.get_rng_state() == state).all()
+        assert torch.get_num_threads() == threads
+
+    @pytest.mark.slow
+    def test_goes_on_after_a_kill_with_the_same_result(self, trainer: str, tmp_path: Path) -> None:
+        x, y = digits()
+        settings = spec(trainer, steps=2 * CHECK_EVERY + 10, settled=0.01)
+        arguments = (x[:40], y[:40], x[40:140], 10, settings, 3)
+        straight = train(*arguments).predict_proba(x[:100])
+        for at in (1, 2):  # killed after the first check; then again after the second
+
+            def killed(stage: str, done: int, total: int, at: int = at) -> None:
+                if done == at * CHECK_EVERY:
+                    raise KeyboardInterrupt
+
+            with pytest.raises(KeyboardInterrupt):
+                train(*arguments, Job(tmp_path, killed))
+        steps: list[int] = []
+        resumed = train(*arguments, Job(tmp_path, lambda stage, done, total: steps.append(done)))
+        left = settings.networks - 1 if trainer == "graph_cnn" else 0  # networks that were not begun
+        assert steps == [CHECK_EVERY, 2 * CHECK_EVERY] * left  # of the other only ten steps were left
+        assert (resumed.predict_proba(x[:100]) == straight).all()
+        finished = train(*arguments, Job(tmp_path)).predict_proba(x[:100])
+        assert (finished == straight).all()
+
+
+@cache
+def accuracy_of_twenty_labels(trainer: str, augment: bool, steps: int) -> float:
+    """Two labels of each digit and 1,180 images without one; on 597 others."""
+    x, y = digits()
+    rows = np.random.default_rng(0).permutation(1200)
+    labelled = np.concatenate([rows[y[rows] == digit][:2] for digit in range(10)])
+    rest = np.setdiff1d(rows, labelled)
+    model = train(x[labelled], y[labelled], x[rest], 10, spec(trainer, steps=steps, augment=augment), 0)
+    return float((model.predict_proba(x[1200:]).argmax(axis=1) == y[1200:]).mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("trainer", "augment", "steps"), [("vat", False, 200), ("fixmatch", True, 300), ("mixmatch", True, 200)]
+)
+def test_unlabelled_images_help(trainer: str, augment: bool, steps: int) -> None:
+    with_them, without = (accuracy_of_twenty_labels(name, augment, steps) for name in (trainer, "cnn"))
+    assert with_them > without + 0.005
+
+
+@pytest.mark.slow
+def test_networks_help_the_graph() -> None:
+    """Digits moved by a pixel by lot, so that pixels alone do not tell well which are alike."""
+    x, y = digits()
+    moves = np.random.default_rng(0).integers(0, 2, (len(x), 2))
+    moved = np.zeros((len(x), 9, 9))
+    for image, digit, (down, right) in zip(moved, x.reshape(-1, 8, 8), moves, strict=True):
+        image[down : down + 8, right : right + 8] = digit
+    rows = moved.reshape(len(x), -1)
+    drawn = np.random.default_rng(0).permutation(1200)
+    labelled = np.concatenate([drawn[y[drawn] == digit][:5] for digit in range(10)])
+    rest = np.setdiff1d(drawn, labelled)
+    right = {}
+    for trainer in ("graph", "graph_cnn"):
+        model = train(rows[labelled], y[labelled], rows[rest], 10, spec(trainer, steps=150, networks=3), 0)
+        right[trainer] = (model.predict_proba(rows[1200:]).argmax(axis=1) == y[1200:]).mean()
+    assert right["graph_cnn"] > right["graph"] + 0.04
+
+
+@pytest.mark.slow
+def test_it_stops_once_predictions_have_settled() -> None:
+    x, y = digits()
+    done: dict[float, int] = {}
+    for settled in (0.0, 0.99):
+        steps: list[int] = []
+        job = Job(None, lambda stage, step, total, steps=steps: steps.append(step))
+        train(x[:40], y[:40], x[40:140], 10, spec("cnn", steps=300, settled=settled), 0, job)
+        done[settled] = max(steps)
+    assert done == {0.0: 300, 0.99: 5 * CHECK_EVERY}  # the first has nothing to compare with
+
+
+def test_other_labels_do_not_take_a_checkpoint(tmp_path: Path) -> None:
+    x, y = digits()
+    settings = spec("cnn", steps=CHECK_EVERY)
+    train(x[:40], y[:40], x[40:90], 10, settings, 0, Job(tmp_path))
+    other = train(x[:40], y[1:41], x[40:90], 10, settings, 0, Job(tmp_path)).predict_proba(x[:50])
+    assert (other == train(x[:40], y[1:41], x[40:90], 10, settings, 0).predict_proba(x[:50])).all()
+    assert len(list(tmp_path.glob("checkpoint-*.pt"))) == 2
+    assert list(tmp_path.glob("*.part")) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", None], ids=["empty", "no checkpoint", "cut off"])
+def test_damaged_checkpoints_are_refused(tmp_path: Path, content: bytes | None) -> None:
+    x, y = digits()
+    arguments = (x[:40], y[:40], x[40:90], 10, spec("cnn", steps=CHECK_EVERY), 0, Job(tmp_path))
+    train(*arguments)
+    (path,) = tmp_path.glob("checkpoint-*.pt")
+    path.write_bytes(path.read_bytes()[:5000] if content is None else content)
+    with pytest.raises(DataError, match=r"checkpoint-.* is damaged\. Remove it"):
+        train(*arguments)
+
+
+@pytest.mark.parametrize("distortion", [WEAK, STRONG, Distortion()], ids=["weak", "strong", "none"])
+def test_distortions_keep_shape_and_range(distortion: Distortion) -> None:
+    images = Pixels.of(digits()[0]).images(digits()[0][:50])
+    generator = torch.Generator().manual_seed(0)
+    changed = distortion(images, generator)
+    assert (changed.shape, changed.dtype) == (images.shape, images.dtype)
+    assert 0 <= float(changed.min()) <= float(changed.max()) <= 1
+    assert torch.allclose(changed, images, atol=1e-5) == (distortion == Distortion())
+    assert not torch.equal(distortion(images, generator), changed) or distortion == Distortion()
+
+
+def test_distortions_by_hand() -> None:
+    dot = torch.zeros(200, 1, 9, 9)
+    dot[:, 0, 4, 4] = 1.0
+    generator = torch.Generator().manual_seed(0)
+    turned = Distortion(degrees=180)(dot, generator)
+    assert torch.allclose(turned[:, 0, 4, 4], torch.ones(200), atol=1e-4)  # the centre stays where it is
+    moved = Distortion(shift=1 / 9)(dot, generator)
+    reach = torch.nonzero(moved.sum(dim=(0, 1)) > 1e-4)
+    assert (reach.min(), reach.max()) == (3, 5)  # at most one pixel, to all sides
+    holes = (Distortion(cutout=0.5)(torch.ones(200, 1, 9, 9), generator) == 0).sum(dim=(1, 2, 3))
+    assert 4 <= int(holes.min()) <= int(holes.max()) <= 25
+
+
+def test_rows_as_images() -> None:
+    rows = np.arange(128, dtype=np.float32).reshape(2, 64)
+    images = Pixels.of(rows).images(rows)
+    assert images.shape == (2, 1, 8, 8)
+    assert (float(images.min()), float(images.max())) == (0, 1)
+    assert float(images[0, 0, 1, 0]) == pytest.approx(8 / 127)  # the second line begins with the ninth feature
+    assert float(Pixels.of(np.full((2, 64), 7.0)).images(np.full((1, 64), 7.0)).abs().max()) == 0
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("features", [3, 60, 49])
+def test_rows_that_are_no_images(trainer: str, features: int) -> None:
+    with pytest.raises(ConfigError, match=rf"square images of at least 8x8 pixels, not {features} features"):
+        train(np.zeros((2, features)), np.array([0, 1]), np.zeros((0, features)), 2, spec(trainer), seed=0)
+
+
+def test_cuda_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    x, y = digits()
+    with using_device("cuda"), pytest.raises(ConfigError, match="finds no GPU"):
+        train(x[:40], y[:40], x[:0], 10, spec("cnn"), seed=0)
+    with using_device("auto"):
+        train(x[:40], y[:40], x[:0], 10, spec("cnn", steps=1), seed=0)
+
+
+class Digits:
+    """Answers every query with the truth; the schema has statistics that a student of images must not use."""
+
+    def __init__(self, features: int = 64) -> None:
+        self.schema = Schema(
+            features=tuple(f"p{index}" for index in range(features)),
+            classes=tuple("0123456789"),
+            center=(5.0,) * features,
+            scale=(0.1,) * features,
+        )
+        self.asked: list[np.ndarray] = []
+
+    def describe(self) -> LabelTerms:
+        return LabelTerms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
+
+    def ask(self, queries, progress=None, probabilities=None) -> Answers:
+        self.asked.append(queries)
+        x, y = digits()
+        labels = np.array([y[(x == query).all(axis=1)][0] for query in queries])
+        return Answers(np.full(len(labels), int(Outcome.ANSWERED)), labels)
+
+    def finish(self) -> None:
+        pass
+
+
+def pool(source: Digits) -> Pool:
+    x, y = digits()
+    return Pool(source.schema.features, x[:200], x[1000:1300], y[1000:1300])
+
+
+@pytest.mark.parametrize("selection", ["random", "entropy", "margin", "k_centre", "typical"])
+def test_a_student_asks_and_learns_and_leaves_no_checkpoint(tmp_path: Path, selection: str) -> None:
+    source = Digits()
+    settings = spec("cnn", augment=False, steps=100, queries=100, rounds=2, selection=selection)
+    result = run_student(source, pool(source), settings, tmp_path, seed=0)
+    assert [len(asked) for asked in source.asked] == [50, 50]
+    assert result.metrics is not None
+    assert result.metrics["accuracy"] > 0.7
+    assert sorted(path.name for path in (tmp_path / "student").iterdir()) == [
+        "MODEL_CARD.md", "model.safetensors", "plan.json", "student.json",
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "student" / "student.json").read_text())["inputs"] == "features"
+    model = load_model(tmp_path / "student" / "model.safetensors")
+    x, y = digits()
+    right = (model.predict_proba(x[1000:1300]).argmax(axis=1) == y[1000:1300]).mean()
+    assert right == pytest.approx(result.metrics["accuracy"])
+
+
+@pytest.mark.parametrize("selection", ["k_centre", "typical"])
+def test_queries_are_chosen_by_what_the_schema_makes_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, selection: str
+) -> None:
+    source, seen = Digits(), []
+
+    def first_ones(strategy, candidates, count, rows, *rest) -> np.ndarray:
+        seen.append((strategy, rows))
+        return candidates[:count]
+
+    monkeypatch.setattr("consilium.student.run.choose", first_ones)
+    run_student(source, pool(source), spec("cnn", queries=20, steps=2, selection=selection), tmp_path, seed=0)
+    [(strategy, rows)] = seen  # in the first round already
+    assert strategy == selection
+    assert rows.max() > 100  # standardised by this schema, (16 - 5) / 0.1
+
+
+@pytest.mark.slow
+def test_self_training_around_a_network(tmp_path: Path) -> None:
+    source = Digits()
+    settings = spec("cnn", queries=60, self_training=True, self_training_rounds=2)
+    assert run_student(source, pool(source), settings, tmp_path, seed=0).answered == 60
+
+
+@pytest.mark.slow
+def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
+    source = Digits()
+    settings = spec("graph_cnn", queries=60, steps=100)
+    result = run_student(source, pool(source), settings, tmp_path, seed=0)
+    model = load_model(tmp_path / "student" / "model.safetensors").model
+    assert isinstance(model, GraphCnnModel)
+    x = digits()[0][:200].astype(np.float32)
+    assert len(model.sight.networks) == 2
+    first, second = model.sight.networks
+    assert (first.pixels.low, first.pixels.high) == (0, 16)
+    np.testing.assert_allclose(np.linalg.norm(first.features(x), axis=1), 1, rtol=1e-5)
+    inputs, rows = source.schema.inputs(x), model.sight(x)
+    assert inputs.max() > 100  # standardised by this schema, (16 - 5) / 0.1
+    np.testing.assert_allclose(rows[:, :64], inputs * 0.5**0.5, rtol=1e-5)
+    seen = rows[:, 64:]
+    assert seen.shape == (200, 2 * HIDDEN)
+    np.testing.assert_allclose(seen[:, HIDDEN:], second.features(x) * model.sight.scales[2], rtol=1e-4)
+    assert seen.var(axis=0).sum() == pytest.approx(rows[:, :64].var(axis=0).sum(), rel=0.1)  # each counts as much
+    np.testing.assert_array_equal(model.predict_proba(x), model.kernel.predict_proba(rows))
+    assert result.metrics is not None
+    assert result.metrics["accuracy"] > 0.6
+
+
+@pytest.mark.parametrize(("features", "device"), [(60, "auto"), (64, "cuda")])
+def test_nothing_is_asked_where_the_student_cannot_learn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: int, device: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    source = Digits(features)
+    rows = Pool(source.schema.features, np.zeros((5, features)))
+    with using_device(device), pytest.raises(ConfigError):  # pyright: ignore[reportArgumentType]
+        run_student(source, rows, spec("fixmatch"), tmp_path, seed=0)
+    assert source.asked == []

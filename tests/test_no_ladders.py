@@ -1,0 +1,106 @@
+"""Nobody asks of which class an event or a mechanism is, nor what it is called: what a caller has to know, it says.
+
+The sources are read as syntax trees. A ladder of such questions is where a new mechanism is forgotten.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from consilium.accounting.events import EVENTS, ReleaseEvent
+from consilium.coordinator.mechanisms import ALL_MECHANISMS
+from consilium.coordinator.mechanisms.base import MechanismModel
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("accounting", "benchmarks", "coordinator", "party", "protocol", "simulations", "student")
+CLASSES = {cls.__name__ for cls in (ReleaseEvent, MechanismModel, *EVENTS.values(), *ALL_MECHANISMS)}
+NAMES = set(EVENTS)
+SAYS_WHAT_IT_IS = {"TYPE", "name"}
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Every name and last part of a dotted name below this node."""
+    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return found | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+
+
+def texts_in(node: ast.AST) -> set[object]:
+    return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+
+
+def aliases(tree: ast.AST) -> set[str]:
+    """The classes, what they are imported as, and names that stand for several of them."""
+    found = set(CLASSES)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias) and node.name in CLASSES and node.asname:
+            found.add(node.asname)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple | ast.BinOp | ast.Name):
+            named = names_in(node.value) & CLASSES
+            found |= {target.id for target in node.targets if named and isinstance(target, ast.Name)}
+    return found
+
+
+def ladders(source: str) -> list[int]:
+    """Lines that ask for the class or the name of an event or a mechanism."""
+    tree = ast.parse(source)
+    classes, lines = aliases(tree), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            asks = node.func.id in ("isinstance", "issubclass") and names_in(node.args[1]) & classes
+        elif isinstance(node, ast.MatchClass):
+            asks = names_in(node.cls) & classes
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            kinds = any(isinstance(side, ast.Call) and names_in(side.func) == {"type"} for side in sides)
+            asks = kinds and any(names_in(side) & classes for side in sides)
+            says = any(isinstance(side, ast.Attribute) and side.attr in SAYS_WHAT_IT_IS for side in sides)
+            asks = asks or (says and any(texts_in(side) & NAMES for side in sides))
+        else:
+            continue
+        if asks:
+            lines.append(node.lineno if isinstance(node, ast.expr) else node.cls.lineno)
+    return sorted(lines)
+
+
+SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+def test_no_module_asks_what_an_event_or_a_mechanism_is() -> None:
+    assert len(SOURCES) > 200
+    found = {str(path.relative_to(ROOT)): ladders(path.read_text(encoding="utf-8")) for path in SOURCES}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("isinstance(event, GNMaxEvent)", 1),
+        ("isinstance(event, events.GNMaxEvent | ConfidentEvent)", 1),
+        ("issubclass(kind, (Distributed, DistributedTwoPhase))", 1),
+        ("from x import Immutable as Unsafe\nisinstance(mechanism, Unsafe)", 2),
+        ("BY_PARTIES = (DistributedEvent, DistributedTwoPhaseEvent)\nisinstance(release, BY_PARTIES)", 2),
+        ("type(event) is StableEvent", 1),
+        ("event.TYPE == 'sanitised'", 1),
+        ("mechanism.name in ('gnmax', 'lnmax')", 1),
+        ("match mechanism:\n    case Confident(threshold=t):\n        pass", 2),
+    ],
+)
+def test_every_way_to_ask_is_seen(source: str, line: int) -> None:
+    assert ladders(source) == [line]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "isinstance(value, float)",
+        "event.phases == 2",
+        "GNMaxEvent(sigma=1.0)",
+        "node.name == 'root'",
+        "kind == 'gnmax'",
+    ],
+)
+def test_other_questions_are_none_of_these(source: str) -> None:
+    assert ladders(source) == []
