@@ -19,7 +19,7 @@ from consilium.student.published.model import publish
 from tests.command_line import consilium
 from tests.deploy.kits import edit, make_kits
 from tests.federation import make_config, make_home
-from tests.student.published import case
+from tests.student.published.models import case
 
 IN = ""
 """Before a key of the federation in a scenario."""
