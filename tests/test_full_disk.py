@@ -23,7 +23,7 @@ from consilium.student.published.model import publish
 from tests.deploy.kits import make_kits
 from tests.federation import make_config, make_home
 from tests.simulations.test_resume import SMALL
-from tests.student.published import case
+from tests.student.published.models import case
 
 ROOT = Path(__file__).resolve().parents[1]
 CHANGES = [part for item in SMALL for part in ("--set", item)]
