@@ -49,6 +49,7 @@ class TestCalibration:
     def test_every_private_mechanism_is_among_the_cases(self) -> None:
         assert set(PARTLY) == set(KINDS) - {"immutable"}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", PARTLY)
     @given(data=st.data())
     @settings(max_examples=8, deadline=None)
