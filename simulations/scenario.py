@@ -136,9 +136,8 @@ def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
 
 def _divided(scenario: Scenario, dataset: Dataset, seed: int) -> Partition:
     data = scenario.data
-    if data.partition == "owners":
+    if data.partition == "owners" or data.parties is None:
         return natural_partition(dataset, data.public_share, data.least_rows, scenario.federation.minimum_parties, seed)
-    assert data.parties is not None
     partition = iid_partition(dataset, data.parties, data.most_rows, seed, data.partition == "groups")
     smallest = min(len(rows) for rows in partition.parties.values())
     if len(partition.parties) < scenario.federation.minimum_parties or smallest < data.least_rows:

@@ -10,9 +10,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("accounting", "protocol", "party", "coordinator", "student", "simulations")
 GENERATED = ("_pb2.py", "_pb2_grpc.py")
 
-SHARED = {
-    "Format": "what `--format` offers: each command has its own formats",
-}
+SHARED: dict[str, str] = {}
 """Names that two classes may have, each with its reason."""
 
 
