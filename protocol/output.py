@@ -13,6 +13,8 @@ from consilium.protocol.strict_json import dumps
 
 
 class Format(StrEnum):
+    """What goes to stdout: lines for people, or one JSON object for programs."""
+
     text = "text"
     json = "json"
 

@@ -21,9 +21,9 @@ from tests.deploy.kits import edit, make_kits
 from tests.federation import make_config, make_home
 from tests.student.published.models import case
 
-IN = ""
+IN = "federation."
 """Before a key of the federation in a scenario."""
-MINIMUM = "parties.minimum"
+MINIMUM = "federation.minimum_parties"
 
 Change = Callable[[Path], object]
 
@@ -93,9 +93,9 @@ ROWS = [
     Wrong(f"run --set {IN}votes=secret", 2, 'must be "clear", "secure" or "distributed", got', near='"secure"'),
     Wrong(f"run --set {IN}privacy.delta=2", 2, f"{IN}privacy.delta: must be less than 1, got 2"),
     Wrong(f"run --set {IN}privacy.unit=person", 2, f"{IN}privacy.unit: must be"),
-    Wrong("run --set title=[1]", 2, "title: must be text, got a list"),
+    Wrong("run --set description=[1]", 2, "description: must be text, got a list"),
     Wrong(f"run --set {IN}caps", 2, "is not key=value"),
-    Wrong("run --set title.x=1", 2, "title is a value, not a table"),
+    Wrong("run --set description.x=1", 2, "description is a value, not a table"),
     Wrong("run --set data.set=strok", 2, "data.set: not a known data set"),
     Wrong("""run --set "data.classes=['well','ill']" """, 2, "do not match data set"),
     Wrong(f"run --set {IN}mechanism.threshold=208", 2, "above the 207 votes"),

@@ -125,7 +125,7 @@ def teacher_spec(**keys: object) -> AnyTeacher:
     """The kind that `model` names, with these keys. Raises pydantic's ValidationError.
 
     >>> teacher_spec(model="ridge", alpha=0.5)
-    RidgeSpec(class_weight='none', model='ridge', alpha=0.5)
+    RidgeSpec(model='ridge', class_weight='none', alpha=0.5)
     """
     return _ADAPTER.validate_python(keys)
 

@@ -33,9 +33,9 @@ def test_they_add_up(coordinator: dict[str, float], between: float, prepare: flo
 @pytest.mark.timeout(600)
 def test_those_of_a_run_without_a_bound_on_epsilon(tmp_path: Path) -> None:
     """And its JSON, which has no infinity, though the mechanism has no finite epsilon."""
-    mechanism = "mechanism={name='immutable', gamma=0.1, constant=100, unsafe_not_private=true}"
-    small = [item for item in SMALL if not item.startswith(("mechanism", "caps"))]
-    changes = [*small, mechanism, "caps.queries=60", "caps.answers=60", "student.rounds=1"]
+    mechanism = "federation.mechanism={name='immutable', gamma=0.1, constant=100, unsafe_not_private=true}"
+    small = [item for item in SMALL if not item.startswith(("federation.mechanism", "federation.caps"))]
+    changes = [*small, mechanism, "federation.caps.queries=60", "federation.caps.answers=60", "student.rounds=1"]
     words = [part for item in changes for part in ("--set", item)]
     done = consilium("run", "--out", tmp_path / "run", "--format", "json", *words)
     assert done.exit_code == 0, done.stderr
