@@ -224,7 +224,7 @@ class Federation(Frozen):
 
     @model_validator(mode="after")
     def _noise_large_enough_to_sanitise(self) -> Federation:
-        sigma = getattr(self.mechanism, "sigma2", getattr(self.mechanism, "sigma", None))
+        sigma = self.event(0, 0).label_sigma
         if self.privacy.sanitised is not None and sigma is not None:
             try:
                 check_walkable(sigma, Noise.DISCRETE)

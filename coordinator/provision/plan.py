@@ -13,8 +13,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.old_keys import is_old, new_plan, old_form
+from consilium.protocol.config_faults import faults_of
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
 from consilium.protocol.node.kit import Coordinator, Port, joined
 from consilium.protocol.parties.messages import PartyName
@@ -159,8 +161,9 @@ def read_plan(path: Path) -> tuple[Plan, Schema]:
     try:
         return plan, plan.rows.schema(path.parent)
     except ValidationError as error:
-        text = str(error).splitlines()[-2:][0].strip()
-        raise ConfigError(f"{path}: rows: {text}", "Give one center and one positive scale for each feature") from None
+        faults = "; ".join(faults_of(error, Schema, {}))
+        action = "Give one center and one positive scale for each feature"
+        raise ConfigError(f"{path}: rows: {faults}", action) from None
 
 
 def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -184,7 +187,7 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def read_public(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
-    """Column names and rows float64 (n, features) of a public file. Raises DataError."""
+    """Column names and rows float64 (n, features) of a public file. Raises DataError, PathError."""
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as file:
@@ -195,7 +198,7 @@ def read_public(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
                 lines = list(csv.reader(file))
             names, rows = tuple(lines[0]), np.array(lines[1:], dtype=np.float64)
     except OSError as error:
-        raise DataError(f"rows.public: {path}: {error.strerror}", "Correct the path in federation.toml") from None
+        raise unreadable(path, error, "Correct rows.public in federation.toml") from None
     except (KeyError, IndexError, ValueError, EOFError, zipfile.BadZipFile):
         raise DataError(
             f"rows.public: {path} is no table of numbers", "Give .csv with a header, or .npz with features and queries"

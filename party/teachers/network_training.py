@@ -90,7 +90,7 @@ def train_networks(
     if stacked is None:
         stacked = device == "cuda" or (not spec.of_images and spec.hidden * x.shape[1] <= SMALL)
     trained: list[dict[str, np.ndarray]] = []
-    with one_thread():
+    with torch_on_one_thread():
         if stacked:
             for start in range(0, len(untrained), MOST_STACKED):
                 trained += _train_stacked(spec, rows, y, untrained[start : start + MOST_STACKED], classes)
@@ -104,13 +104,13 @@ def convolutional_logits(weights: dict[str, np.ndarray], x: np.ndarray) -> np.nd
     device, side = resolve_device(asked_device()), isqrt(x.shape[1])
     on_device = {name: _channels_last(torch.from_numpy(value).to(device)) for name, value in weights.items()}
     rows = torch.from_numpy(x.astype(np.float32)).reshape(-1, 1, side, side)
-    with one_thread(), torch.no_grad():
+    with torch_on_one_thread(), torch.no_grad():
         blocks = [_forward(on_device, _channels_last(block.to(device))).cpu() for block in rows.split(_BLOCK)]
     return torch.cat(blocks).numpy()
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def torch_on_one_thread() -> Iterator[None]:
     """Keep torch to one thread: the parallelism of a federation is its parties, and sums keep their order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
