@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -28,23 +27,27 @@ from tests.student.published.models import case
 ROOT = Path(__file__).resolve().parents[1]
 CHANGES = [part for item in SMALL for part in ("--set", item)]
 
+# in the process itself: code of Python's between fork and exec is not safe where other tests have left threads
+LIMITED = """
+import os, resource, sys
+most = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
 
 def limited(folder: Path, most: int | None, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`consilium ARGUMENTS --format json` in a process whose files end at `most` bytes."""
-
-    def limit() -> None:
-        if most is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "consilium", *arguments, "--format", "json"]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env=environment, preexec_fn=limit
-    )
+    if most is not None:
+        command = [sys.executable, "-c", LIMITED, str(most), *command]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
 
 
 def error_of(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     assert "Traceback" not in done.stderr
+    assert done.stdout, (done.returncode, done.stderr)
     return json.loads(done.stdout)["error"]
 
 

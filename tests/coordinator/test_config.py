@@ -76,7 +76,7 @@ def test_privacy_has_no_default_unit() -> None:
     [
         ("x = [", "not valid TOML"),
         ("nam = 1", "name: is required(\n.*)*nam: unknown key; did you mean name"),
-        ("", "6 faults\n  name: is required\n  rows: is required\n"),
+        ("", "6 faults\n  name: is required\n  minimum_parties: is required\n"),
     ],
 )
 def test_files_are_explained_in_a_line_for_each_fault(tmp_path: Path, text: str, told: str) -> None:

@@ -38,7 +38,7 @@ def test_the_bundle_of_a_checkout_is_all_that_flower_needs(
     student = subprocess.Popen(
         [
             installed.program("consilium"), "student", "run", "--coordinator", service, "--wait", "600",
-            "--pool", str(pool), "--out", "results",
+            "--pool", str(pool), "--out", "results", "--format", "json",
         ],
         cwd=hostile_folder, env=installed.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
