@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +25,7 @@ from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import OutputExists, PathError, StorageError
 from consilium.protocol.files import new_here, typed, write_private, writing
 from consilium.student.published.model import publish
+from tests.command_line import consilium
 from tests.deploy.kits import make_kits
 from tests.federation import make_config, make_home
 from tests.simulations.test_resume import SMALL
@@ -51,18 +58,38 @@ def error_of(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return json.loads(done.stdout)["error"]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Good files for every command."""
-    make_kits(tmp_path)
-    make_home(tmp_path / "home", "p")
-    (tmp_path / "federation.json").write_text(make_config().model_dump_json())
-    (tmp_path / "student").mkdir()
+    folder = tmp_path_factory.mktemp("made")
+    make_kits(folder)
+    make_home(folder / "home", "p")
+    (folder / "federation.json").write_text(make_config().model_dump_json())
+    (folder / "student").mkdir()
     known = case("table logistic_regression")
-    publish(tmp_path / "student" / "model.safetensors", known.model, known.schema, known.spec.inputs, known.pool)
+    publish(folder / "student" / "model.safetensors", known.model, known.schema, known.spec.inputs, known.pool)
     lines = [",".join(known.schema.features), ",".join(map(str, known.rows[0]))]
-    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Those files, in the working folder."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@contextmanager
+def files_end_at(most: int) -> Iterator[None]:
+    """No file of this process grows beyond `most` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def names(folder: Path) -> list[str]:
@@ -79,17 +106,17 @@ WRITERS = {
     "keys": "party keys p --out new",
     "dry run": "party dry-run home federation.json",
     "predict": "predict student rows.csv --out new",
-    "run": "run --out new " + " ".join(CHANGES),
+    "run": "run --out new " + shlex.join(CHANGES),
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", WRITERS)
 def test_nothing_half_made_stays(folder: Path, what: str) -> None:
     before = names(folder)
-    done = limited(folder, 50, *WRITERS[what].split())
-    error = error_of(done)
-    assert (done.returncode, error["type"], error["exit_code"]) == (12, "StorageError", 12), done.stderr
+    with files_end_at(50):
+        done = consilium(*shlex.split(WRITERS[what]), "--format", "json")
+    error = done.json()["error"]
+    assert (done.exit_code, error["type"], error["exit_code"]) == (12, "StorageError", 12), done.stderr
     assert "File too large" in str(error["what"]) and "cannot write " in str(error["what"])
     assert names(folder) == before
 
@@ -111,10 +138,18 @@ def test_a_full_disk_behind_stdout() -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Summary of a run that met no limit."""
+    done = limited(tmp_path_factory.mktemp("whole"), None, "run", "--seed", "4", "--out", "whole", *CHANGES)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("most", [20_000, 620_000])
-def test_a_run_goes_on_when_there_is_room_again(tmp_path: Path, most: int) -> None:
+def test_a_run_goes_on_when_there_is_room_again(tmp_path: Path, whole: dict[str, Any], most: int) -> None:
     """Once at the files that are laid out, once at the report, when all labels are charged."""
     done = limited(tmp_path, most, "run", "--seed", "4", "--out", "new", *CHANGES)
     error = error_of(done)
@@ -123,8 +158,7 @@ def test_a_run_goes_on_when_there_is_room_again(tmp_path: Path, most: int) -> No
 
     resumed = limited(tmp_path, None, "run", "--resume", "new")
     assert resumed.returncode == 0, resumed.stderr
-    whole = limited(tmp_path, None, "run", "--seed", "4", "--out", "whole", *CHANGES)
-    left, right = json.loads(resumed.stdout), json.loads(whole.stdout)
+    left, right = json.loads(resumed.stdout), whole
     assert left["privacy"] == right["privacy"] and left["student"] == right["student"]
     audited = limited(tmp_path, None, "audit", "./new")
     assert json.loads(audited.stdout)["holds"], audited.stdout

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve
-from sklearn.linear_model import LogisticRegression
 
 from consilium.party.teachers.builders import sklearn_weight
 from consilium.party.teachers.network import NetworkTeacher
@@ -47,6 +46,8 @@ def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray,
 @singledispatch
 def _model(teacher: TeacherKind, rows: int) -> Any:
     """Untrained, with scikit-learn's methods."""
+    from sklearn.linear_model import LogisticRegression  # half a second to import: audits need none of it
+
     return LogisticRegression(max_iter=2000)
 
 

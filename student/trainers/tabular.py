@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 
 from consilium.student.trainers.base import Model
 from consilium.student.trainers.linear import Linear
 from consilium.student.trainers.trees import Boosted, Forest, TreeNodes
+
+if TYPE_CHECKING:  # half a second to import: where a student is trained, and nowhere else
+    from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class LinearTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`; no random part, so the seed is not used."""
+        from sklearn.linear_model import LogisticRegression
+
         return linear_arrays(LogisticRegression(C=self.C, max_iter=1000).fit(x, y), classes)
 
 
@@ -33,6 +38,8 @@ class ForestTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`."""
+        from sklearn.ensemble import RandomForestClassifier
+
         forest = RandomForestClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
         return forest_arrays(forest.fit(x, y), classes)
 
@@ -46,6 +53,8 @@ class BoostingTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`."""
+        from sklearn.ensemble import GradientBoostingClassifier
+
         boosted = GradientBoostingClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
         return boosted_arrays(boosted.fit(x, y), x[:1], classes)
 

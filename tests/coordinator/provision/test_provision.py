@@ -22,7 +22,7 @@ from consilium.coordinator.provision.registry import load_registry
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists, PathError
 from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.node.checks import alternative_names, check_certificate
 from consilium.protocol.node.kit import open_kit
@@ -251,7 +251,7 @@ def test_rows_may_be_given_inline(tmp_path: Path) -> None:
     [
         ({"rows": {"classes": ["no", "yes"]}}, ConfigError, "either public"),
         ({"rows": {**SCHEMA, "scale": [1.0]}}, ConfigError, "scale has 1 numbers"),
-        ({"rows": {"public": "absent.csv", "classes": ["no", "yes"]}}, DataError, "absent.csv"),
+        ({"rows": {"public": "absent.csv", "classes": ["no", "yes"]}}, PathError, "absent.csv"),
         ({"rows": {"public": "federation.toml", "classes": ["no", "yes"]}}, DataError, "no table"),
         ({"rows": {"public": "public.csv", "classes": ["no", "yes"], "features": ["x"]}}, ConfigError, "no column 'x'"),
         ({"party": [{"name": "a"}, {"name": "a"}]}, ConfigError, "two parties have one name"),
