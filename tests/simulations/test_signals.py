@@ -26,6 +26,8 @@ from consilium.simulations.scenario import load_scenario, scenario_json
 from consilium.simulations.workspace import Workspace
 from tests.simulations.test_resume import SMALL
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 CHANGES = [part for item in SMALL for part in ("--set", item)]
 COMMAND = [sys.executable, "-m", "consilium", "run", "--seed", "4", "--out", "run", *CHANGES]

@@ -41,6 +41,8 @@ from tests.federation import (
     with_array,
 )
 
+pytestmark = pytest.mark.slow
+
 PARTIES = 7  # t = 5
 STAGES = ("sa_advertise", "sa_share", "sa_masked", "sa_consistency", "sa_unmask")
 ONE_PHASE = Distributed(threshold=3, sigma=4.0, noise_shares=5)

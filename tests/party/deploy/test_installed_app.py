@@ -28,6 +28,8 @@ from consilium.protocol.node.kit import open_kit
 from consilium.protocol.node.supervisor import Supervisor
 from tests.deploy.kits import make_kits
 
+pytestmark = pytest.mark.slow
+
 
 def test_flower_starts_what_is_replaced() -> None:
     assert sorted(TASK_TYPE_TO_COMMAND.values()) == sorted([PROGRAM, *OTHERS])

@@ -33,6 +33,7 @@ print(json.dumps([told, "torch" in sys.modules]))
 
 
 @pytest.mark.parametrize("torch", [True, False])
+@pytest.mark.slow
 def test_one_thread_and_then_the_callers_number(torch: bool) -> None:
     """In a process of its own: libraries read the environment when they are loaded."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "3")

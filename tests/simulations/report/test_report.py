@@ -19,6 +19,8 @@ from consilium.simulations.report.data import LeftOut, PartyQuality
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import Page, cases, guarantee, metrics, run
 
+pytestmark = pytest.mark.slow
+
 CASES = cases()
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 

@@ -25,6 +25,8 @@ from consilium.student.trainers.images.network import HIDDEN, ImageModel
 from consilium.student.trainers.images.rows import STRONG, WEAK, Distortion, Pixels
 from tests.specs import student_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
