@@ -15,6 +15,8 @@ from consilium.protocol.secagg.stages import Stage
 from tests.secagg.across import availability, differencing, moved, sets_unchecked
 from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, make_queries, run_until
 
+pytestmark = pytest.mark.slow
+
 N = 10
 
 

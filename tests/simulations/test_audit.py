@@ -29,6 +29,8 @@ from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, edit, main, sql
 from tests.simulations.test_resume import SMALL
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -23,6 +23,8 @@ from consilium.protocol.secagg.stages import STAGES, Stage
 from consilium.protocol.secagg.statements import ADVERT, MASKED, advert_parts, masked_parts
 from tests.secagg.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
 
+pytestmark = pytest.mark.slow
+
 BAD = "party-002"
 POINTS = ("mask_point", "self_point", "blind_point")
 
