@@ -64,7 +64,7 @@ def log1mexp(x: float) -> float:
 def plain_log_q(row: np.ndarray, sigma: float) -> float:
     top = int(np.argmax(row))
     gaps = row[top] - np.delete(row, top)
-    return min(float(logsumexp(log_ndtr(-gaps / (math.sqrt(2) * sigma)))), math.log1p(-1 / row.size))
+    return min(float(np.asarray(logsumexp(log_ndtr(-gaps / (math.sqrt(2) * sigma))))), math.log1p(-1 / row.size))
 
 
 def plain_rdp(log_q: float, sigma: float, orders: np.ndarray) -> np.ndarray:

@@ -135,12 +135,15 @@ def ladders(found: dict[str, Module]) -> int:
     return count
 
 
+def _is_text(node: ast.Expr) -> bool:
+    return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
 def _said(module: Module) -> Iterator[tuple[int, str]]:
     """Numbered lines of code, stripped."""
     left_out: set[int] = set()
     for node in ast.walk(module.tree):
-        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        if text or isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or (isinstance(node, ast.Expr) and _is_text(node)):
             left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         elif isinstance(node, ast.FunctionDef):
             left_out |= set(range(node.lineno, node.body[0].lineno))

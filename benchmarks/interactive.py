@@ -71,6 +71,20 @@ def read_idx(path: Path, header: int) -> np.ndarray:
     return np.frombuffer(gzip.decompress(path.read_bytes()), dtype=np.uint8, offset=header)
 
 
+class Published:
+    """A collector of published votes. votes: int64 (queries, classes); index: hash of an image -> its row."""
+
+    def __init__(self, votes: np.ndarray, index: dict[str, int]) -> None:
+        self._votes, self._index = votes, index
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
+        rows = [self._index[query_set_hash(row[np.newaxis])] for row in queries]
+        return Histogram(self._votes[rows], tuple(map(str, range(TEACHERS))), TEACHERS)
+
+    def settle(self) -> None:
+        """Nothing is kept between requests."""
+
+
 def mnist(mechanism: Confident | Interactive, spec: StudentSpec, seed: int, folder: Path) -> list[float]:
     """640 queries against the published votes; the student's figure is accuracy on the last 1,000 test images."""
     votes = np.load(DATA / "pate2018_votes_mnist.npz")["votes"].astype(np.int64)
@@ -90,13 +104,10 @@ def mnist(mechanism: Confident | Interactive, spec: StudentSpec, seed: int, fold
         noise_seed=seed,
     )
 
-    def ballot(queries: np.ndarray, query_set: str, progress: Progress) -> Histogram:
-        rows = [index[query_set_hash(row[np.newaxis])] for row in queries]
-        return Histogram(votes[rows], tuple(map(str, range(TEACHERS))), TEACHERS)
-
     folder.mkdir()
     ledger = Ledger(folder / "ledger.db", config.digest(), "{}")
-    service = LabelService(config, ledger, noise_for(config), ballot, TEACHERS, EventLog(folder / "events.jsonl"))
+    log = EventLog(folder / "events.jsonl")
+    service = LabelService(config, ledger, noise_for(config), Published(votes, index), TEACHERS, log)
     pool = Pool(names, images[:POOL], images[POOL:], labels[POOL:])
     result = run_student(service, pool, spec, folder, seed)
     import polars as pl

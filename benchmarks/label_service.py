@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
@@ -28,12 +27,22 @@ class Timed:
         self.function = function
         self.seconds = 0.0
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments, **named):
         start = time.perf_counter()
         try:
-            return self.function(*arguments)
+            return self.function(*arguments, **named)
         finally:
             self.seconds += time.perf_counter() - start
+
+
+class TimedVotes(Timed):
+    """The same of a collector."""
+
+    def __init__(self) -> None:
+        super().__init__(Votes())
+
+    def settle(self) -> None:
+        """Nothing is kept between requests."""
 
 
 def parts() -> dict[str, float]:
@@ -41,26 +50,23 @@ def parts() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         config = shared_config(SINGLE)
         ledger = Ledger(Path(folder) / "ledger.db", config.digest(), "{}")
-        commit, ballot = Timed(ledger.commit), Timed(Votes())
+        commit, collector = Timed(ledger.commit), TimedVotes()
         ledger.commit = commit  # pyright: ignore[reportAttributeAccessIssue]
         noise = SystemNoise()
         draw = Timed(noise.gaussian)
         noise.gaussian = draw  # pyright: ignore[reportAttributeAccessIssue]
 
-        def votes(queries, query_set, progress) -> Histogram:
-            return ballot(queries, query_set, progress)
-
         log = EventLog(Path(folder) / "events.jsonl")
-        service = LabelService(config, ledger, lambda _: noise, votes, T, log)
+        service = LabelService(config, ledger, lambda _: noise, collector, T, log)
         x, _ = make_rows(SINGLE, 3)
         service.ask(x[:1])
-        commit.seconds = draw.seconds = ballot.seconds = 0.0
+        commit.seconds = draw.seconds = collector.seconds = 0.0
         start = time.perf_counter()
         for row in x[1:]:
             service.ask(row[np.newaxis])
         total = time.perf_counter() - start
         ledger.close()
-    named = {"ledger commit": commit.seconds, "noise": draw.seconds, "votes (made up)": ballot.seconds}
+    named = {"ledger commit": commit.seconds, "noise": draw.seconds, "votes (made up)": collector.seconds}
     named["rest: hashing, look-up, lock, accounting"] = total - sum(named.values())
     return {name: 1000 * seconds / (SINGLE - 1) for name, seconds in named.items()} | {
         "total": 1000 * total / (SINGLE - 1)

@@ -49,7 +49,7 @@ def plain_loop(overrides: list[str], seed: int = 0) -> tuple[float, np.ndarray, 
             digest = int(canonical_digest(f'["{name}", "teacher"]'), 16)
             estimator_seed = np.random.SeedSequence([seed, digest]).spawn(2)[1].spawn(1)[0].generate_state(1)[0]
             own = Rows(schema.standardise(data.x[rows]), data.y[rows])
-            teacher = train(own, scenario.federation.teacher, np.arange(len(rows)), int(estimator_seed))
+            teacher = train(own, scenario.federation.teacher, np.arange(len(rows)), int(estimator_seed), 2)
             votes[index] = vote([teacher], queries, 2)
     return time.perf_counter() - start, votes, query_ids(pool[chosen])
 

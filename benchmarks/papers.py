@@ -115,7 +115,7 @@ def teachers_votes(place: Place, cache: Path) -> Votes:
     right = []
     for rows in place.partition.parties.values():
         own = Rows(schema.inputs(place.dataset.x[rows]), place.dataset.y[rows])
-        teacher = [train_teacher(own, place.scenario.federation.teacher, np.arange(len(rows)), place.seed)]
+        teacher = [train_teacher(own, place.scenario.federation.teacher, np.arange(len(rows)), place.seed, classes)]
         on_pool += vote(teacher, pool, classes)
         told = vote(teacher, test, classes)
         on_test += told

@@ -31,7 +31,7 @@ least_rows = 150
 
 [federation]
 name = "few hospitals"
-minimum_parties = 2
+minimum_parties = 3
 teachers_per_party = 2
 votes = "clear"
 
