@@ -21,7 +21,13 @@ from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.old_keys import new_override, new_scenario
-from consilium.simulations.population.partition import Partition, iid_partition, natural_partition
+from consilium.simulations.population.held_out import public_part
+from consilium.simulations.population.partition import (
+    Partition,
+    dirichlet_partition,
+    iid_partition,
+    natural_partition,
+)
 from consilium.simulations.population.public_rows import without_near_rows
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.student.config import StudentSpec
@@ -135,15 +141,22 @@ def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
 
 
 def _divided(scenario: Scenario, dataset: Dataset, seed: int) -> Partition:
-    data = scenario.data
+    data, minimum = scenario.data, scenario.federation.minimum_parties
     if data.partition == "owners" or data.parties is None:
-        return natural_partition(dataset, data.public_share, data.least_rows, scenario.federation.minimum_parties, seed)
-    partition = iid_partition(dataset, data.parties, data.most_rows, seed, data.partition == "groups")
-    smallest = min(len(rows) for rows in partition.parties.values())
-    if len(partition.parties) < scenario.federation.minimum_parties or smallest < data.least_rows:
+        return natural_partition(dataset, data.public_share, data.least_rows, minimum, seed)
+    public = public_part(dataset, data.public_share, data.least_rows, seed)
+    if data.alpha is not None:
+        partition = dirichlet_partition(
+            dataset, public, data.parties, data.alpha, data.sizes, data.most_rows, data.least_rows, seed
+        )
+    else:
+        partition = iid_partition(dataset, public, data.parties, data.most_rows, seed, data.partition == "groups")
+    smallest = min((len(rows) for rows in partition.parties.values()), default=0)
+    if len(partition.parties) < minimum or smallest < data.least_rows:
+        left = f", {partition.left_out} have fewer" if partition.left_out else ""
         raise NotEnoughParties(
-            f"{dataset.name}: {len(partition.parties)} parties with {smallest} rows or more, at least"
-            f" {scenario.federation.minimum_parties} with {data.least_rows} are required",
+            f"{dataset.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
+            f" {minimum} with {data.least_rows} are required",
             "Change data.parties, federation.minimum_parties or data.least_rows",
         )
     return partition

@@ -1,21 +1,25 @@
-"""Who is a party, and what is public.
+"""Who is a party, and what is public. Nothing here looks at a label but "dirichlet", which is made to.
 
-By owner: each with enough rows is a party. Public are the data set's own test part if it has one, else hospitals held
-out whole, half of their rows to ask, half to test. By lot ("iid"): equal shards of the private rows, as in the papers;
-or ("groups") equal numbers of owners, where these are patients: all rows of one are at the same party.
+By owner: each with enough rows is a party. By lot: equal shards of the private rows ("iid"), as in the papers, or equal
+numbers of owners ("groups"), where these are patients: all rows of one are at the same party. By class ("dirichlet"):
+parties differ in their classes, `population.dirichlet`. What is public is drawn alike for all of them
+(`population.held_out`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from consilium.protocol.errors import DataError, NotEnoughParties
+from consilium.protocol.errors import NotEnoughParties
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.dirichlet import deal_by_class
+from consilium.simulations.population.held_out import PublicPart, owners_of_size, private_rows, public_part
 
-Division = Literal["owners", "iid", "groups"]
+Division = Literal["owners", "iid", "groups", "dirichlet"]
 
 
 @dataclass(frozen=True)
@@ -23,84 +27,55 @@ class Partition:
     """Row indices into the data set: of each party by name, of the student's queries, and of the test set.
 
     too_near: public rows that are not asked, since others are too much like them (`population.public_rows`).
+    left_out: owners, or shards, that are no party since they have too few rows.
     """
 
     parties: dict[str, np.ndarray] = field(repr=False)
     queries: np.ndarray = field(repr=False)
     test: np.ndarray = field(repr=False)
     too_near: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, dtype=np.int64))
-
-
-def eligible_owners(dataset: Dataset, least_rows: int) -> np.ndarray:
-    """Ids of the owners of private rows with at least `least_rows` rows and every class among them."""
-    owners = np.unique(dataset.owner[dataset.private_rows()])
-    return np.array(
-        [
-            owner
-            for owner in owners
-            if (mask := dataset.owner == owner).sum() >= least_rows
-            and len(np.unique(dataset.y[mask])) == len(dataset.classes)
-        ],
-        dtype=np.int64,
-    )
+    left_out: int = 0
 
 
 def natural_partition(
     dataset: Dataset, public_share: float, least_rows: int, minimum_parties: int, seed: int
 ) -> Partition:
-    """One party for each eligible owner that is not held out; none is where the data set has its own test part.
+    """One party for each owner with `least_rows` rows that is not held out, whatever its labels are.
 
-    Otherwise `public_share` of the owners are held out whole, drawn by lot separately among eligible ones and others,
-    so that the number of parties does not depend on the seed. Owners that are neither are not used.
+    Rows of smaller owners are not used.
 
     Raises
     ------
     NotEnoughParties, DataError
     """
-    generator = np.random.default_rng([seed, 0x7061727469])
-    eligible = eligible_owners(dataset, least_rows)
-    others = np.setdiff1d(np.unique(dataset.owner), eligible)
-    public: list[np.ndarray] = []
-    private = eligible
-    for group in (eligible, others) if dataset.public is None else ():
-        drawn = generator.permutation(group)[: round(public_share * len(group))]
-        public.append(drawn)
-        private = np.setdiff1d(private, drawn)
+    public = public_part(dataset, public_share, least_rows, seed)
+    rows = private_rows(dataset, public)
+    private = np.setdiff1d(owners_of_size(dataset, least_rows), public.owners)
     if len(private) < minimum_parties:
         raise NotEnoughParties(
-            f"{dataset.name}: {len(private)} {dataset.owner_label}s are left as parties with at least {least_rows} rows"
-            f" and every class, at least {minimum_parties} are required",
+            f"{dataset.name}: {len(private)} {dataset.owner_label}s are left as parties with at least {least_rows}"
+            f" rows, at least {minimum_parties} are required",
             "Lower federation.minimum_parties, data.least_rows or data.public_share",
         )
     width = len(str(dataset.owner.max()))
-    parties = {
-        f"{dataset.owner_label}-{owner:0{width}d}": np.flatnonzero(dataset.owner == owner) for owner in sorted(private)
-    }
-    if dataset.public is not None:
-        return Partition(parties, dataset.public.queries, dataset.public.test)
-    rows = generator.permutation(np.flatnonzero(np.isin(dataset.owner, np.concatenate(public))))
-    if len(rows) < 2:
-        raise DataError(
-            f"{dataset.name}: no rows are public with data.public_share {public_share}", "Raise data.public_share"
-        )
-    return Partition(parties=parties, queries=rows[: len(rows) // 2], test=rows[len(rows) // 2 :])
+    owner = dataset.owner[rows]
+    parties = {f"{dataset.owner_label}-{who:0{width}d}": rows[owner == who] for who in private}
+    return Partition(parties, public.queries, public.test, left_out=len(np.unique(owner)) - len(private))
 
 
 def iid_partition(
-    dataset: Dataset, parties: int, most_rows: int | None, seed: int, whole_owners: bool = False
+    dataset: Dataset, public: PublicPart, parties: int, most_rows: int | None, seed: int, whole_owners: bool = False
 ) -> Partition:
-    """So many parties with equal shards of the private rows, drawn by lot; the public rows are the data set's own.
+    """So many parties with equal shards of the private rows, drawn by lot.
 
     Sizes differ by at most one; `most_rows` (None: no limit) cuts each shard, and what is cut off is not used.
     `whole_owners` draws owners instead of rows, so that the parties' numbers of owners differ by at most one.
 
     Raises
     ------
-    DataError : the data set has no test part of its own. NotEnoughParties : fewer rows or owners than parties.
+    NotEnoughParties : fewer rows or owners than parties.
     """
-    if dataset.public is None:
-        raise DataError(f"{dataset.name} has no test part of its own", 'Use data.partition = "owners"')
-    rows = dataset.private_rows()
+    rows = private_rows(dataset, public)
     units = np.unique(dataset.owner[rows]) if whole_owners else rows
     if len(units) < parties:
         what = f"{dataset.owner_label}s" if whole_owners else "rows"
@@ -108,9 +83,36 @@ def iid_partition(
     shards = np.array_split(np.random.default_rng([seed, 0x696964]).permutation(units), parties)
     if whole_owners:
         shards = [rows[np.isin(dataset.owner[rows], owners)] for owners in shards]
-    width = len(str(parties - 1))
-    return Partition(
-        parties={f"party-{index:0{width}d}": np.sort(shard[:most_rows]) for index, shard in enumerate(shards)},
-        queries=dataset.public.queries,
-        test=dataset.public.test,
-    )
+    return Partition(_named([shard[:most_rows] for shard in shards]), public.queries, public.test)
+
+
+def dirichlet_partition(
+    dataset: Dataset,
+    public: PublicPart,
+    parties: int,
+    alpha: float,
+    sizes: float,
+    most_rows: int | None,
+    least_rows: int,
+    seed: int,
+) -> Partition:
+    """So many parties that differ in their classes, and with `sizes` > 0 more in their numbers of rows.
+
+    `most_rows` cuts as in `iid_partition`; a party that has fewer than `least_rows` then is left out.
+
+    Raises
+    ------
+    NotEnoughParties : fewer rows than parties.
+    """
+    rows = private_rows(dataset, public)
+    if len(rows) < parties:
+        raise NotEnoughParties(f"{dataset.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
+    dealt = deal_by_class(dataset.y[rows], parties, alpha, sizes, seed)
+    named = _named([rows[shard][:most_rows] for shard in dealt])
+    large = {name: shard for name, shard in named.items() if len(shard) >= least_rows}
+    return Partition(large, public.queries, public.test, left_out=len(named) - len(large))
+
+
+def _named(shards: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    width = len(str(len(shards) - 1))
+    return {f"party-{index:0{width}d}": np.sort(shard) for index, shard in enumerate(shards)}

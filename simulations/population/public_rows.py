@@ -23,7 +23,8 @@ order: what is left must be far enough for them too."""
 
 
 def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
-    """The federation's schema; its statistics come from the public rows alone.
+    """The federation's schema; its statistics come from the pool alone, and not from the rows that are held out to
+    evaluate the student.
 
     Raises
     ------
@@ -38,8 +39,8 @@ def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
         raise ConfigError(what) from None
     if not data.standardise:
         return Schema.of_images(dataset.features, dataset.classes, "none")
-    public = np.concatenate([partition.queries, partition.test, partition.too_near])
-    return Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[public].astype(np.float64))
+    pool_rows = np.concatenate([partition.queries, partition.too_near])
+    return Schema.from_public_rows(dataset.features, dataset.classes, dataset.x[pool_rows].astype(np.float64))
 
 
 def queries(dataset: Dataset, partition: Partition) -> np.ndarray:

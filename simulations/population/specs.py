@@ -26,13 +26,27 @@ class DataSpec(Frozen):
     )
     partition: Division = Field(
         default="owners",
-        description="`owners`: each hospital or writer is a party; `iid`: equal shards by lot, of a set with a test"
-        " part of its own; `groups`: the same with whole owners, where these are patients",
+        description="`owners`: each hospital or writer is a party; `iid`: equal shards by lot; `groups`: the same with"
+        " whole owners, where these are patients; `dirichlet`: parties differ in their classes, see `alpha`",
     )
     parties: int | None = Field(
-        default=None, ge=2, le=100_000, description="how many; required for `iid` and `groups`, which alone have it"
+        default=None, ge=2, le=100_000, description="how many; required for all but `owners`, which has none"
     )
-    most_rows: int | None = Field(default=None, ge=2, description="of one party, for `iid` and `groups`")
+    most_rows: int | None = Field(default=None, ge=1, description="of one party, for all but `owners`")
+    alpha: float | None = Field(
+        default=None,
+        ge=1e-3,
+        le=1e6,
+        description="of `dirichlet`: each class's rows are dealt in shares from Dirichlet(alpha); the smaller, the more"
+        " parties differ",
+    )
+    sizes: float = Field(
+        default=0.0,
+        ge=0,
+        le=5,
+        description="of `dirichlet`: parties' shares are multiplied by lognormal weights with this deviation of the"
+        " logarithm; 0: not at all",
+    )
     representation: Representation = Field(
         default="none",
         description="what models are given: `scattering` is a fixed wavelet transform of 28x28 images that learns"
@@ -52,7 +66,10 @@ class DataSpec(Frozen):
         " set; of a set without a test part of its own",
     )
     least_rows: int = Field(
-        default=20, ge=2, description="rows that an owner needs to be a party; it also needs every class"
+        default=20,
+        ge=1,
+        description="rows that an owner, or a party of `dirichlet`, needs to take part, whatever its labels are; the"
+        " other divisions are refused if a party has fewer",
     )
 
     @field_validator("set")
@@ -63,11 +80,15 @@ class DataSpec(Frozen):
         return value
 
     @model_validator(mode="after")
-    def _parties_of_a_partition_by_lot(self) -> DataSpec:
+    def _keys_suit_the_partition(self) -> DataSpec:
         if self.partition != "owners" and self.parties is None:
             raise ValueError(f'partition "{self.partition}" needs parties')
         if self.partition == "owners" and (self.parties is not None or self.most_rows is not None):
-            raise ValueError('parties and most_rows belong to partition "iid" or "groups"')
+            raise ValueError('parties and most_rows belong to partition "iid", "groups" or "dirichlet"')
+        if (self.partition == "dirichlet") != (self.alpha is not None):
+            raise ValueError('partition "dirichlet" needs alpha, and no other has it')
+        if self.partition != "dirichlet" and self.sizes:
+            raise ValueError('sizes belongs to partition "dirichlet"')
         return self
 
     @model_validator(mode="after")
