@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consilium.accounting.errors import AccountingError, CalibrationError
@@ -18,9 +19,11 @@ from consilium.coordinator.mechanisms.calibration import with_noise
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
+from consilium.protocol.parties.ballot import BallotSpec, TopBallot
 from consilium.protocol.parties.messages import MOST_TEACHERS, Terms, TrainRequest, VotesMode
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.rows.pool import PoolTerms
+from consilium.protocol.rows.reference import reference_of, why_no_reference
 from consilium.protocol.rows.schema import Schema
 
 
@@ -192,6 +195,9 @@ class Federation(Frozen):
         " the pool is fixed before the run, as for secure votes",
     )
     teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
+    ballot: BallotSpec = Field(
+        default=TopBallot(), description="how a teacher turns its scores into its one vote, see below"
+    )
     privacy: Privacy = Field(description="what is promised, see below")
     caps: Caps = Field(description="how much is asked and answered at most, see below")
     mechanism: AnyMechanism = Field(description="how a label comes from the votes, see below")
@@ -295,6 +301,7 @@ class FederationConfig(Federation):
     pool: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by default.
     simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and parties
         refuse it by default.
+    reference: rows by which teachers vote under a ballot that needs some, as `protocol.rows.reference` writes them.
     seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; clear votes only.
     service: host:port on which the label service listens for a student; port 0 for any free one.
@@ -303,6 +310,7 @@ class FederationConfig(Federation):
     rows: Schema
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
     pool: PoolTerms | None = None
+    reference: str = ""
     simulation: bool = False
     seed: int = Field(default=-1, ge=-1)
     noise_seed: int | None = Field(default=None, ge=0)
@@ -329,6 +337,17 @@ class FederationConfig(Federation):
             raise ValueError("secure and distributed votes need a roster, and clear ones have none")
         return self
 
+    @model_validator(mode="after")
+    def _reference_suits_the_ballot(self) -> FederationConfig:
+        self.ballot.check_classes(len(self.rows.classes))
+        if reason := why_no_reference(self.reference_rows(), self.rows, self.ballot.reference_rows):
+            raise ValueError(reason)
+        return self
+
+    def reference_rows(self) -> np.ndarray:
+        """Public rows float32 (rows, features), none where the ballot needs none."""
+        return reference_of(self.reference, len(self.rows.features))
+
     def promise(self) -> str:
         """JSON of the promised events, which parties hold the coordinator to."""
         return json.dumps([event.to_json() for event in self.promised_events()], sort_keys=True)
@@ -339,6 +358,8 @@ class FederationConfig(Federation):
             federation=self.digest(),
             rows_json=self.rows.model_dump_json(),
             spec_json=self.teacher.model_dump_json(),
+            ballot_json=self.ballot.model_dump_json(),
+            reference=self.reference_rows(),
             teachers=self.teachers_per_party,
             seed=self.seed,
         )

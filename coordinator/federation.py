@@ -80,7 +80,7 @@ def _run(
     clock = _Clock()
     members = enrol(transport, config, ledger.id, log)
     clock.lap("enrol")
-    members = train(transport, config, members, log)
+    members, left_out_for_data = train(transport, config, members, log)
     clock.lap("train")
     teachers = sum(member.teachers for member in members)
     check_threshold(config.mechanism, teachers)
@@ -108,6 +108,7 @@ def _run(
         "federation_digest": config.federation_digest(),
         "parties": sorted(member.party for member in members),
         "teachers": teachers,
+        "parties_left_out_for_data": left_out_for_data,
         "parties_counted": timed.counted,
         "votes": config.votes,
         "asked": sum(len(batch.query_ids) for batch in batches),

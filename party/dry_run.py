@@ -21,14 +21,15 @@ from consilium.party.data import DataReport, Problem, Rows, read_rows
 from consilium.party.data.federation import FederationFile
 from consilium.party.policy import PartyFile, check_shards, check_terms
 from consilium.party.teachers import shards, store
-from consilium.party.teachers.ensemble import check_rows, train_all, vote
+from consilium.party.teachers.ballot import Lot, cast, check_reference, thresholds_of
+from consilium.party.teachers.ensemble import check_rows, train_all
 from consilium.party.units import check_unit
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
 from consilium.protocol.parties.messages import VOTE_DTYPE, Terms, VoteReply
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.parties.teachers import TeacherKind
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.rows.schema import Schema
 
 NOWHERE = "0" * 64
@@ -45,8 +46,8 @@ class PartyCheck:
 
     @property
     def faults(self) -> tuple[Problem, ...]:
-        """All that is wrong with the data; what training would only move to the schema's range counts here."""
-        return self.report.problems or self.report.outside
+        """All that is wrong with the data; what training would take, and is doubtful, counts here."""
+        return self.report.problems or self.report.doubts
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,10 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
         check_rows(settings.teacher or federation.teacher, federation.rows)
     except Refused as error:
         refusals.append(f"the teacher would be refused: {error}")
+    try:
+        check_reference(federation.ballot, federation.rows, federation.reference_rows())
+    except Refused as error:
+        refusals.append(f"the ballot would be refused: {error}")
     try:
         check_unit(federation.privacy.unit if federation.privacy else Unit.PARTY, settings.rules)
     except Refused as error:
@@ -127,10 +132,12 @@ def dry_run(
         seeds = [int(seed.generate_state(1)[0]) for seed in np.random.SeedSequence().spawn(count)]
         spec = teacher or federation.teacher
         teachers = train_all(rows.represented(schema, parts), spec, parts, seeds, len(schema.classes))
-        store.save(Path(folder), NOWHERE, NOWHERE, schema, teachers)
+        limits = thresholds_of(teachers, schema, federation.ballot, federation.reference_rows())
+        store.save(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
         trained = time.perf_counter()
-        teachers = store.load(Path(folder), NOWHERE).teachers
-        votes = vote(teachers, schema.inputs(queries), len(schema.classes)).astype(VOTE_DTYPE)
+        kept = store.load(Path(folder), NOWHERE)
+        lot = Lot(name, NOWHERE, query_ids(queries))
+        votes = cast(kept, schema.inputs(queries), lot).astype(VOTE_DTYPE)
         voted = time.perf_counter()
     reply = VoteReply(party=name, query_set=query_set_hash(queries), votes=votes)
     return DryRun(reply, trained - start, voted - trained, bool((votes == votes[0]).all()))

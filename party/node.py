@@ -16,11 +16,13 @@ from consilium.party.promise import promise_of
 from consilium.party.secagg.votes import QuerySet, SecureVotes, check_roster
 from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
-from consilium.party.teachers.ensemble import check_rows, train_all, vote
+from consilium.party.teachers.ballot import Lot, cast, check_reference, thresholds_of
+from consilium.party.teachers.ensemble import check_rows, train_all
 from consilium.party.teachers.inputs import query_inputs
 from consilium.party.units import check_promised_unit
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
+from consilium.protocol.parties.ballot import BallotKind, ballot_from_json
 from consilium.protocol.parties.messages import (
     PROTOCOL_VERSION,
     VOTE_DTYPE,
@@ -81,11 +83,12 @@ class PartyNode:
             # whoever chooses the seed knows shards and the estimators' random choices
             raise Refused(Rule.SIMULATION, detail="a seed for the teachers is chosen outside a simulation")
         check_promised_unit(told, self.home.rules)  # party.toml may have changed since
-        schema, asked = self._parse(request)
+        schema, asked, ballot = self._parse(request)
         spec = self.home.teacher or asked
         if list(schema.classes) != told.classes or request.teachers != told.teachers:
             raise Refused(Rule.PROMISE, detail="the rows or the number of teachers are not those of the terms")
         check_rows(spec, schema)
+        check_reference(ballot, schema, request.reference)
         folder = self.home.teachers(request.federation)
         made_from = self._made_from(schema, spec, request)
         if not self._trained(request.federation, made_from):
@@ -95,7 +98,8 @@ class PartyNode:
             seeds = [int(seed.generate_state(1)[0]) for seed in self._seed(request.seed).spawn(request.teachers)]
             teachers = train_all(rows.represented(schema, parts), spec, parts, seeds, len(schema.classes))
             folder.mkdir(mode=0o700, exist_ok=True)
-            store.save(folder, request.federation, made_from, schema, teachers)
+            limits = thresholds_of(teachers, schema, ballot, request.reference)
+            store.save(folder, request.federation, made_from, schema, teachers, limits)
         return TrainReply(party=self.home.name, teachers=request.teachers)
 
     def vote(self, request: VoteRequest) -> VoteReply:
@@ -151,9 +155,8 @@ class PartyNode:
             self.home.policy,
             phase,
         )
-        return vote(trained.teachers, query_inputs(schema, queries, asked.query_set), len(schema.classes)).astype(
-            VOTE_DTYPE
-        )
+        lot = Lot(self.home.name, told.federation, ids)
+        return cast(trained, query_inputs(schema, queries, asked.query_set), lot).astype(VOTE_DTYPE)
 
     @property
     def secure(self) -> SecureVotes:
@@ -184,14 +187,20 @@ class PartyNode:
                 "rules": self.home.rules.model_dump(mode="json"),
                 "schema": schema.model_dump(mode="json"),
                 "spec": spec.model_dump(mode="json"),
+                "ballot": request.ballot_json,
+                "reference": query_set_hash(request.reference),
                 "teachers": request.teachers,
                 "seed": request.seed,
             }
         )
 
-    def _parse(self, request: TrainRequest) -> tuple[Schema, TeacherKind]:
+    def _parse(self, request: TrainRequest) -> tuple[Schema, TeacherKind, BallotKind]:
         try:
-            return Schema.model_validate_json(request.rows_json), teacher_from_json(request.spec_json)
+            return (
+                Schema.model_validate_json(request.rows_json),
+                teacher_from_json(request.spec_json),
+                ballot_from_json(request.ballot_json),
+            )
         except ValidationError as error:
             fields = sorted({str(item["loc"][0]) if item["loc"] else "json" for item in error.errors()})
             raise Refused(Rule.MALFORMED, detail=f"train request: {', '.join(fields)}") from None

@@ -166,7 +166,7 @@ def _carry_out(
         analysis = analyse(space, dataset, partition, config)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
-        summary = _summary(name, engine, space, analysis, config)
+        summary = _summary(name, engine, space, analysis, config, partition.left_out)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)
@@ -217,6 +217,7 @@ def _manifest(
             "set": dataset.name,
             "sha256": data_fingerprint(dataset),
             "parties": len(partition.parties),
+            "left_out": partition.left_out,
             "queries": len(partition.queries),
             "test": len(partition.test),
         },
@@ -225,9 +226,12 @@ def _manifest(
 
 
 def _summary(
-    name: str, engine: Engine, space: Workspace, analysis: Analysis, config: FederationConfig
+    name: str, engine: Engine, space: Workspace, analysis: Analysis, config: FederationConfig, owners_left_out: int
 ) -> dict[str, Any]:
-    """All but the seconds, which are the coordinator's alone."""
+    """All but the seconds, which are the coordinator's alone.
+
+    owners_left_out: those that are no party since they have fewer rows than the scenario asks.
+    """
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
     student = json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
     privacy = coordinator["privacy"]
@@ -237,6 +241,8 @@ def _summary(
         "federation_digest": config.federation_digest(),
         "parties": len(coordinator["parties"]),
         "teachers": coordinator["teachers"],
+        "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
+        "owners_left_out": owners_left_out,
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,

@@ -17,6 +17,7 @@ from consilium.coordinator.old_keys import drop_other_kinds, is_old, old_form
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.models import Frozen
+from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Dataset
@@ -50,6 +51,11 @@ class Scenario(Frozen):
     def pool_is_fixed(self) -> bool:
         """Whether the parties know beforehand what may be asked, as they insist on for secure votes."""
         return self.federation.votes == "secure"
+
+    @model_validator(mode="after")
+    def _ballot_suits_the_classes(self) -> Scenario:
+        self.federation.ballot.check_classes(len(self.data.classes))
+        return self
 
     @model_validator(mode="after")
     def _shards_are_large_enough(self) -> Scenario:
@@ -93,6 +99,7 @@ def load_scenario(name: str, overrides: Sequence[str] = ()) -> Scenario:
 
 TAGS: dict[str, tuple[type[BaseModel], ...]] = {
     "federation.teacher.model": TEACHERS,
+    "federation.ballot.rule": BALLOTS,
     "federation.mechanism.name": ALL_MECHANISMS,
     "student.trainer.name": TRAINERS,
 }

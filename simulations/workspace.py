@@ -28,6 +28,7 @@ from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.rows.images import why_no_images
 from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.reference import draw_reference, reference_text
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public_rows
 from consilium.simulations.population.identities import simulated_identities
@@ -147,6 +148,10 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
             f"teacher cnn does not fit {dataset.name!r}: {reason}",
             'Images need data.standardise=false and data.representation="none"; choose another teacher for other rows',
         )
+    ballot = federation.ballot
+    reference = np.zeros((0, len(schema.features)), dtype=np.float32)
+    if ballot.relative:
+        reference = draw_reference(public_rows.queries(dataset, partition), schema, ballot.reference_rows)
     secure = federation.votes != "clear"
     roster = simulated_identities(list(partition.parties), federation, seed).roster if secure else None
     return FederationConfig.of(
@@ -160,6 +165,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         pool=public_rows.pool(dataset, partition).terms(federation.pool_least_distance)
         if scenario.pool_is_fixed
         else None,
+        reference=reference_text(reference),
     )
 
 

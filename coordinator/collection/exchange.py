@@ -11,6 +11,7 @@ from flwr.app import RecordDict
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import from_record, refusal_from_record
+from consilium.protocol.parties.refusals import FOR_DATA
 
 Reply = TypeVar("Reply", bound=WireModel)
 
@@ -19,11 +20,12 @@ Reply = TypeVar("Reply", bound=WireModel)
 class Failure:
     """Why a party is left out of a stage. `reason` is the coordinator's own words, never text of the party.
 
-    accused: the party that it names as the cause, or nobody.
+    accused: the party that it names as the cause, or nobody. for_data: whether the cause is what its data hold.
     """
 
     reason: str
     accused: str | None = None
+    for_data: bool = False
 
 
 class Transport(Protocol):
@@ -65,7 +67,7 @@ def exchange(
         try:
             refusal = refusal_from_record(record)
             if refusal is not None:
-                failures[node] = Failure(f"refused: {refusal}", refusal.party)
+                failures[node] = Failure(f"refused: {refusal}", refusal.party, refusal.rule in FOR_DATA)
             else:
                 answers[node] = from_record(record, model)
         except MalformedMessage as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
 from consilium.coordinator.config import FederationConfig
@@ -77,8 +78,15 @@ def enrol(transport: Transport, config: FederationConfig, ledger: str, log: Even
     return members
 
 
-def train(transport: Transport, config: FederationConfig, members: list[Member], log: EventLog) -> list[Member]:
-    """Ask `train.teacher` of every member; returns those that have trained. Raises NotEnoughParties."""
+class Training(NamedTuple):
+    """Members that have trained, and how many others are left out because of what their data hold."""
+
+    members: list[Member]
+    left_out_for_data: int
+
+
+def train(transport: Transport, config: FederationConfig, members: list[Member], log: EventLog) -> Training:
+    """Ask `train.teacher` of every member. Raises NotEnoughParties."""
     request = config.train_request()
     log.write("stage", stage="train", total=len(members))
     by_node = {member.node: member for member in members}
@@ -96,10 +104,10 @@ def train(transport: Transport, config: FederationConfig, members: list[Member],
     trained = [member for member in members if member.party not in failures]
     tell_left_out(log, "train", failures)
     require(len(trained), config.minimum_parties, "train", failures)
-    return trained
+    return Training(trained, sum(failure.for_data for failure in failures.values()))
 
 
 def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
-    """Write one event for each party that is left out, with its name and the reason."""
+    """Write one event for each party that is left out: its name, the reason, and whether that is what its data hold."""
     for party, failure in sorted(failures.items()):
-        log.write("left-out", stage=stage, party=party, reason=failure.reason)
+        log.write("left-out", stage=stage, party=party, reason=failure.reason, for_data=failure.for_data)

@@ -21,7 +21,7 @@ from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
 from consilium.coordinator.provision.plan import PartyPlan, read_plan
-from consilium.coordinator.provision.pool import read_pool
+from consilium.coordinator.provision.pool import read_pool, read_reference
 from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
 from consilium.coordinator.provision.write import (
     coordinator_kit,
@@ -38,6 +38,7 @@ from consilium.coordinator.provision.write import (
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
+from consilium.protocol.rows.reference import reference_text
 from consilium.protocol.secagg.identity import Identity
 
 UPDATES = "updates"
@@ -88,6 +89,7 @@ def make(plan_file: Path, out: Path) -> Made:
             plan=plan,
             rows=rows,
             pool=pool.terms if pool else None,
+            reference=reference_text(read_reference(plan_file, plan, rows, pool)),
             coordinator_identity=coordinator.public.hex(),
             parties={party.name: keys[party.name].record(party.port) for party in plan.party},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},

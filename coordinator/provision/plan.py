@@ -140,10 +140,11 @@ class Plan(Frozen):
             )
         return self
 
-    def config(self, schema: Schema, roster: str, pool: PoolTerms | None) -> FederationConfig:
-        """The coordinator's configuration. roster: its hash, empty for clear votes. Raises ConfigError."""
+    def config(self, schema: Schema, roster: str, pool: PoolTerms | None, reference: str) -> FederationConfig:
+        """The coordinator's configuration. roster: its hash, empty for clear votes. reference: text of the reference
+        rows. Raises ConfigError."""
         service = joined(self.coordinator.listen, self.coordinator.label_port)
-        added = {"rows": schema, "roster": roster, "pool": pool, "service": service}
+        added = {"rows": schema, "roster": roster, "pool": pool, "reference": reference, "service": service}
         return validate({**dict(self.federation), **added}, FederationConfig, "federation.toml")
 
 

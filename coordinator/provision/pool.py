@@ -12,6 +12,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.nearness import thin
 from consilium.protocol.rows.pool import PoolTerms, PoolTree
 from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.reference import draw_reference
 from consilium.protocol.rows.schema import Schema
 
 POOL_IDS, POOL_ROWS = "pool.npy", "pool.npz"
@@ -51,11 +52,7 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
             " same of other parties, and subtract",
             'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public',
         )
-    names, rows = read_public(plan_file.parent / name)
-    missing = sorted(set(schema.features) - set(names))
-    if missing:
-        raise ConfigError(f"rows.pool: {name} has no column {missing[0]!r}", f"It has {list(names)}")
-    chosen = canonical_queries(rows[:, [names.index(feature) for feature in schema.features]], len(schema.features))
+    chosen = _rows(plan_file, name, schema)
     stay = thin(schema.standardise(chosen).astype(np.float32).astype(np.float64), least * (1 + 1e-5))
     kept, gone = chosen[stay], len(chosen) - len(stay)
     note = (
@@ -65,3 +62,32 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
         else ""
     )
     return FixedPool(schema.features, kept, PoolTree.of_rows(kept).terms(least), note)
+
+
+def read_reference(plan_file: Path, plan: Plan, schema: Schema, pool: FixedPool | None) -> np.ndarray:
+    """The reference rows of the plan's ballot, canonical float32 (rows, features): of the pool, or where none is fixed
+    of the file that it names, or of the public rows. None for a ballot that needs none.
+
+    Raises
+    ------
+    ConfigError : there is no such file, it lacks features, or has too few rows. DataError : not usable.
+    """
+    ballot = plan.federation.ballot
+    if not ballot.relative:
+        return np.zeros((0, len(schema.features)), dtype=np.float32)
+    name = plan.rows.pool or plan.rows.public
+    if pool is None and not name:
+        raise ConfigError(
+            'federation.ballot rule = "relative" needs public rows, on which teachers find out where their scores lie',
+            'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public; or set rule = "top"',
+        )
+    return draw_reference(pool.rows if pool else _rows(plan_file, name, schema), schema, ballot.reference_rows)
+
+
+def _rows(plan_file: Path, name: str, schema: Schema) -> np.ndarray:
+    """Rows of the file that the plan names so, in the schema's order."""
+    names, rows = read_public(plan_file.parent / name)
+    missing = sorted(set(schema.features) - set(names))
+    if missing:
+        raise ConfigError(f"rows.pool: {name} has no column {missing[0]!r}", f"It has {list(names)}")
+    return canonical_queries(rows[:, [names.index(feature) for feature in schema.features]], len(schema.features))

@@ -41,7 +41,7 @@ class Registry(Frozen):
 
     federation_digest: of the plan's federation; simulations of the same file show the same one. certificates: PEM, by
     node. students: accepted fingerprints. version: counts the changes, and names their updates. revoked_keys: both
-    public keys of each revoked party; no other party is enrolled with one.
+    public keys of each revoked party; no other party is enrolled with one. reference: text of the reference rows.
     """
 
     format: int = 2
@@ -50,6 +50,7 @@ class Registry(Frozen):
     plan: Plan
     rows: Schema
     pool: PoolTerms | None = None
+    reference: str = ""
     coordinator_identity: str
     parties: dict[PartyName, PartyRecord]
     students: dict[PartyName, list[str]]
@@ -75,7 +76,7 @@ class Registry(Frozen):
     def federation(self) -> FederationConfig:
         """The coordinator's configuration with the present parties. Raises ConfigError."""
         roster = self.roster()
-        config = self.plan.config(self.rows, roster.digest if roster else "", self.pool)
+        config = self.plan.config(self.rows, roster.digest if roster else "", self.pool, self.reference)
         if roster is not None:
             SecureKeys(roster, Identity.generate()).check(config)  # the check does not look at the signer
         if len(self.parties) < config.minimum_parties:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ConfigDict, Field
+import numpy as np
+from pydantic import ConfigDict, Field, model_validator
 
 from consilium.accounting.units import Unit
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.models import Frozen
+from consilium.protocol.parties.ballot import BallotSpec, TopBallot
 from consilium.protocol.parties.messages import MOST_TEACHERS, VotesMode
 from consilium.protocol.parties.teachers import TeacherSpec
 from consilium.protocol.rows.pool import PoolTerms
+from consilium.protocol.rows.reference import reference_of
 from consilium.protocol.rows.schema import Schema
 
 
@@ -37,11 +40,22 @@ class FederationFile(_Part):
     caps: _Caps
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
     teacher: TeacherSpec
+    ballot: BallotSpec = TopBallot()
+    reference: str = ""
     privacy: _Privacy | None = None
     votes: VotesMode
     pool: PoolTerms | None = None
     simulation: bool = False
     seed: int = -1
+
+    @model_validator(mode="after")
+    def _reference_is_rows(self) -> FederationFile:
+        self.reference_rows()
+        return self
+
+    def reference_rows(self) -> np.ndarray:
+        """By which teachers vote, float32 (rows, features); none where the ballot needs none."""
+        return reference_of(self.reference, len(self.rows.features))
 
 
 def load_federation(path: Path) -> FederationFile:

@@ -40,12 +40,13 @@ class Unreadable(Exception):
 class DataReport:
     """What `party check` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
 
-    `problems`: why there are no rows to use. `outside`: values that training moves to the schema's range.
+    `problems`: why there are no rows to use. `doubts`: what training takes, and mostly is a mistake: values
+    that it moves to the schema's range, rows of one class only.
     `filled`: missing values by feature that became the public mean. `classes`: rows used, by class.
     """
 
     problems: tuple[Problem, ...] = ()
-    outside: tuple[Problem, ...] = ()
+    doubts: tuple[Problem, ...] = ()
     rows: int = field(default=0, repr=False)
     used: int = field(default=0, repr=False)
     filled: dict[str, int] = field(default_factory=dict, repr=False)

@@ -56,20 +56,21 @@ def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Row
     """Read a party's data file and standardise it with the schema's public statistics.
 
     Columns and classes are matched by name, after the party's own mapping, so a file may hold more, in another order.
-    Without `rules` the file has the federation's names, no missing value, and may have rows of one class only.
+    Without `rules` the file has the federation's names and no missing value.
 
     Values outside the schema's ranges are moved to the nearest end and never refused: a coordinator that chooses the
-    range and sees the refusal could ask its way to the largest value of every column. `party check` shows them.
+    range and sees the refusal could ask its way to the largest value of every column. Nor are rows refused that all
+    have one class, and one row is enough: who takes part must not tell what its labels are. `party check` shows both.
 
     Raises
     ------
     Refused : SCHEMA where the file is sound and does not fit, DATA otherwise. What is wrong in detail stays here.
     """
-    rows, report = read_rows(path, schema, rules or DataRules(allow_one_class=True))
+    rows, report = read_rows(path, schema, rules or DataRules())
     if rows is None:
         raise report.refusal()
-    for problem in report.outside:
-        log.warning("moved to the schema's range: %s", problem)
+    for problem in report.doubts:
+        log.warning("taken all the same: %s", problem)
     return rows
 
 
@@ -125,7 +126,7 @@ def _fit(
     keep = np.ones(total, dtype=bool)
     x = np.zeros((total, len(features)))
     filled: dict[str, int] = {}
-    outside: list[Problem] = []
+    doubts: list[Problem] = []
     for index, feature in enumerate(features):
         column, columns[index] = columns[index], None  # let go of it once it is in x
         if column is None:
@@ -133,7 +134,7 @@ def _fit(
         problems += checks.faults(feature, column)
         allowed = ranges.get(feature.name)
         if allowed is not None:
-            outside += checks.outside(feature, column, allowed)
+            doubts += checks.outside(feature, column, allowed)
         x[:, index] = column.values
         absent = column.states == ValueState.MISSING
         match rules.missing_of(feature.name):
@@ -154,18 +155,18 @@ def _fit(
     if nobody.any():
         problems.append(checks.no_patient(rules.patient.column or "", int(nobody.sum()), total))
     if problems or answers is None:
-        return None, DataReport((*problems, *outside), rows=total)
+        return None, DataReport((*problems, *doubts), rows=total)
     if not keep.all():
         x = x[keep]
     y = answers.values[keep].astype(np.int64)
     if not len(y):
         problems.append(checks.no_rows(total))
     elif not rules.allow_one_class and (y == y[0]).all():
-        problems.append(checks.one_class(label, len(schema.classes)))
+        doubts.append(checks.one_class(label, len(schema.classes)))
     counts = np.bincount(y, minlength=len(schema.classes))
     report = DataReport(
-        (*problems, *outside) if problems else (),
-        tuple(outside),
+        (*problems, *doubts) if problems else (),
+        tuple(doubts),
         rows=total,
         used=len(y),
         filled={name: count for name, count in filled.items() if count},

@@ -30,11 +30,11 @@ def train_all(
 
     A teacher is a function of its own part, its seed and the number of parts, to the last bit: one row changes one
     vote. A part without two classes gives a constant teacher, and so does one that the party's own estimator cannot be
-    fitted to, unless it can be fitted to none.
+    fitted to: whether it can may depend on the labels, and who takes part must not.
 
     Raises
     ------
-    Refused : the estimator of the party's own choice refuses its parameters, or the rows of every part (POLICY).
+    Refused : the estimator of the party's own choice refuses its parameters (POLICY).
     """
     if spec.may_refuse_rows:
         return _own(rows, spec, parts, seeds, classes)
@@ -78,7 +78,7 @@ def _own(
             trained.append(_constant(rows, part, seed, classes))
     from sklearn.utils._param_validation import InvalidParameterError
 
-    if failures and (len(failures) == tried or isinstance(failures[0], InvalidParameterError)):
+    if failures and isinstance(failures[0], InvalidParameterError):
         raise Refused(Rule.POLICY, detail=f"[teacher] {spec.title}: {type(failures[0]).__name__}")
     if failures:
         # a refusal would let one row of one shard decide over all votes

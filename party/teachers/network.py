@@ -39,9 +39,14 @@ class NetworkTeacher:
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Probabilities float64 (n, seen)."""
-        logits = self._logits(x).astype(np.float64)
-        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+        exponentials = np.exp(self.log_probabilities(x))
         return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+    def log_probabilities(self, x: np.ndarray) -> np.ndarray:
+        """Logarithms of the probabilities, float64 (n, seen): numbers however sure the network is."""
+        logits = self._logits(x).astype(np.float64)
+        logits -= logits.max(axis=1, keepdims=True)
+        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
     def _logits(self, x: np.ndarray) -> np.ndarray:
         if self.spec.convolutions:

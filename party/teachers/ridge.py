@@ -43,14 +43,15 @@ class RidgeTeacher:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The class with the largest score of each row, int64 (n,)."""
-        return self.classes_[self._scores(x).argmax(axis=1)]
+        return self.classes_[self.scores(x).argmax(axis=1)]
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Scores without their negative part, scaled to sum 1, (n, seen); one is positive, as they sum to 1."""
-        scores = np.maximum(self._scores(x), 0)
+        scores = np.maximum(self.scores(x), 0)
         return scores / scores.sum(axis=1, keepdims=True)
 
-    def _scores(self, x: np.ndarray) -> np.ndarray:
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        """Linear scores (n, seen); those of a row sum to 1, and some may be negative."""
         return x @ self.weights + self.intercept
 
     def _solve(self, gram: np.ndarray, targets: np.ndarray) -> np.ndarray:

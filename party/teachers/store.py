@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from consilium.party.teachers.ensemble import Teacher
 from consilium.protocol.files import replacing
 from consilium.protocol.parties.refusals import Refused, Rule
@@ -26,15 +28,27 @@ MANIFEST = "teachers.json"
 
 @dataclass(frozen=True)
 class TeacherSet:
-    """Teachers and what they were made from. `digest`: of this very set, so of the votes that it gives."""
+    """Teachers and what they were made from.
+
+    digest: of this very set, so of the votes that it gives. thresholds: float64 (teachers, classes), see
+    `party.teachers.ballot`; None where each teacher votes for its own prediction.
+    """
 
     schema: Schema
     made_from: str
     digest: str
     teachers: list[Teacher] = field(repr=False)
+    thresholds: np.ndarray | None = field(default=None, repr=False)
 
 
-def save(folder: Path, federation: str, made_from: str, schema: Schema, teachers: Sequence[Teacher]) -> None:
+def save(
+    folder: Path,
+    federation: str,
+    made_from: str,
+    schema: Schema,
+    teachers: Sequence[Teacher],
+    thresholds: np.ndarray | None = None,
+) -> None:
     """Write a federation's teachers. Files that a power cut damages do not match their hash and are trained anew."""
     hashes = []
     for index, teacher in enumerate(teachers):
@@ -46,6 +60,7 @@ def save(folder: Path, federation: str, made_from: str, schema: Schema, teachers
         "made_from": made_from,
         "schema": schema.model_dump(mode="json"),
         "teachers": hashes,
+        "thresholds": None if thresholds is None else thresholds.tolist(),
     }
     with replacing(folder / MANIFEST, durable=False) as file:
         file.write(json.dumps(manifest, sort_keys=True).encode())
@@ -74,6 +89,7 @@ def load(folder: Path, federation: str) -> TeacherSet:
             manifest["made_from"],
             hashlib.sha256(content).hexdigest(),
             teachers,
+            None if manifest["thresholds"] is None else np.array(manifest["thresholds"], dtype=np.float64),
         )
     except (OSError, ValueError, KeyError) as error:
         raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: {type(error).__name__}") from None

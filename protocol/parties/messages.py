@@ -13,8 +13,10 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
 from consilium.protocol.models import Strict
+from consilium.protocol.rows.queries import QUERY_DTYPE, query_set_hash
+from consilium.protocol.rows.reference import MOST_NUMBERS
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
 MOST_CLASSES = 1000
@@ -43,8 +45,15 @@ def _hashes(array: np.ndarray) -> np.ndarray:
     return array
 
 
+def _rows(array: np.ndarray) -> np.ndarray:
+    if array.dtype != QUERY_DTYPE or array.ndim != 2 or array.size > MOST_NUMBERS:
+        raise ValueError(f"reference rows must be float32 (rows, features), {MOST_NUMBERS} numbers at most")
+    return array
+
+
 PoolPlaces = Annotated[np.ndarray, AfterValidator(_places), Field(repr=False)]
 Proof = Annotated[np.ndarray, AfterValidator(_hashes), Field(repr=False)]
+ReferenceRows = Annotated[np.ndarray, AfterValidator(_rows), Field(repr=False)]
 
 
 class WireModel(Strict):
@@ -107,19 +116,26 @@ class HelloReply(WireModel):
 
 
 class TrainRequest(WireModel):
-    """Train `teachers` teachers on disjoint shards. `rows_json` is a `Schema`, `spec_json` a
-    `protocol.parties.teachers.TeacherSpec`."""
+    """Train `teachers` teachers on disjoint shards.
+
+    `rows_json` is a `Schema`, `spec_json` a `protocol.parties.teachers.TeacherSpec`, `ballot_json` a
+    `protocol.parties.ballot.BallotSpec`. `reference`: public rows, float32 (rows, features), none where the ballot
+    needs none.
+    """
 
     kind: ClassVar[str] = "train.teacher"
     federation: Hash
     rows_json: str = Field(max_length=10_000_000)
     spec_json: str = Field(max_length=10_000)
+    ballot_json: str = Field(max_length=50_000)
+    reference: ReferenceRows
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     seed: int = Field(ge=-1, le=2**63 - 1, description="-1: from the operating system's entropy")
 
     def digest(self) -> str:
         """What `Terms.request` pins."""
-        return canonical_digest(self.model_dump())
+        fields = self.model_dump(exclude={"reference"})
+        return canonical_digest({**fields, "reference": query_set_hash(self.reference)})
 
 
 class TrainReply(WireModel):

@@ -50,6 +50,10 @@ class Rule(StrEnum):
     THRESHOLD = "threshold-not-met"
 
 
+FOR_DATA = frozenset({Rule.DATA, Rule.SCHEMA, Rule.LEAST_ROWS})
+"""Rules by which a party is left out because of what its data hold: that it is missing tells something about them."""
+
+
 class Refusal(Strict):
     """What travels instead of an answer.
 

@@ -13,8 +13,9 @@ import polars as pl
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import epsilon_by_query
 from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.party.home import open_home
 from consilium.party.teachers import store
-from consilium.party.teachers.ensemble import vote
+from consilium.party.teachers.ballot import Lot, cast
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.simulations.compare.pooled import pooled_probabilities
 from consilium.simulations.datasets.base import Dataset
@@ -74,12 +75,13 @@ def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch])
     """
     if config.votes != "clear":
         queries = load_pool(space.work / "pool.npz").queries
-        inputs, classes = config.rows.inputs(queries), len(config.rows.classes)
-        votes = np.zeros((len(queries), classes))
+        inputs, ids, federation = config.rows.inputs(queries), query_ids(queries), config.digest()
+        votes = np.zeros((len(queries), len(config.rows.classes)))
         for home in sorted(space.party_root.iterdir()):
+            name = open_home(home).name
             for state in (home / "state").glob("teachers-*"):
-                votes += vote(store.load(state, config.digest()).teachers, inputs, classes)
-        share = dict(zip(query_ids(queries), votes.max(axis=1) / votes.sum(axis=1), strict=True))
+                votes += cast(store.load(state, federation), inputs, Lot(name, federation, ids))
+        share = dict(zip(ids, votes.max(axis=1) / votes.sum(axis=1), strict=True))
         return np.array([share[query_id] for batch in batches for query_id in batch.query_ids])
     shares: dict[str, float] = {}
     for file in space.private.glob("votes-*.npz"):
@@ -94,7 +96,8 @@ def _baselines(
 ) -> tuple[dict[str, dict[str, Any]], list[PartyQuality]]:
     """Majority class, mean teacher, noiseless plurality of all teachers, and a model on all rows pooled."""
     schema, names = config.rows, config.rows.classes
-    test_x = schema.inputs(canonical_queries(dataset.x[partition.test], len(schema.features)))
+    test = canonical_queries(dataset.x[partition.test], len(schema.features))
+    test_x, test_ids, federation = schema.inputs(test), query_ids(test), config.digest()
     test_y = dataset.y[partition.test]
     total = np.zeros((len(test_y), len(names)))
     quality = []
@@ -102,9 +105,9 @@ def _baselines(
         states = list((space.home(index) / "state").glob("teachers-*"))
         if not states:
             continue
-        teachers = store.load(states[0], config.digest()).teachers
+        trained = store.load(states[0], federation)
         metrics = []
-        for teacher in teachers:
+        for teacher in trained.teachers:
             probabilities = np.zeros((len(test_y), len(names)))
             probabilities[:, teacher.classes_] = teacher.predict_proba(test_x)  # pyright: ignore
             metrics.append(evaluate(probabilities, test_y, names))
@@ -117,7 +120,7 @@ def _baselines(
                 auc=float(np.mean(aucs)) if aucs else None,
             )
         )
-        total += vote(teachers, test_x, len(names))
+        total += cast(trained, test_x, Lot(party, federation, test_ids))
     private = np.concatenate(list(partition.parties.values()))
     shares = np.bincount(dataset.y[private], minlength=len(names)) / len(private)
     pooled = pooled_probabilities(schema, config.teacher, dataset.x[private], dataset.y[private], test_x)

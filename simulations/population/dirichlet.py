@@ -16,8 +16,8 @@ def deal_by_class(y: np.ndarray, parties: int, alpha: float, sizes: float, seed:
 
     Each class has shares (parties,) of its own from Dirichlet(alpha, ..., alpha): the smaller alpha, the fewer parties
     have most of it. The shares are multiplied by the parties' weights exp(sizes z), z standard normal, and scaled to
-    sum 1; with sizes 0 the parties are of different sizes by their shares alone. A party that gets nothing takes one row
-    by lot from the party that has most, the first of these; `n` must be `parties` at least.
+    sum 1; with sizes 0 the parties are of different sizes by their shares alone. A party that gets nothing takes one
+    row by lot from the party that has most, the first of these; `n` must be `parties` at least.
 
     >>> [len(part) for part in deal_by_class(np.zeros(5, dtype=np.int64), 5, 0.01, 0.0, 0)]
     [1, 1, 1, 1, 1]

@@ -13,13 +13,13 @@ from consilium.party.home import Home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.teachers import store
-from consilium.party.teachers.ensemble import vote
+from consilium.party.teachers.ballot import Lot, ballots
 from consilium.party.teachers.inputs import query_inputs
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.node.device import using_device
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.rows.queries import query_ids, query_set_hash
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class AuditedParty:
             with using_device("cpu"):
                 node.hello(self._hello)
                 node.train(self._config.train_request())
-                teachers = store.load(node.home.teachers(federation), federation).teachers
+                trained = store.load(node.home.teachers(federation), federation)
                 inputs = query_inputs(schema, queries, query_set_hash(queries))
-                said = [vote([teacher], inputs, len(schema.classes)).argmax(axis=1) for teacher in teachers]
+                said = ballots(trained, inputs, Lot(node.home.name, federation, query_ids(queries)))
         except Refused as error:
             raise ConfigError(f"the party would refuse to train: {error}", "See `consilium party check`") from None
-        return Predictions(np.array(said), len(schema.classes))
+        return Predictions(said, len(schema.classes))

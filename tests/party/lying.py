@@ -200,7 +200,13 @@ class Game:
         while self.generator.random() < 0.1:
             events.insert(int(self.generator.integers(2)), self.event(self.pick(KINDS)))
         self.train = TrainRequest(
-            federation="a" * 64, rows_json=SCHEMA.model_dump_json(), spec_json="{}", teachers=self.teachers, seed=-1
+            federation="a" * 64,
+            rows_json=SCHEMA.model_dump_json(),
+            spec_json="{}",
+            ballot_json="{}",
+            reference=np.zeros((0, len(SCHEMA.features)), dtype=np.float32),
+            teachers=self.teachers,
+            seed=-1,
         )
         return HelloRequest(
             protocol_version=PROTOCOL_VERSION,

@@ -72,7 +72,7 @@ def test_teachers_are_gone_even_if_voting_fails(tmp_path: Path, federation: Path
 
     home = make_home(tmp_path / "home", "p")
     before = files_of(home)
-    monkeypatch.setattr(dry_run_module, "vote", fail)
+    monkeypatch.setattr(dry_run_module, "cast", fail)
     output, error = of_party("dry-run", home, federation)
     assert isinstance(error, ConsiliumError)
     assert "training failed: ValueError at test_dry_run.py" in str(error)

@@ -36,7 +36,7 @@ def left_out(log: EventLog) -> dict[str, str]:
 
 
 def joined(transport, log, config=CONFIG):
-    return train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log), log)
+    return train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log), log).members
 
 
 def vote_with(homes, log, faults, config=CONFIG):

@@ -61,7 +61,7 @@ class Cluster:
 
     def ready(self):
         members = enrol(self.transport, self.config, NO_LEDGER.ledger, self.log)
-        return train(self.transport, self.config, members, self.log)
+        return train(self.transport, self.config, members, self.log).members
 
     def collector(self, members) -> SecureCollector:
         folder = self.root / "sessions"

@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
-from consilium.party.data import DataRules, read_rows
+from consilium.party.data import DataRules, load_rows, read_rows
 from consilium.party.policy import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
@@ -162,11 +162,24 @@ def test_faults_in_columns_that_are_not_named_do_not_matter(tmp_path: Path) -> N
     assert report.problems == ()
 
 
-def test_one_class_may_be_allowed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", ["61,1,120,ill\n", "61,1,120,ill\n61,0,130,ill\n"])
+@pytest.mark.parametrize(("allowed", "doubts"), [(False, ["label"]), (True, [])])
+def test_rows_of_one_class_are_taken_and_doubted_unless_they_are_said_to_be_right(
+    tmp_path: Path, rows: str, allowed: bool, doubts: list[str]
+) -> None:
     path = tmp_path / "data.csv"
-    path.write_text("age,female,pressure,label\n61,1,120,ill\n61,0,130,ill\n")
-    assert read_rows(path, SCHEMA, DataRules())[0] is None
-    assert read_rows(path, SCHEMA, DataRules(allow_one_class=True))[0] is not None
+    path.write_text("age,female,pressure,label\n" + rows)
+    found, report = read_rows(path, SCHEMA, DataRules(allow_one_class=allowed))
+    assert found is not None
+    assert (report.problems, [problem.where for problem in report.doubts]) == ((), doubts)
+    assert len(load_rows(path, SCHEMA, DataRules()).y) == rows.count("\n")
+
+
+def test_a_mapping_may_leave_out_a_class_that_the_file_has_none_of(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("age,female,pressure,label\n61,1,120,1\n")
+    rules = DataRules.model_validate({"label": {"classes": {"1": "ill"}}})
+    assert load_rows(path, SCHEMA, rules).y.tolist() == [SCHEMA.classes.index("ill")]
 
 
 def party_file(tmp_path: Path, **changes: Any) -> PartyFile:

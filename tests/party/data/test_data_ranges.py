@@ -40,8 +40,8 @@ def write(path: Path, *values: float) -> Path:
 def test_values_outside_are_counted(tmp_path: Path, allowed: Range, values: tuple, found: list[str]) -> None:
     rows, report = read_rows(write(tmp_path / "data.csv", *values), schema(allowed), DataRules())
     assert rows is not None
-    assert len(report.outside) == len(found)
-    for problem, text in zip(report.outside, found, strict=True):
+    assert len(report.doubts) == len(found)
+    for problem, text in zip(report.doubts, found, strict=True):
         assert text in str(problem)
 
 
@@ -51,7 +51,7 @@ def test_float32_files_do_not_fall_outside_by_rounding(tmp_path: Path, end: floa
     x = np.full((2, 2), end, dtype=np.float32)
     np.savez(path, x=x, y=[0, 1], features=np.array(["a", "b"]), classes=np.array(["x", "y"]))
     _, report = read_rows(path, schema(Range(feature="a", low=end, high=end)), DataRules())
-    assert report.outside == ()
+    assert report.doubts == ()
 
 
 def test_training_moves_values_to_the_range_and_says_so_here_only(tmp_path: Path, caplog) -> None:

@@ -30,7 +30,7 @@ from consilium.party.teachers import network_training, shards, store
 from consilium.party.teachers.network import train_many
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.rows.schema import Schema
 from tests.federation import make_config, make_home, make_rows
 from tests.party.teachers.test_network import images
@@ -291,8 +291,8 @@ def test_a_shard_that_the_own_estimator_cannot_be_fitted_to_does_not_stop_the_ot
     said = said_by_teachers(party(tmp_path / "some", x, y, table))
     constant = [bool((each == each[0]).all()) for each in said]
     assert any(constant) and not all(constant)
-    with pytest.raises(Refused, match="CalibratedClassifierCV"):
-        said_by_teachers(party(tmp_path / "none", *images(12, seed=5), table))
+    none = said_by_teachers(party(tmp_path / "none", *images(12, seed=5), table))
+    assert all((each == each[0]).all() for each in none)
 
 
 def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:

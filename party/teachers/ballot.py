@@ -1,0 +1,154 @@
+"""From a teacher's scores to its one vote, by the federation's ballot (`protocol.parties.ballot`).
+
+Under "top" a vote is the teacher's prediction. Under "relative" each class's score is held against a threshold, a
+quantile of the teacher's own scores for that class on the reference rows. Thresholds are computed when the teachers are
+trained and kept with them: whoever votes needs no reference row.
+
+Equal scores are decided by a hash of what is public. It favours no class, and no randomness of the party's own is left
+that could tell anything. A teacher that knows one class only, since its shard has no other, has nothing to compare:
+all its votes are by this lot, which is as good as an abstention, and the number of votes stays public.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from consilium.party.teachers.builders import Teacher
+from consilium.party.teachers.inputs import query_inputs
+from consilium.party.teachers.network import NetworkTeacher
+from consilium.party.teachers.ridge import RidgeTeacher
+from consilium.party.teachers.store import TeacherSet
+from consilium.protocol.parties.ballot import BallotKind
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.rows.reference import why_no_reference
+from consilium.protocol.rows.schema import Schema
+
+LEAST_PROBABILITY = 1e-12
+"""Smaller ones count as this: their logarithm is a number."""
+LARGEST_SCORE = 1e9
+"""Rows that are far from all others give larger ones: their differences must stay numbers."""
+EQUAL = 1e-9
+"""Scores that are this close are equal: what a library gives for a row may differ in its last digits from batch to
+batch."""
+
+
+@dataclass(frozen=True)
+class Lot:
+    """What decides between equal scores: the party's name, the federation's digest, ids of the queries: all public."""
+
+    party: str
+    federation: str
+    query_ids: Sequence[str]
+
+    def draw(self, teacher: int, query: int, equal: np.ndarray) -> int:
+        """One of the classes `equal` int64 (several,), for a query by its position."""
+        drawn = hashlib.sha256(json.dumps([self.party, teacher, self.federation, self.query_ids[query]]).encode())
+        return int(equal[int.from_bytes(drawn.digest()) % len(equal)])
+
+
+def check_reference(ballot: BallotKind, schema: Schema, reference: np.ndarray) -> None:
+    """Raise Refused (MALFORMED) for a ballot that is none for these classes, or reference rows that are none for it."""
+    try:
+        ballot.check_classes(len(schema.classes))
+    except ValueError as error:
+        raise Refused(Rule.MALFORMED, detail=f"train request: {error}") from None
+    if reason := why_no_reference(reference, schema, ballot.reference_rows):
+        raise Refused(Rule.MALFORMED, detail=f"train request: {reason}")
+
+
+def thresholds_of(
+    teachers: Sequence[Teacher], schema: Schema, ballot: BallotKind, reference: np.ndarray
+) -> np.ndarray | None:
+    """What each teacher's scores are held against, float64 (teachers, classes); None for a ballot without thresholds.
+
+    `reference` float32 (rows, features), as `check_reference` takes them.
+
+    Of two classes only the second has one: the quantile of the log-odds, so that the teacher votes for it exactly where
+    its log-odds are above.
+    """
+    if not ballot.relative:
+        return None
+    classes = len(schema.classes)
+    orders = ballot.orders(classes)
+    inputs = query_inputs(schema, reference, query_set_hash(reference))
+    found = np.zeros((len(teachers), classes))
+    for index, teacher in enumerate(teachers):
+        seen = _seen(teacher)
+        if len(seen) < 2:
+            continue
+        scores = class_scores(teacher, inputs)
+        if classes == 2:
+            found[index, 1] = np.quantile(scores[:, 1] - scores[:, 0], orders[1])
+        else:
+            found[index, seen] = [np.quantile(scores[:, at], orders[label]) for at, label in enumerate(seen)]
+    return found
+
+
+def ballots(trained: TeacherSet, x: np.ndarray, lot: Lot) -> np.ndarray:
+    """The class that each teacher votes for, int64 (teachers, queries). `x` float (queries, inputs). Secret."""
+    if trained.thresholds is None:
+        return np.array([teacher.predict(x) for teacher in trained.teachers], dtype=np.int64)  # pyright: ignore
+    classes = len(trained.schema.classes)
+    return np.array(
+        [
+            _relative(teacher, limits, x, classes, index, lot)
+            for index, (teacher, limits) in enumerate(zip(trained.teachers, trained.thresholds, strict=True))
+        ]
+    )
+
+
+def cast(trained: TeacherSet, x: np.ndarray, lot: Lot) -> np.ndarray:
+    """One vote of each teacher on each query, int64 (queries, classes); each row sums to the number of teachers.
+
+    Arguments as those of `ballots`. Secret.
+    """
+    votes = np.zeros((len(x), len(trained.schema.classes)), dtype=np.int64)
+    for said in ballots(trained, x, lot):
+        votes[np.arange(len(x)), said] += 1
+    return votes
+
+
+def class_scores(teacher: Teacher, x: np.ndarray) -> np.ndarray:
+    """How much each class that the teacher has seen is supported by each row, finite float64 (rows, seen)."""
+    return np.clip(np.nan_to_num(_scores(teacher, x).astype(np.float64)), -LARGEST_SCORE, LARGEST_SCORE)
+
+
+@singledispatch
+def _scores(teacher: Any, x: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(teacher.predict_proba(x), LEAST_PROBABILITY))
+
+
+@_scores.register
+def _(teacher: RidgeTeacher, x: np.ndarray) -> np.ndarray:
+    return teacher.scores(x)  # its probabilities are cut off at 0, where a rare class mostly is
+
+
+@_scores.register
+def _(teacher: NetworkTeacher, x: np.ndarray) -> np.ndarray:
+    return teacher.log_probabilities(x)
+
+
+def _relative(teacher: Teacher, limits: np.ndarray, x: np.ndarray, classes: int, index: int, lot: Lot) -> np.ndarray:
+    seen = _seen(teacher)
+    above = np.zeros((len(x), classes))
+    if len(seen) > 1:
+        above = np.full((len(x), classes), -np.inf)
+        above[:, seen] = class_scores(teacher, x) - limits[seen]
+    equal = above >= above.max(axis=1, keepdims=True) - EQUAL
+    said = equal.argmax(axis=1)
+    for query in np.flatnonzero(equal.sum(axis=1) > 1):
+        said[query] = lot.draw(index, int(query), np.flatnonzero(equal[query]))
+    return said
+
+
+def _seen(teacher: Teacher) -> np.ndarray:
+    """Classes int64 (seen,) in the rows that the teacher was trained on."""
+    return np.asarray(teacher.classes_, dtype=np.int64)  # pyright: ignore[reportAttributeAccessIssue]

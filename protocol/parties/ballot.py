@@ -1,0 +1,111 @@
+"""How a teacher turns its scores into its one vote for a query: one class for each rule, with its own keys.
+
+Whatever the rule, a vote is a function of one teacher, its query and what is public, and a teacher has one vote for
+each query: no rule changes how many votes a record, a patient or a party moves. How a party carries the rules out is in
+`party.teachers.ballot`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal, get_args
+
+import numpy as np
+from pydantic import Field, TypeAdapter, model_validator
+
+from consilium.protocol.models import Frozen
+from consilium.protocol.rows.reference import MOST_REFERENCE_ROWS
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class BallotKind(Frozen):
+    """Base of all rules."""
+
+    relative: ClassVar[bool] = False
+    """Whether teachers vote by thresholds, which they take from public reference rows."""
+
+    @property
+    def reference_rows(self) -> int:
+        """Most reference rows that the rule takes; 0 for a rule that needs none."""
+        return 0
+
+    def check_classes(self, classes: int) -> None:
+        """Raise ValueError if the rule cannot be one for so many classes."""
+
+    def orders(self, classes: int) -> np.ndarray:
+        """Orders float64 (classes,) of the quantiles that are a class's threshold, for a rule that has thresholds."""
+        return np.zeros(0)
+
+
+class TopBallot(BallotKind):
+    """The class with the teacher's largest score."""
+
+    rule: Literal["top"] = "top"
+
+
+class RelativeBallot(BallotKind):
+    """The class whose score is largest against the teacher's own scores for it on public reference rows."""
+
+    relative: ClassVar[bool] = True
+
+    rule: Literal["relative"] = "relative"
+    quantile: Share = Field(
+        default=0.5,
+        description="of a teacher's own scores on the reference rows, which it subtracts; of two classes: of its"
+        " log-odds for the second",
+    )
+    shares: tuple[Share, ...] = Field(
+        default=(),
+        description="instead of `quantile`: the share that each class is thought to have among public rows, known"
+        " without looking at private ones; its quantile is then 1 - share",
+    )
+    reference: int = Field(
+        default=200,
+        ge=2,
+        le=MOST_REFERENCE_ROWS,
+        description="most reference rows, drawn from the pool by a public lot",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> RelativeBallot:
+        if self.shares and "quantile" in self.model_fields_set and self.quantile != 0.5:
+            raise ValueError("give quantile or shares, not both")
+        if self.shares and not math.isclose(sum(self.shares), 1, abs_tol=1e-6):
+            raise ValueError(f"shares sum to {sum(self.shares):g}, they must sum to 1")
+        return self
+
+    @property
+    def reference_rows(self) -> int:
+        """See `BallotKind.reference_rows`."""
+        return self.reference
+
+    def check_classes(self, classes: int) -> None:
+        """See `BallotKind.check_classes`."""
+        if self.shares and len(self.shares) != classes:
+            raise ValueError(f"ballot.shares has {len(self.shares)} numbers for {classes} classes")
+
+    def orders(self, classes: int) -> np.ndarray:
+        """See `BallotKind.orders`.
+
+        >>> RelativeBallot(shares=(0.75, 0.25)).orders(2).tolist(), RelativeBallot(quantile=0.9).orders(2).tolist()
+        ([0.25, 0.75], [0.09999999999999998, 0.9])
+        """
+        if self.shares:
+            return 1 - np.array(self.shares)
+        return np.array([1 - self.quantile, self.quantile]) if classes == 2 else np.full(classes, self.quantile)
+
+
+AnyBallot = TopBallot | RelativeBallot
+BallotSpec = Annotated[AnyBallot, Field(discriminator="rule")]
+"""The field type of a configuration: a table whose `rule` says which one it is."""
+
+BALLOTS: tuple[type[BallotKind], ...] = get_args(AnyBallot)
+"""Every rule."""
+
+_ADAPTER: TypeAdapter[AnyBallot] = TypeAdapter(BallotSpec)
+
+
+def ballot_from_json(text: str) -> AnyBallot:
+    """What a train request carries. Raises pydantic's ValidationError."""
+    return _ADAPTER.validate_json(text)
