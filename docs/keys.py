@@ -21,6 +21,7 @@ from consilium.coordinator.config import Caps, Federation, Privacy, Sanitised, T
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.provision.plan import PartyPlan, RowsPlan, StudentPlan
 from consilium.protocol.node.kit import Coordinator
+from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.population.specs import DataSpec, SimulationSpec, TeacherShare
 from consilium.student.config import StudentSpec
@@ -56,6 +57,7 @@ TABLES = {
     "sanitised": lambda: of_model(Sanitised, "federation.privacy.sanitised"),
     "caps": lambda: of_model(Caps, "federation.caps"),
     "timeouts": lambda: of_model(Timeouts, "federation.timeouts"),
+    "ballots": lambda: of_kinds(BALLOTS, "rule", "federation.ballot"),
     "teachers": lambda: of_kinds(TEACHERS, "model", "federation.teacher"),
     "mechanisms": lambda: of_kinds(ALL_MECHANISMS, "name", "federation.mechanism"),
     "student": lambda: of_model(StudentSpec, "student"),
@@ -115,7 +117,7 @@ def _default(field: FieldInfo) -> str:
         return "required"
     value = field.get_default(call_default_factory=True)
     if isinstance(value, BaseModel):
-        tag = next((getattr(value, tag) for tag in ("model", "name") if hasattr(value, tag)), None)
+        tag = next((getattr(value, tag) for tag in ("model", "name", "rule") if hasattr(value, tag)), None)
         return f"`{tag}`" if tag else "see below"
     if value is None or value == () or value == "":
         return "none"

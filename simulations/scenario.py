@@ -59,9 +59,9 @@ class Scenario(Frozen):
 
     @model_validator(mode="after")
     def _shards_are_large_enough(self) -> Scenario:
-        if self.data.least_rows < self.federation.teachers_per_party:
+        if self.data.partition != "dirichlet" and self.data.rows_needed < self.federation.teachers_per_party:
             raise ValueError(
-                f"data.least_rows {self.data.least_rows} leaves no row for some of the"
+                f"data.least_rows {self.data.rows_needed} leaves no row for some of the"
                 f" {self.federation.teachers_per_party} teachers of a party"
             )
         return self
@@ -150,20 +150,20 @@ def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
 def _divided(scenario: Scenario, dataset: Dataset, seed: int) -> Partition:
     data, minimum = scenario.data, scenario.federation.minimum_parties
     if data.partition == "owners" or data.parties is None:
-        return natural_partition(dataset, data.public_share, data.least_rows, minimum, seed)
-    public = public_part(dataset, data.public_share, data.least_rows, seed)
+        return natural_partition(dataset, data.public_share, data.rows_needed, minimum, seed)
+    public = public_part(dataset, data.public_share, data.rows_needed, seed)
     if data.alpha is not None:
         partition = dirichlet_partition(
-            dataset, public, data.parties, data.alpha, data.sizes, data.most_rows, data.least_rows, seed
+            dataset, public, data.parties, data.alpha, data.sizes, data.most_rows, data.rows_needed, seed
         )
     else:
         partition = iid_partition(dataset, public, data.parties, data.most_rows, seed, data.partition == "groups")
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
-    if len(partition.parties) < minimum or smallest < data.least_rows:
+    if len(partition.parties) < minimum or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""
         raise NotEnoughParties(
             f"{dataset.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
-            f" {minimum} with {data.least_rows} are required",
+            f" {minimum} with {data.rows_needed} are required",
             "Change data.parties, federation.minimum_parties or data.least_rows",
         )
     return partition

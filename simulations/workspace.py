@@ -197,7 +197,7 @@ def lay_out(
     policy = {
         "allowed_classes": list(dataset.classes),
         # the sizes of shards vary as by lot: where there are several, any is taken
-        "least_rows_per_teacher": scenario.data.least_rows if scenario.federation.teachers_per_party == 1 else 0,
+        "least_rows_per_teacher": scenario.data.rows_needed if scenario.federation.teachers_per_party == 1 else 0,
         "most_teachers": scenario.federation.teachers_per_party,
         "most_queries": scenario.simulation.most_queries,
         "most_epsilon": float("inf"),

@@ -20,10 +20,12 @@ from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.secagg.votes import refusal_of
+from consilium.protocol.parties.ballot import RelativeBallot
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
 from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.rows.reference import draw_reference, reference_text
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.secagg import messages
 from consilium.protocol.secagg.errors import SecAggError
@@ -105,6 +107,15 @@ def make_config(**changes: Any) -> FederationConfig:
     if isinstance(values["mechanism"], GNMax) and "caps" not in changes:
         values["caps"] = Caps(queries=100, answers=100)
     return FederationConfig(**values)
+
+
+def make_relative(**changes: Any) -> FederationConfig:
+    """The same, whose teachers vote relative to their own scores on 40 public rows."""
+    ballot = changes.pop("ballot", RelativeBallot(reference=40))
+    plain = make_config(**changes)
+    pool = canonical_queries(make_rows(200, 999)[0], len(FEATURES))
+    reference = draw_reference(pool, plain.rows, ballot.reference)
+    return FederationConfig(**{**dict(plain), "ballot": ballot, "reference": reference_text(reference)})
 
 
 def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivors: int | None = None) -> SecureKeys:

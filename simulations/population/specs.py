@@ -65,11 +65,11 @@ class DataSpec(Frozen):
         description="share of the owners that are held out whole; half of their rows are asked, half are the test"
         " set; of a set without a test part of its own",
     )
-    least_rows: int = Field(
-        default=20,
+    least_rows: int | None = Field(
+        default=None,
         ge=1,
         description="rows that an owner, or a party of `dirichlet`, needs to take part, whatever its labels are; the"
-        " other divisions are refused if a party has fewer",
+        " other divisions are refused if a party has fewer. Left out: 20, for `dirichlet` 1",
     )
 
     @field_validator("set")
@@ -93,9 +93,16 @@ class DataSpec(Frozen):
 
     @model_validator(mode="after")
     def _least_rows_within_most_rows(self) -> DataSpec:
-        if self.most_rows is not None and self.most_rows < self.least_rows:
-            raise ValueError(f"most_rows {self.most_rows} is below least_rows {self.least_rows}")
+        if self.most_rows is not None and self.most_rows < self.rows_needed:
+            raise ValueError(f"most_rows {self.most_rows} is below least_rows {self.rows_needed}")
         return self
+
+    @property
+    def rows_needed(self) -> int:
+        """Least rows of a party: `least_rows`, or its default."""
+        if self.least_rows is not None:
+            return self.least_rows
+        return 1 if self.partition == "dirichlet" else 20
 
 
 class TeacherShare(Frozen):

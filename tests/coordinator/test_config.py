@@ -14,7 +14,9 @@ from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from tests.federation import make_config
+from consilium.protocol.parties.ballot import BallotKind, RelativeBallot, TopBallot
+from consilium.protocol.rows.reference import reference_text
+from tests.federation import CLASSES, FEATURES, make_config, make_relative
 
 
 def test_digest_ignores_addresses_and_the_noise_seed_only() -> None:
@@ -41,6 +43,39 @@ def test_digest_ignores_addresses_and_the_noise_seed_only() -> None:
 def test_federations_that_may_not_be(change: dict) -> None:
     with pytest.raises(ValidationError):
         make_config(**change)
+
+
+def test_the_ballot_and_its_reference_rows_are_pinned() -> None:
+    base, relative = make_config(), make_relative()
+    assert base.federation_digest() != relative.federation_digest()  # the rule
+    assert relative.terms().federation == relative.digest()
+    rows = relative.reference_rows()
+    assert (rows.shape, base.reference_rows().shape) == ((40, len(FEATURES)), (0, len(FEATURES)))
+    other = FederationConfig(**{**dict(relative), "reference": reference_text(rows[:-1])})
+    assert other.federation_digest() == relative.federation_digest()
+    assert len({config.terms().request for config in (base, relative, other)}) == 3
+    assert len({config.digest() for config in (base, relative, other)}) == 3
+    assert FederationConfig.model_validate_json(relative.model_dump_json()).digest() == relative.digest()
+
+
+ROWS = make_relative().reference_rows()
+
+
+@pytest.mark.parametrize(
+    ("ballot", "reference", "told"),
+    [
+        (RelativeBallot(), "", "reference rows of shape"),
+        (TopBallot(), reference_text(ROWS), "a ballot that takes none"),
+        (RelativeBallot(reference=39), reference_text(ROWS), "there must be 2 to 39 of 3 features"),
+        (RelativeBallot(), reference_text(ROWS)[:-8], "no whole number of rows"),
+        (RelativeBallot(), "no base64!", "no base64"),
+        (RelativeBallot(), reference_text(ROWS.repeat(2, axis=0)), "stands there twice"),
+        (RelativeBallot(shares=(0.5, 0.25, 0.25)), reference_text(ROWS), f"3 numbers for {len(CLASSES)} classes"),
+    ],
+)
+def test_a_ballot_and_reference_rows_that_do_not_go_together(ballot: BallotKind, reference: str, told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        make_config(ballot=ballot, reference=reference)
 
 
 def test_without_any_seed_it_may_be() -> None:

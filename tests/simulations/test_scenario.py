@@ -119,14 +119,17 @@ def test_too_few_hospitals() -> None:
     assert caught.value.exit_code == 4
 
 
-def test_standardisation_sees_public_rows_only() -> None:
+def test_standardisation_sees_the_pool_only_and_not_the_rows_that_judge() -> None:
     scenario = load_scenario("stroke", [])
     data = load_dataset("stroke")
     parts = natural_partition(data, 0.2, 20, 200, 0)
     config = federation_config(scenario, data, parts, 0)
-    public = np.concatenate([parts.queries, parts.test])
-    np.testing.assert_allclose(config.rows.center, data.x[public].astype(float).mean(axis=0), rtol=1e-12)
-    assert config.rows.center[1] != pytest.approx(data.x[:, 1].astype(float).mean(), rel=1e-6)
+    pool = data.x[parts.queries].astype(float)
+    np.testing.assert_allclose(config.rows.center, pool.mean(axis=0), rtol=1e-12)
+    varies = pool.std(axis=0) > 0
+    np.testing.assert_allclose(np.array(config.rows.scale)[varies], pool.std(axis=0)[varies])
+    for others in (data.x, data.x[np.concatenate([parts.queries, parts.test])]):
+        assert config.rows.center[1] != pytest.approx(others[:, 1].astype(float).mean(), rel=1e-6)
 
 
 def test_classes_that_do_not_match_the_data() -> None:

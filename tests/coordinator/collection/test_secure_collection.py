@@ -24,7 +24,7 @@ from consilium.protocol.labels.service import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.secagg.errors import BadShare, SetTooClose, ThresholdNotMet
 from consilium.protocol.secagg.messages import AdvertiseRequest
 from consilium.protocol.secagg.session import NO_LEDGER, SessionDescriptor
@@ -35,6 +35,7 @@ from tests.federation import (
     hello_of,
     make_config,
     make_homes,
+    make_relative,
     make_secure,
     standing,
     vote_request,
@@ -52,11 +53,11 @@ TWO_PHASES = DistributedTwoPhase(threshold=1, sigma1=2.5, sigma2=2.5, noise_shar
 class Cluster:
     """Parties at home, enrolled and trained in a federation with the given votes mode."""
 
-    def __init__(self, root: Path, log, votes="secure", faults=None, policy=None, **changes) -> None:
+    def __init__(self, root: Path, log, votes="secure", faults=None, policy=None, make=make_config, **changes) -> None:
         self.root, self.log = root, log
         self.homes = make_homes(root / "parties", PARTIES, **(policy or {}))
         self.keys = make_secure(self.homes, root)
-        self.config: FederationConfig = make_config(votes=votes, roster=self.keys.roster.digest, **changes)
+        self.config: FederationConfig = make(votes=votes, roster=self.keys.roster.digest, **changes)
         self.transport = FakeTransport(self.homes, faults)
 
     def ready(self):
@@ -81,18 +82,19 @@ def queries(count: int = 20, seed: int = 3) -> tuple[np.ndarray, str]:
 def seven_in_clear(made: Cluster, x: np.ndarray, keep: list[int]) -> np.ndarray:
     """The sum of the votes of some of the parties, from their teachers."""
     from consilium.party.teachers import store
-    from consilium.party.teachers.ensemble import vote
+    from consilium.party.teachers.ballot import Lot, cast
 
     total = np.zeros((len(x), 2), dtype=np.int64)
     for index in keep:
-        digest = made.config.digest()
-        teachers = store.load(made.transport.parties[index].home.teachers(digest), digest).teachers
-        total += vote(teachers, made.config.rows.standardise(x), 2)
+        home, digest = made.transport.parties[index].home, made.config.digest()
+        trained = store.load(home.teachers(digest), digest)
+        total += cast(trained, made.config.rows.standardise(x), Lot(home.name, digest, query_ids(x)))
     return total
 
 
-def test_a_secure_sum_is_the_clear_sum(cluster) -> None:
-    made = cluster()
+@pytest.mark.parametrize("make", [make_config, make_relative])
+def test_a_secure_sum_is_the_clear_sum(cluster, make) -> None:
+    made = cluster(make=make)
     members = made.ready()
     x, name = queries()
     histogram = made.collector(members)(x, name)
@@ -370,12 +372,18 @@ def test_a_whole_federation_with_secure_votes_gives_the_labels_of_the_clear_one(
     assert labels[0].answered.any()
 
 
-def test_distributed_sums_hold_noise_and_the_same_seed_gives_the_same(tmp_path: Path, log) -> None:
+@pytest.mark.parametrize("make", [make_config, make_relative])
+def test_distributed_sums_hold_noise_and_the_same_seed_gives_the_same(tmp_path: Path, log, make) -> None:
     sums = []
     for run in ("a", "b"):
         (tmp_path / run).mkdir()
         made = Cluster(
-            tmp_path / run, log, votes="distributed", mechanism=ONE_PHASE, caps=Caps(queries=600, answers=600)
+            tmp_path / run,
+            log,
+            votes="distributed",
+            make=make,
+            mechanism=ONE_PHASE,
+            caps=Caps(queries=600, answers=600),
         )
         for home in made.homes:
             text = (home / "party.toml").read_text()

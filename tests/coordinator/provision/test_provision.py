@@ -9,6 +9,7 @@ import tarfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tomli_w
 from cryptography import x509
@@ -18,7 +19,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.plan import read_public
 from consilium.coordinator.provision.registry import load_registry
+from consilium.party.data.federation import load_federation
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
@@ -27,6 +30,7 @@ from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.node.checks import alternative_names, check_certificate
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, Terms
+from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, plan_table, write_plan
@@ -237,6 +241,26 @@ def test_kits_are_never_overwritten(tmp_path: Path) -> None:
 SCHEMA = {"features": ["a", "b"], "center": [0.0, 1.0], "scale": [1.0, 2.0], "classes": ["no", "yes"]}
 
 
+RELATIVE = {"rule": "relative", "reference": 30}
+
+
+@pytest.mark.parametrize("votes", ["clear", "secure"])
+def test_reference_rows_come_from_the_public_rows_and_stay_when_parties_come(tmp_path: Path, votes: str) -> None:
+    out = make_kits(tmp_path, votes=votes, ballot=RELATIVE)
+    config = load(out / "coordinator" / "federation.json", FederationConfig)
+    rows = config.reference_rows()
+    with np.load(tmp_path / "pool.npz") as pool:
+        asked = canonical_queries(pool["queries"], len(config.rows.features))
+    public = canonical_queries(read_public(tmp_path / "public.csv")[1], len(config.rows.features))
+    assert rows.shape == (30, len(config.rows.features))
+    assert set(query_ids(rows)) <= set(query_ids(asked if votes == "secure" else public))
+    for name in PARTIES:
+        assert load_federation(out / f"party-{name}" / "federation.json").reference == config.reference
+    kits.add_party(out, "ward-d")
+    later = load_registry(out).federation()
+    assert (later.reference, later.federation_digest()) == (config.reference, config.federation_digest())
+
+
 def test_rows_may_be_given_inline(tmp_path: Path) -> None:
     ranges = [{"feature": "a", "low": 0.0, "high": 9.0}]
     out = tmp_path / "kits"
@@ -261,6 +285,9 @@ def test_rows_may_be_given_inline(tmp_path: Path) -> None:
         ({"coordinator": {"hosts": ["a b"]}}, ConfigError, "coordinator.hosts"),
         ({"simulation": True}, ConfigError, "unknown key"),
         ({"caps": {"queries": 1, "answers": 2}}, ConfigError, "answers 2 exceeds"),
+        ({"ballot": RELATIVE, "rows": SCHEMA}, ConfigError, "relative.*needs public rows"),
+        ({"ballot": {"rule": "relative", "shares": [0.5, 0.3, 0.2]}}, ConfigError, "3 numbers for 2 classes"),
+        ({"ballot": {"rule": "bottom"}}, ConfigError, "federation.ballot.rule"),
     ],
 )
 def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[ConsiliumError], said: str) -> None:
@@ -276,6 +303,7 @@ def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[Consili
     [
         {},
         {"votes": "secure"},
+        {"votes": "secure", "ballot": RELATIVE},
         {"mechanism": {"name": "gnmax", "sigma": 9.0}, "caps": {"queries": 30, "answers": 30}},
         {"mechanism": {"name": "lnmax", "gamma": 0.1}, "caps": {"queries": 30, "answers": 30}},
         {

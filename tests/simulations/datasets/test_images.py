@@ -13,6 +13,7 @@ from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.datasets.images import read_idx
+from consilium.simulations.population.held_out import PublicPart, public_part
 from consilium.simulations.population.partition import iid_partition, natural_partition
 from consilium.simulations.scenario import divided_data, load_scenario
 
@@ -28,9 +29,13 @@ def made_up(rows: int = 130, public: bool = True) -> Dataset:
     )  # fmt: skip
 
 
+def public_of(data: Dataset) -> PublicPart:
+    return public_part(data, 0.2, 5, 0)
+
+
 def test_iid_shards_are_seeded_equal_and_apart() -> None:
     data = made_up()
-    first, again, other = (iid_partition(data, 7, None, seed) for seed in (1, 1, 2))
+    first, again, other = (iid_partition(data, public_of(data), 7, None, seed) for seed in (1, 1, 2))
     rows = np.concatenate(list(first.parties.values()))
     assert sorted(rows.tolist()) == list(range(100))  # every private row in one shard, no public one in any
     assert {len(shard) for shard in first.parties.values()} == {14, 15}
@@ -38,7 +43,7 @@ def test_iid_shards_are_seeded_equal_and_apart() -> None:
     assert all((first.parties[name] == again.parties[name]).all() for name in first.parties)
     assert any(len(first.parties[n]) != len(other.parties[n]) or (first.parties[n] != other.parties[n]).any()
                for n in first.parties)  # fmt: skip
-    cut = iid_partition(data, 7, 5, 1)
+    cut = iid_partition(data, public_of(data), 7, 5, 1)
     assert {len(shard) for shard in cut.parties.values()} == {5}
     assert set(np.concatenate(list(cut.parties.values()))) < set(rows)
 
@@ -51,10 +56,8 @@ def test_owners_of_a_set_with_a_test_part_are_all_parties() -> None:
 
 
 def test_what_cannot_be_divided_by_lot() -> None:
-    with pytest.raises(DataError, match="no test part of its own"):
-        iid_partition(made_up(public=False), 5, None, 0)
     with pytest.raises(NotEnoughParties, match="100 rows for 101 parties"):
-        iid_partition(made_up(), 101, None, 0)
+        iid_partition(made_up(), public_of(made_up()), 101, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,12 @@ def test_what_cannot_be_divided_by_lot() -> None:
         (["data.partition=groups"], '"groups" needs parties'),
         (["data.parties=250"], "belong to partition"),
         (["data.partition=iid", "data.parties=9", "data.most_rows=5"], "most_rows 5 is below least_rows 20"),
+        (["data.partition=dirichlet", "data.parties=9"], "needs alpha"),
+        (["data.partition=dirichlet", "data.alpha=0.1"], '"dirichlet" needs parties'),
+        (["data.partition=dirichlet", "data.parties=9", "data.alpha=0"], "data.alpha"),
+        (["data.partition=iid", "data.parties=9", "data.alpha=1.0"], "no other has it"),
+        (["data.partition=iid", "data.parties=9", "data.sizes=1.0"], "sizes belongs to"),
+        (["data.least_rows=0"], "data.least_rows"),
         (["data.representation=wavelets"], "data.representation"),
     ],
 )

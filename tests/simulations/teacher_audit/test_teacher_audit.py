@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish import GameSetup, audit_mechanism, pair
 from consilium.coordinator.mechanisms import Confident, GNMax
+from consilium.party import node
 from consilium.party.data import identities
 from consilium.party.home import open_home
 from consilium.party.policy import PartyFile
@@ -30,15 +31,19 @@ from consilium.protocol.parties.teachers import RidgeSpec
 from consilium.simulations.teacher_audit.audit import AuditEffort, Change, TeacherAudit, audit_teachers, observed_pair
 from consilium.simulations.teacher_audit.neighbours import neighbours
 from consilium.simulations.teacher_audit.row_files import open_rows
-from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
+from tests.federation import CLASSES, FEATURES, make_config, make_home, make_relative, make_rows
+from tests.specs import teacher_of
 
 TEACHERS = 6
 QUERIES = make_rows(200, 3)[0]
 
 
-def config(**changes: Any) -> FederationConfig:
+Make = Callable[..., FederationConfig]
+
+
+def config(make: Make = make_config, **changes: Any) -> FederationConfig:
     values = {"teacher": RidgeSpec(), "mechanism": GNMax(sigma=2.0), "teachers_per_party": TEACHERS}
-    return make_config(**{**values, **changes})
+    return make(**{**values, **changes})
 
 
 def rewrite(folder: Path, **tables: Any) -> Path:
@@ -61,20 +66,23 @@ def folder(tmp_path: Path) -> Path:
     return home
 
 
-def audited(folder: Path, relation: Neighbouring, unit: Unit = Unit.RECORD, **changes: Any) -> TeacherAudit:
+def audited(
+    folder: Path, relation: Neighbouring, unit: Unit = Unit.RECORD, make: Make = make_config, **changes: Any
+) -> TeacherAudit:
     plan = AuditEffort(unit=unit, neighbouring=relation, changes=30, queries=60, runs=2000, seed=4)
-    return audit_teachers(open_home(folder), config(**changes), QUERIES, plan, SeededNoise(4))
+    return audit_teachers(open_home(folder), config(make, **changes), QUERIES, plan, SeededNoise(4))
 
 
 @pytest.mark.parametrize("relation", list(Neighbouring))
 @pytest.mark.parametrize("unit", [Unit.RECORD, Unit.PATIENT])
 @pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("make", [make_config, make_relative])
 def test_it_catches_shards_by_position_and_passes_keyed_ones(
-    folder: Path, relation: Neighbouring, unit: Unit, old: bool
+    folder: Path, relation: Neighbouring, unit: Unit, old: bool, make: Make
 ) -> None:
-    """False alarms of the game: at most .001 a case; the number of votes that move is exact."""
+    """Whatever the ballot. False alarms of the game: at most .001 a case; the number of votes that move is exact."""
     with divided_by_position() if old else nullcontext():
-        found = audited(folder, relation, unit)
+        found = audited(folder, relation, unit, make)
     assert found.violated == old
     assert found.claimed == (2 if relation is Neighbouring.REPLACE else 1)
     assert found.game is not None
@@ -86,6 +94,31 @@ def test_it_catches_shards_by_position_and_passes_keyed_ones(
         assert 0 < found.most_moved <= found.claimed
         assert found.most_teachers <= found.claimed
         assert found.beyond == 0
+
+
+@pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "mlp"])
+@pytest.mark.parametrize("relation", list(Neighbouring))
+def test_one_record_moves_no_more_votes_relative_to_a_teachers_own_scores(
+    folder: Path, relation: Neighbouring, model: str
+) -> None:
+    """A record changes all thresholds of its teacher, and may so change its vote on every query: one vote each."""
+    found = audited(folder, relation, Unit.RECORD, make_relative, teacher=teacher_of(model, trees=5, epochs=2))
+    assert 0 < found.most_moved <= found.claimed
+    assert (found.most_teachers <= found.claimed, found.beyond, found.violated) == (True, 0, False)
+
+
+def test_thresholds_that_teachers_share_are_caught(folder: Path, monkeypatch) -> None:
+    """The mistake: one threshold for all teachers of a party, so that a record of one shard reaches every vote."""
+    own = node.thresholds_of
+
+    def shared(*arguments: Any) -> np.ndarray | None:
+        found = own(*arguments)
+        return found if found is None else np.repeat(found.mean(axis=0, keepdims=True), len(found), axis=0)
+
+    monkeypatch.setattr(node, "thresholds_of", shared)
+    found = audited(folder, Neighbouring.REPLACE, Unit.RECORD, make_relative)
+    assert found.violated
+    assert found.most_teachers > found.claimed
 
 
 def test_rows_of_a_patient_that_are_divided_one_by_one_are_caught(folder: Path, monkeypatch) -> None:

@@ -1,0 +1,259 @@
+"""From scores to votes: one vote of each teacher, relative to its own scores, and ties that favour no class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilium.party.data import Rows
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.teachers import store
+from consilium.party.teachers.ballot import Lot, ballots, cast, class_scores, thresholds_of
+from consilium.party.teachers.ensemble import train_all, vote
+from consilium.party.teachers.own_teacher import SklearnSpec
+from consilium.party.teachers.store import TeacherSet
+from consilium.protocol.parties.ballot import BallotKind, RelativeBallot, TopBallot
+from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.parties.teachers import TeacherKind
+from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.rows.schema import Schema
+from tests.federation import hello_of, make_home, make_relative, make_rows, vote_request
+from tests.party.test_node import refused
+from tests.specs import teacher_of
+
+KINDS: dict[str, TeacherKind] = {
+    **{name: teacher_of(name, trees=7, epochs=3) for name in ("logistic_regression", "random_forest", "ridge", "mlp")},
+    "gradient_boosting": teacher_of("gradient_boosting", trees=7),
+    "own, with probabilities": SklearnSpec(model="sklearn", estimator="sklearn.naive_bayes.GaussianNB"),
+    "own, without": SklearnSpec(model="sklearn", estimator="sklearn.svm.SVC"),
+}
+WIDTH = 3
+
+
+def schema_of(classes: int) -> Schema:
+    names = tuple(f"class {index}" for index in range(classes))
+    return Schema(features=("a", "b", "c"), classes=names, center=(0, 0, 0), scale=(1, 1, 1))
+
+
+def public(count: int, seed: int = 5) -> np.ndarray:
+    return canonical_queries(np.random.default_rng(seed).normal(size=(count, WIDTH)), WIDTH)
+
+
+def trained(
+    spec: TeacherKind, ballot: BallotKind, labels: list[int] | None = None, classes: int = 2, teachers: int = 2
+) -> TeacherSet:
+    """Teachers on halves of 80 rows, of which few have the last class; or all with the labels that are given."""
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(80, WIDTH))
+    y = np.minimum((np.maximum(x[:, 0] + generator.normal(size=80) / 2 - 0.4, 0) * 2).astype(np.int64), classes - 1)
+    if labels is not None:
+        y = np.resize(np.array(labels), 80)
+    parts = np.array_split(np.arange(80), teachers)
+    made = train_all(Rows(x, y), spec, parts, list(range(teachers)), classes)
+    schema = schema_of(classes)
+    return TeacherSet(schema, "", "", made, thresholds_of(made, schema, ballot, public(ballot.reference_rows or 1)))
+
+
+def lot(rows: np.ndarray, party: str = "p", federation: str = "f" * 64) -> Lot:
+    return Lot(party, federation, query_ids(rows))
+
+
+@pytest.mark.parametrize("quantile", [0.5, 0.8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_two_classes_the_second_is_voted_for_where_its_log_odds_exceed_the_quantile(
+    kind: str, quantile: float
+) -> None:
+    made = trained(KINDS[kind], RelativeBallot(quantile=quantile, reference=101))
+    x = public(300, seed=8)
+    for teacher, said in zip(made.teachers, ballots(made, x, lot(x)), strict=True):
+        known, asked = (np.diff(class_scores(teacher, rows), axis=1)[:, 0] for rows in (public(101), x))
+        margin = asked - np.quantile(known, quantile)
+        clear = np.abs(margin) > 1e-9
+        assert (said[clear] == (margin[clear] > 0)).all()
+        assert clear.any()
+
+
+@pytest.mark.parametrize("kind", ["logistic_regression", "ridge", "mlp"])
+def test_the_median_halves_the_votes_where_a_class_is_rare(kind: str) -> None:
+    """Half of the reference rows are above the median by definition; predictions are nearly all of one class."""
+    rows = public(101)
+    shares = {
+        name: cast(trained(KINDS[kind], ballot, teachers=1), rows, lot(rows))[:, 1].mean()
+        for name, ballot in {"relative": RelativeBallot(reference=101), "top": TopBallot()}.items()
+    }
+    assert shares["relative"] == pytest.approx(0.5, abs=0.01)
+    assert shares["top"] < 0.4
+
+
+@pytest.mark.parametrize("ballot", [TopBallot(), RelativeBallot(reference=50), RelativeBallot(quantile=0.9)])
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_teacher_has_one_vote_for_each_query(kind: str, classes: int, ballot: BallotKind) -> None:
+    made = trained(KINDS[kind], ballot, classes=classes)
+    x = public(60, seed=9)
+    votes = cast(made, x, lot(x))
+    assert votes.shape == (60, classes)
+    assert votes.dtype == np.int64
+    assert (votes >= 0).all() and (votes.sum(axis=1) == 2).all()
+
+
+def test_the_top_class_is_the_prediction() -> None:
+    made = trained(KINDS["random_forest"], TopBallot(), classes=4)
+    x = public(60, seed=9)
+    assert made.thresholds is None
+    assert (cast(made, x, lot(x)) == vote(made.teachers, x, 4)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_votes_do_not_depend_on_what_else_is_asked(kind: str) -> None:
+    made = trained(KINDS[kind], RelativeBallot(reference=51), classes=3)
+    x = public(64, seed=9)
+    whole = cast(made, x, lot(x))
+    for part in (slice(0, 1), slice(5, 24), slice(63, 64)):
+        assert (cast(made, x[part], lot(x[part])) == whole[part]).all()
+
+
+def test_a_teacher_of_one_class_abstains_in_effect() -> None:
+    """Its votes are those of any other such teacher, whatever the class, and of all classes alike; by the top rule it
+    votes for the one that it knows. 4 standard deviations on either side of a fair lot, which is fixed."""
+    x = public(4000, seed=9)
+    for classes in (2, 5):
+        cases = [trained(KINDS["ridge"], RelativeBallot(), [label], classes, 1) for label in (0, 1)]
+        first, second = (cast(made, x, lot(x)) for made in cases)
+        assert (first == second).all()
+        share = 1 / classes
+        spread = np.sqrt(share * (1 - share) / len(x))
+        np.testing.assert_allclose(first.mean(axis=0), share, atol=4 * spread)
+        top = cast(trained(KINDS["ridge"], TopBallot(), [1], classes, 1), x, lot(x))
+        assert (top[:, 1] == 1).all()
+
+
+def test_the_lot_is_another_for_each_party_teacher_federation_and_query() -> None:
+    made = trained(KINDS["ridge"], RelativeBallot(), [0])  # two teachers
+    x = public(200, seed=9)
+    said = [ballots(made, x, each) for each in (lot(x), lot(x), lot(x, "other"), lot(x, federation="e" * 64))]
+    assert (said[0] == said[1]).all()
+    columns = [said[0][0], said[0][1], said[2][0], said[3][0]]
+    agreement = np.array([[(one == two).mean() for one in columns] for two in columns])
+    assert ((agreement > 0.3) & (agreement < 0.7)).sum() == 12  # all but the diagonal: 5.6 standard deviations
+
+
+def test_equal_scores_of_trees_are_decided_by_the_lot_and_not_by_the_order_of_classes() -> None:
+    """A stump has two scores: the median is one of them, and rows with it are neither above nor below."""
+    stump = SklearnSpec(model="sklearn", estimator="sklearn.tree.DecisionTreeClassifier", parameters={"max_depth": 1})
+    made = trained(stump, RelativeBallot(reference=51), teachers=1)
+    x = public(2000, seed=9)
+    (teacher,), (said,) = made.teachers, ballots(made, x, lot(x))
+    level = np.diff(class_scores(teacher, x), axis=1)[:, 0]
+    limits = made.thresholds
+    assert limits is not None
+    equal = np.abs(level - limits[0, 1]) < 1e-9
+    assert 400 < equal.sum() < 2000
+    assert 0.4 < said[equal].mean() < 0.6
+    assert len(np.unique(said[~equal])) == 1
+
+
+def test_a_class_that_a_teacher_has_not_seen_is_not_voted_for() -> None:
+    made = trained(KINDS["logistic_regression"], RelativeBallot(reference=51), [0, 3, 0], classes=5)
+    x = public(500, seed=9)
+    assert set(np.unique(ballots(made, x, lot(x)))) == {0, 3}
+
+
+def test_shares_say_how_often_each_class_is_voted_for() -> None:
+    ballot = RelativeBallot(shares=(0.8, 0.2), reference=201)
+    rows = public(201)
+    votes = cast(trained(KINDS["ridge"], ballot, teachers=1), rows, lot(rows))
+    np.testing.assert_allclose(votes.mean(axis=0), [0.8, 0.2], atol=0.01)
+
+
+def test_rows_that_are_far_from_all_others_are_voted_on() -> None:
+    far = canonical_queries(np.array([[3e38, -3e38, 3e38], [-3e38, 3e38, 1.0]]), WIDTH)
+    for kind in ("logistic_regression", "ridge", "mlp"):
+        with np.errstate(all="ignore"):
+            made = trained(KINDS[kind], RelativeBallot(reference=51))
+            assert (cast(made, far, lot(far)).sum(axis=1) == 2).all()
+
+
+# -- at a party -------------------------------------------------------------------------------------------------------
+
+CONFIG = make_relative()
+X = canonical_queries(make_rows(60, 5)[0], WIDTH)
+
+
+def party(folder: Path, **policy: Any) -> PartyNode:
+    return PartyNode(open_home(folder if folder.exists() else make_home(folder, "p", **policy)))
+
+
+def test_thresholds_are_kept_with_the_teachers_and_voting_needs_no_reference_rows(tmp_path: Path) -> None:
+    node = party(tmp_path / "home")
+    node.hello(hello_of(CONFIG))
+    request = CONFIG.train_request()
+    node.train(request)
+    digest = CONFIG.digest()
+    kept = store.load(node.home.teachers(digest), digest)
+    assert kept.thresholds is not None and kept.thresholds.shape == (1, 2)
+    first = node.vote(vote_request(CONFIG, X)).votes
+    again = party(tmp_path / "home")  # a new process: only the disk remembers
+    again.train(request)
+    assert store.load(again.home.teachers(digest), digest).digest == kept.digest
+    assert (again.vote(vote_request(CONFIG, X)).votes == first).all()
+    assert (first == cast(kept, CONFIG.rows.standardise(X), Lot("p", digest, query_ids(X)))).all()
+
+
+def test_other_reference_rows_are_another_federation_and_other_teachers(tmp_path: Path) -> None:
+    other = make_relative(ballot=RelativeBallot(reference=30))
+    assert other.digest() != CONFIG.digest()
+    assert other.train_request().digest() != CONFIG.train_request().digest()
+    node = party(tmp_path / "home")
+    node.hello(hello_of(CONFIG))
+    swapped = CONFIG.train_request().model_copy(update={"reference": other.reference_rows()})
+    assert refused(node.train, swapped) is Rule.PROMISE
+    node.train(CONFIG.train_request())
+
+
+def with_reference(rows: np.ndarray, ballot: BallotKind = CONFIG.ballot) -> Any:
+    """A coordinator that pins these rows from the start, and so is held to them alone."""
+    changes = {"reference": rows.astype(np.float32), "ballot_json": ballot.model_dump_json()}
+    request = CONFIG.train_request().model_copy(update=changes)
+    return hello_of(CONFIG, request=request.digest()), request
+
+
+GOOD = CONFIG.reference_rows()
+HOSTILE: dict[str, np.ndarray] = {
+    "not a number": np.where(np.arange(GOOD.size).reshape(GOOD.shape) == 7, np.nan, GOOD),
+    "infinite": np.where(np.arange(GOOD.size).reshape(GOOD.shape) == 7, np.inf, GOOD),
+    "all equal": np.repeat(GOOD[:1], 40, axis=0),
+    "too many": np.concatenate([GOOD, GOOD + 1]),
+    "none": GOOD[:0],
+    "narrow": GOOD[:, :2],
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_reference_rows_are_refused(tmp_path: Path, case: str) -> None:
+    node = party(tmp_path / "home")
+    hello, request = with_reference(HOSTILE[case])
+    node.hello(hello)
+    assert refused(node.train, request) is Rule.MALFORMED
+    assert not node.home.teachers(CONFIG.digest()).exists()
+
+
+@pytest.mark.parametrize("ballot", [TopBallot(), RelativeBallot(shares=(0.25, 0.25, 0.5))])
+def test_a_ballot_that_does_not_suit_rows_or_classes_is_refused(tmp_path: Path, ballot: BallotKind) -> None:
+    node = party(tmp_path / "home")
+    hello, request = with_reference(GOOD, ballot)
+    node.hello(hello)
+    assert refused(node.train, request) is Rule.MALFORMED
+
+
+def test_reference_rows_are_named_by_their_bytes(tmp_path: Path) -> None:
+    """What the terms pin tells rows in another order, or of another shape, apart."""
+    request = CONFIG.train_request()
+    others = (GOOD, GOOD[::-1].copy(), GOOD.reshape(-1, 1))
+    digests = {request.model_copy(update={"reference": rows}).digest() for rows in others}
+    assert len(digests) == 3
+    assert query_set_hash(GOOD) == query_set_hash(request.reference)

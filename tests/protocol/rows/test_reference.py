@@ -1,0 +1,100 @@
+"""Reference rows: a public lot, their text, and which rows are none."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.reference import (
+    MOST_NUMBERS,
+    draw_reference,
+    reference_of,
+    reference_text,
+    why_no_reference,
+)
+from consilium.protocol.rows.schema import Range, Schema
+
+WIDTH = 3
+POOL = canonical_queries(np.random.default_rng(0).normal(size=(100, WIDTH)), WIDTH)
+SCHEMA = Schema(features=("a", "b", "c"), classes=("x", "y"), center=(0, 0, 0), scale=(1, 1, 1))
+RANGED = Schema(**{**SCHEMA.model_dump(), "ranges": (Range(feature="b", low=0, high=9),)})
+
+
+def test_the_lot_depends_on_the_pool_as_a_set_alone() -> None:
+    drawn = draw_reference(POOL, SCHEMA, 20)
+    mixed = np.concatenate([POOL, POOL[:30]])[np.random.default_rng(1).permutation(130)]
+    assert (draw_reference(mixed, SCHEMA, 20) == drawn).all()
+    assert (draw_reference(POOL, SCHEMA, 10) == drawn[:10]).all()
+    assert len(np.unique(drawn, axis=0)) == 20
+    assert {row.tobytes() for row in drawn} < {row.tobytes() for row in POOL}
+
+
+def test_the_lot_is_no_choice_of_the_first_rows() -> None:
+    """The chance of as many or as few from the first half is below 1e-3 for a fair lot; the lot is fixed."""
+    first = {row.tobytes() for row in POOL[:50]}
+    assert 10 < sum(row.tobytes() in first for row in draw_reference(POOL, SCHEMA, 40)) < 30
+
+
+def test_a_small_pool_gives_what_it_has_and_rows_outside_the_ranges_are_not_drawn() -> None:
+    assert len(draw_reference(POOL[:7], SCHEMA, 200)) == 7
+    drawn = draw_reference(POOL, RANGED, 200)
+    assert len(drawn) == (POOL[:, 1] >= 0).sum()
+    assert (drawn[:, 1] >= 0).all()
+    assert why_no_reference(drawn, RANGED, 200) == ""
+
+
+@pytest.mark.parametrize(
+    ("pool", "schema", "most", "told"),
+    [
+        (np.repeat(POOL[:1], 9, axis=0), SCHEMA, 200, "the pool has 1 different rows"),
+        (POOL[POOL[:, 1] < 0], RANGED, 200, "the pool has 0 different rows within the schema's ranges"),
+        (np.zeros((5, 2000), dtype=np.float32), SCHEMA, 1000, f"more than {MOST_NUMBERS} numbers"),
+    ],
+)
+def test_pools_without_reference_rows(pool: np.ndarray, schema: Schema, most: int, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        draw_reference(pool, schema, most)
+
+
+def test_the_text_gives_the_very_rows_back() -> None:
+    found = reference_of(reference_text(POOL), WIDTH)
+    assert found.dtype == POOL.dtype
+    assert (found == POOL).all()
+    assert reference_of("", WIDTH).shape == (0, WIDTH)
+
+
+@pytest.mark.parametrize(("text", "told"), [("not base64!", "no base64"), ("AAAA", "3 bytes, no whole number")])
+def test_text_that_is_no_rows(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        reference_of(text, WIDTH)
+
+
+def changed(row: int, column: int, value: float) -> np.ndarray:
+    rows = POOL[:10].copy()
+    rows[row, column] = value
+    return rows
+
+
+FAULTS: dict[str, tuple[np.ndarray, Schema, int, str]] = {
+    "rows where none are needed": (POOL[:10], SCHEMA, 0, "a ballot that takes none"),
+    "none where some are needed": (POOL[:0], SCHEMA, 20, r"shape \(0, 3\)"),
+    "one row": (POOL[:1], SCHEMA, 20, r"shape \(1, 3\)"),
+    "more than the ballot says": (POOL[:21], SCHEMA, 20, r"there must be 2 to 20 of 3 features"),
+    "another width": (POOL[:10, :2], SCHEMA, 20, r"shape \(10, 2\)"),
+    "not a number": (changed(3, 1, np.nan), SCHEMA, 20, "not finite"),
+    "infinite": (changed(3, 1, -np.inf), SCHEMA, 20, "not finite"),
+    "all equal": (np.repeat(POOL[:1], 10, axis=0), SCHEMA, 20, "stands there twice"),
+    "two equal": (np.concatenate([POOL[:9], POOL[8:9]]), SCHEMA, 20, "stands there twice"),
+    "out of range": (changed(3, 1, 9.5), RANGED, 20, "outside the schema's ranges"),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_rows_that_are_no_reference(case: str) -> None:
+    rows, schema, most, told = FAULTS[case]
+    assert re.search(told, why_no_reference(rows, schema, most))
+    assert why_no_reference(POOL[:10], SCHEMA, 20) == ""

@@ -1,0 +1,190 @@
+"""Who is a party: never by what its labels are, with and without a public part of the data set's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from consilium.protocol.errors import DataError, NotEnoughParties
+from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.population.dirichlet import deal_by_class
+from consilium.simulations.population.held_out import owners_of_size, public_part
+from consilium.simulations.population.partition import (
+    Partition,
+    dirichlet_partition,
+    iid_partition,
+    natural_partition,
+)
+from consilium.simulations.scenario import divided_data, load_scenario
+
+SIZES = [1, 1, 2, 3, 5, 8, 13, 20, 30, 40, 50, 60]
+"""Rows of each owner: half of the owners have one class only."""
+
+
+def hospitals(own_public: bool = False) -> Dataset:
+    owner = np.repeat(np.arange(len(SIZES)), SIZES)
+    generator = np.random.default_rng(0)
+    rows = len(owner)
+    y = np.where(owner % 2 == 0, 0, generator.integers(0, 3, size=rows))
+    return Dataset(
+        name="hospitals", title="", attribution="", features=("a",), classes=("x", "y", "z"), owner_label="hospital",
+        x=np.arange(rows, dtype=np.float32)[:, None], y=y, owner=owner,
+        public=Public(np.arange(rows - 40, rows - 20), np.arange(rows - 20, rows)) if own_public else None,
+    )  # fmt: skip
+
+
+Divide = Callable[[Dataset, int], Partition]
+DIVISIONS: dict[str, Divide] = {
+    "owners": lambda data, seed: natural_partition(data, 0.25, 1, 2, seed),
+    "iid": lambda data, seed: iid_partition(data, public_part(data, 0.25, 1, seed), 6, None, seed),
+    "groups": lambda data, seed: iid_partition(data, public_part(data, 0.25, 1, seed), 6, None, seed, True),
+    "dirichlet": lambda data, seed: dirichlet_partition(
+        data, public_part(data, 0.25, 1, seed), 6, 0.1, 0.0, None, 1, seed
+    ),
+}
+
+
+@pytest.mark.parametrize("own_public", [False, True])
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_every_row_is_at_one_party_or_public(division: str, own_public: bool) -> None:
+    data = hospitals(own_public)
+    parts = DIVISIONS[division](data, 3)
+    sides = [*parts.parties.values(), parts.queries, parts.test]
+    assert sorted(np.concatenate(sides).tolist()) == list(range(len(data.y)))
+    assert all(len(rows) for rows in sides)
+    if not own_public:
+        private = np.concatenate(list(parts.parties.values()))
+        public = np.concatenate([parts.queries, parts.test])
+        assert not set(data.owner[private]) & set(data.owner[public])
+        assert abs(len(parts.queries) - len(parts.test)) <= 1
+
+
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_a_division_depends_on_the_seed(division: str) -> None:
+    data = hospitals()
+    first, again, other = (DIVISIONS[division](data, seed) for seed in (1, 1, 2))
+    assert list(first.parties) == list(again.parties)
+    assert all((first.parties[name] == again.parties[name]).all() for name in first.parties)
+    assert (first.queries == again.queries).all()
+    assert first.queries.tolist() != other.queries.tolist()
+
+
+@pytest.mark.parametrize("division", ["owners", "iid", "groups"])
+@pytest.mark.parametrize("own_public", [False, True])
+def test_who_takes_part_does_not_depend_on_labels(division: str, own_public: bool) -> None:
+    data = hospitals(own_public)
+    expected = DIVISIONS[division](data, 3)
+    for y in (np.zeros_like(data.y), data.y[::-1].copy()):
+        found = DIVISIONS[division](replace(data, y=y), 3)
+        assert list(found.parties) == list(expected.parties)
+        assert all((found.parties[name] == rows).all() for name, rows in expected.parties.items())
+        assert (found.queries == expected.queries).all()
+
+
+def test_the_public_part_is_the_same_for_every_division() -> None:
+    data = hospitals()
+    assert len({tuple(divide(data, 5).queries.tolist()) for divide in DIVISIONS.values()}) == 1
+
+
+def test_owners_are_parties_by_their_size_alone() -> None:
+    data = hospitals()
+    assert owners_of_size(data, 8).tolist() == [5, 6, 7, 8, 9, 10, 11]
+    parts = natural_partition(data, 0.25, 8, 2, 0)
+    assert len(parts.parties) == 7 - 2
+    assert parts.left_out == 5 - 1  # small ones, of which one is held out
+    assert sum(len(set(data.y[rows])) == 1 for rows in parts.parties.values()) > 0
+    assert min(len(rows) for rows in natural_partition(data, 0.25, 1, 2, 0).parties.values()) == 1
+    with pytest.raises(NotEnoughParties, match="5 hospitals are left as parties with at least 8 rows, at least 6"):
+        natural_partition(data, 0.25, 8, 6, 0)
+
+
+def test_nobody_is_held_out_of_so_few() -> None:
+    with pytest.raises(DataError, match=r"no rows are public with data.public_share 0.01"):
+        public_part(hospitals(), 0.01, 1, 0)
+
+
+def test_all_hospitals_of_the_stroke_trial_take_part() -> None:
+    """Of 464, a fifth is held out; 39 have patients of one class only, and none of these was a party before."""
+    data = load_dataset("stroke")
+    parts = natural_partition(data, 0.2, 1, 200, 0)
+    assert (len(parts.parties), parts.left_out) == (371, 0)
+    assert sum(len(rows) == 1 for rows in parts.parties.values()) > 5
+    assert sum(len(set(data.y[rows])) == 1 for rows in parts.parties.values()) > 20
+
+
+@pytest.mark.parametrize(
+    ("overrides", "parties"),
+    [
+        (["data.partition=iid", "data.parties=250"], 250),
+        (["data.partition=dirichlet", "data.parties=250", "data.alpha=0.1"], 250),
+    ],
+)
+def test_the_stroke_trial_divided_by_lot(overrides: list[str], parties: int) -> None:
+    data, parts = divided_data(load_scenario("stroke", overrides), 0)
+    assert len(parts.parties) == parties
+    private = np.concatenate(list(parts.parties.values()))
+    assert len(np.unique(private)) == len(private)
+    assert len(private) + len(parts.queries) + len(parts.test) == len(data.y)
+
+
+def test_a_party_of_dirichlet_with_too_few_rows_is_left_out_by_the_declared_rule() -> None:
+    data = hospitals(own_public=True)
+    public = public_part(data, 0.2, 1, 0)
+    sizes = {n: len(rows) for n, rows in dirichlet_partition(data, public, 20, 0.1, 0.0, None, 1, 0).parties.items()}
+    large = {name for name, size in sizes.items() if size >= 5}
+    assert 0 < len(large) < 20 == len(sizes)
+    parts = dirichlet_partition(data, public, 20, 0.1, 0.0, None, 5, 0)
+    assert (set(parts.parties), parts.left_out) == (large, 20 - len(large))
+
+
+def test_parties_of_dirichlet_all_take_part_unless_the_scenario_says_otherwise() -> None:
+    keys = ["data.partition=dirichlet", "data.parties=300", "data.alpha=0.05"]
+    _, parts = divided_data(load_scenario("stroke", keys), 0)
+    assert (len(parts.parties), parts.left_out) == (300, 0)
+    assert min(len(rows) for rows in parts.parties.values()) == 1
+    with pytest.raises(NotEnoughParties, match=r"\d+ have fewer, at least 200 with 20 are required"):
+        divided_data(load_scenario("stroke", [*keys, "data.least_rows=20"]), 0)
+
+
+# -- Dirichlet --------------------------------------------------------------------------------------------------------
+
+Y = np.repeat(np.arange(10), 300)
+
+
+def spread(shards: list[np.ndarray]) -> float:
+    """Mean over the parties of the share of their most frequent class, at least .1 for ten classes."""
+    return float(np.mean([np.bincount(Y[shard]).max() / len(shard) for shard in shards]))
+
+
+def test_the_smaller_alpha_the_more_parties_differ() -> None:
+    found = [spread(deal_by_class(Y, 50, alpha, 0.0, 0)) for alpha in (1e-3, 0.1, 1.0, 1e6)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 0.9
+    assert found[-1] == pytest.approx(0.1, abs=0.001)
+
+
+def test_sizes_spread_on_top_of_the_shares() -> None:
+    sizes = [np.log([len(shard) for shard in deal_by_class(Y, 50, 1e6, deviation, 0)]) for deviation in (0.0, 1.0)]
+    assert sizes[0].std() < 0.02  # the shares are all alike
+    assert sizes[1].std() == pytest.approx(1.0, abs=0.4)  # 4 standard deviations of an estimate from 50
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("parties", [2, 50, 3000])
+def test_every_row_is_dealt_once_and_nobody_goes_without(alpha: float, parties: int) -> None:
+    shards = deal_by_class(Y, parties, alpha, 1.0, 4)
+    assert len(shards) == parties
+    assert min(len(shard) for shard in shards) >= 1
+    assert sorted(np.concatenate(shards).tolist()) == list(range(len(Y)))
+
+
+def test_there_are_not_more_parties_than_rows() -> None:
+    data = hospitals(own_public=True)
+    with pytest.raises(NotEnoughParties, match="193 rows for 194 parties"):
+        dirichlet_partition(data, public_part(data, 0.2, 1, 0), 194, 0.1, 0.0, None, 1, 0)
+    cut = dirichlet_partition(data, public_part(data, 0.2, 1, 0), 6, 0.1, 0.0, 4, 1, 0)
+    assert max(len(rows) for rows in cut.parties.values()) == 4
