@@ -18,7 +18,7 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.config_files import load
 from consilium.protocol.node.kit import open_kit
-from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
+from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_data, write_pool
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,7 +96,10 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
     }
     # all three: a sum of two is refused, and on a busy machine the third connects late
     changes = {"minimum_parties": 3, **(noisy if votes == "distributed" else {})}
+    if votes == "secure":
+        changes["ballot"] = {"rule": "relative", "reference": 50}
     out = make_kits(tmp_path, own=["ward-b"], votes=votes, **changes)
+    write_data(out / "party-ward-c", 2, label=1)  # all its rows have one class, and it is a party like any other
     logs = tmp_path / "logs"
     logs.mkdir()
     student = str(out / f"student-{STUDENT}")

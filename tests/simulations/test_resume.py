@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
     "data.least_rows=150",
     "federation.minimum_parties=5",
+    "federation.ballot.rule=relative",
     "federation.mechanism.threshold=10",
     "federation.mechanism.sigma1=20",
     "federation.mechanism.sigma2=8",

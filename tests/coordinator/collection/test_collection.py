@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from flwr.app import ConfigRecord, RecordDict
 
 from consilium.coordinator.collection.clear import collect
 from consilium.coordinator.collection.members import enrol, train
+from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.rows.queries import canonical_queries
@@ -20,6 +22,7 @@ from tests.federation import (
     drop,
     make_config,
     make_home,
+    make_relative,
     make_rows,
     vote_request,
     with_array,
@@ -30,9 +33,13 @@ CONFIG = make_config()
 X = canonical_queries(make_rows(20, 5)[0], 3)
 
 
-def left_out(log: EventLog) -> dict[str, str]:
+def told_left_out(log: EventLog) -> list[dict[str, Any]]:
     events = [json.loads(line) for line in Path(log._file.name).read_text().splitlines()]
-    return {event["party"]: event["reason"] for event in events if event["event"] == "left-out"}
+    return [event for event in events if event["event"] == "left-out"]
+
+
+def left_out(log: EventLog) -> dict[str, str]:
+    return {event["party"]: event["reason"] for event in told_left_out(log)}
 
 
 def joined(transport, log, config=CONFIG):
@@ -124,6 +131,47 @@ def test_refusals_are_told_with_rule_and_limit(homes, tmp_path, log) -> None:
     members = enrol(FakeTransport([strict, *homes]), CONFIG, NO_LEDGER.ledger, log)
     assert [member.party for member in members] == ["p00", "p01", "p02", "p03", "p04"]
     assert left_out(log) == {"node 0": "refused: simulation"}  # it has not told its name
+
+
+def write_rows(home: Path, **changes: np.ndarray) -> Path:
+    """The home's data file with other arrays."""
+    with np.load(home / "data.npz") as file:
+        arrays = {**file, **changes}
+    np.savez(home / "data.npz", **arrays)
+    return home
+
+
+def test_parties_that_are_left_out_for_what_their_data_hold_are_counted_as_such(homes, tmp_path, log) -> None:
+    few = make_home(tmp_path / "few", "few", rows=4)  # the policy asks for 5
+    x = np.full((40, 3), np.nan)
+    gaps = write_rows(make_home(tmp_path / "gaps", "gaps"), x=x)
+    columns = write_rows(make_home(tmp_path / "columns", "columns"), features=np.array(["a", "b", "c"]))
+    transport = FakeTransport([*homes, few, gaps, columns], {(1, "train.teacher"): drop})
+    members, for_data = train(transport, CONFIG, enrol(transport, CONFIG, NO_LEDGER.ledger, log), log)
+    assert [member.party for member in members] == ["p00", "p02", "p03", "p04"]
+    assert for_data == 3
+    told = {event["party"]: event["for_data"] for event in told_left_out(log)}
+    assert told == {"few": True, "gaps": True, "columns": True, "p01": False}
+
+
+@pytest.mark.parametrize("make", [make_config, make_relative])
+@pytest.mark.parametrize("rows", [1, 2, 40])
+def test_a_party_of_one_class_takes_part_and_votes(tmp_path, log, make, rows: int) -> None:
+    """With one row, and with many; refused, it would tell by being away what its labels are."""
+    homes = [
+        write_rows(make_home(tmp_path / name, name, rows=rows, least_rows_per_teacher=1), y=np.full(rows, label))
+        for label, name in enumerate(("well", "ill"))
+    ]
+    config = make(minimum_parties=2, mechanism=Confident(threshold=1, sigma1=2.0, sigma2=1.0))
+    singles: dict[str, np.ndarray] = {}
+    transport = FakeTransport(homes)
+    collect(transport, config, joined(transport, log, config), vote_request(config, X), log, singles.update)
+    shares = {name: votes[:, 1].mean() for name, votes in singles.items()}
+    assert all((votes.sum(axis=1) == 1).all() for votes in singles.values())
+    if config.ballot.relative:  # by the lot, in whose favour neither class is
+        assert all(0 < share < 1 for share in shares.values())
+    else:
+        assert shares == {"well": 0, "ill": 1}
 
 
 def test_text_of_a_party_never_reaches_the_log(homes, log) -> None:

@@ -30,6 +30,7 @@ def test_clear_on_local_and_secure_on_ray_agree(tmp_path: Path) -> None:
         "federation.teachers_per_party=3",
         "federation.teacher.model=random_forest",
         "federation.teacher.trees=5",
+        "federation.ballot.rule=relative",
         "federation.mechanism.threshold=20",
         "federation.caps.queries=100",
         "federation.caps.answers=60",
