@@ -46,7 +46,7 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.store import load_report_data
-from consilium.simulations.run import FORMAT, data_fingerprint
+from consilium.simulations.run import FORMAT, data_facts
 from consilium.simulations.scenario import Scenario, divided_data
 from consilium.simulations.workspace import federation_config
 
@@ -169,9 +169,7 @@ class _Simulation:
             raise Damaged(error.what) from None
         agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.simulation.noise)
         self._data = data, partition = divided_data(scenario, seed)
-        facts = {"set": data.name, "sha256": data_fingerprint(data)}
-        facts |= {"parties": len(partition.parties), "queries": len(partition.queries), "test": len(partition.test)}
-        agree(f"{MANIFEST}: data", entry(manifest, MANIFEST, "data"), facts)
+        agree(f"{MANIFEST}: data", entry(manifest, MANIFEST, "data"), data_facts(data, partition))
         again = federation_config(scenario, data, partition, seed).digest()
         if entry(manifest, MANIFEST, "federation") != again:
             raise Contradiction(f"{MANIFEST}: scenario, seed and data give another federation")
@@ -222,6 +220,8 @@ class _Simulation:
             "engine": manifest.get("engine"),
             "parties": len(entry(coordinator, "coordinator.json", "parties")),
             "teachers": coordinator.get("teachers"),
+            "parties_left_out_for_data": coordinator.get("parties_left_out_for_data"),
+            "owners_left_out": entry(manifest, MANIFEST, "data", "left_out"),
             "queries": {key: coordinator.get(key) for key in ("asked", "answered", "reinforced")},
             "student": card.get("metrics"),
         }

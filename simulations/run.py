@@ -199,6 +199,18 @@ def data_fingerprint(dataset: Dataset) -> str:
     return fingerprint.hexdigest()
 
 
+def data_facts(dataset: Dataset, partition: Partition) -> dict[str, Any]:
+    """What a manifest says of the rows and of who has how many of them."""
+    return {
+        "set": dataset.name,
+        "sha256": data_fingerprint(dataset),
+        "parties": len(partition.parties),
+        "left_out": partition.left_out,
+        "queries": len(partition.queries),
+        "test": len(partition.test),
+    }
+
+
 def _manifest(
     order: Order, device: str, dataset: Dataset, partition: Partition, config: FederationConfig
 ) -> dict[str, Any]:
@@ -213,14 +225,7 @@ def _manifest(
         "versions": versions(),
         "federation": config.digest(),
         "federation_digest": config.federation_digest(),
-        "data": {
-            "set": dataset.name,
-            "sha256": data_fingerprint(dataset),
-            "parties": len(partition.parties),
-            "left_out": partition.left_out,
-            "queries": len(partition.queries),
-            "test": len(partition.test),
-        },
+        "data": data_facts(dataset, partition),
         "config": scenario_json(order.scenario),
     }
 
