@@ -136,7 +136,8 @@ def run_student(
     classes = len(terms.schema.classes)
     wanted = min(len(queries), spec.queries or len(queries))
     plan = AskingPlan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
-    asked, model, job = Asked(), None, Job(out / "student", progress)
+    choice: dict[str, Any] = {}
+    asked, model, job = Asked(), None, Job(out / "student", progress, choice.update)
     for number, count in enumerate(_split(plan.total, spec.rounds)):
         chosen = plan.rows(number)
         if chosen is None:
@@ -171,7 +172,7 @@ def run_student(
         metrics=metrics,
         seconds=time.monotonic() - start,
     )
-    write_cards(out / "student", make_card(terms, spec, published, result, tested))
+    write_cards(out / "student", make_card(terms, spec, published, result, tested, choice))
     job.clear()
     progress("train student", spec.rounds, spec.rounds)
     return result

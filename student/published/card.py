@@ -62,9 +62,14 @@ def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], 
 
 
 def make_card(
-    terms: LabelTerms, spec: StudentSpec, published: Published, result: StudentResult, tested: dict[str, Any] | None
+    terms: LabelTerms,
+    spec: StudentSpec,
+    published: Published,
+    result: StudentResult,
+    tested: dict[str, Any] | None,
+    choice: dict[str, Any],
 ) -> dict[str, Any]:
-    """The content of student.json."""
+    """The content of student.json. `choice`: what the trainer chose by what was released; empty if there was none."""
     schema = terms.schema
     return {
         "federation": terms.federation,
@@ -76,6 +81,7 @@ def make_card(
         "representation": schema.representation,
         "inputs": spec.inputs,
         "spec": spec.model_dump(mode="json"),
+        "choice": choice or None,
         "mechanism": terms.mechanism,
         "parties": terms.parties,
         "privacy": {
@@ -148,8 +154,10 @@ def for_people(card: dict[str, Any]) -> str:
 def _what(card: dict[str, Any]) -> list[str]:
     spec, classes = card["spec"], ", ".join(map(_plain, card["classes"]))
     how = f" and then taught itself ({spec['self_training_rounds']} rounds)" if spec["self_training"] else ""
+    choice = card["choice"]
+    chosen = f": {choice['trainer']}, chosen by the {choice['by']}" if choice else ""
     return [
-        f"A model ({spec['trainer']['name']}) that tells {len(card['classes'])} classes apart: {classes}.",
+        f"A model ({spec['trainer']['name']}{chosen}) that tells {len(card['classes'])} classes apart: {classes}.",
         "",
         f"It was trained on labels that {card['parties']} data holders released for public rows, and on nothing else of"
         f" theirs{how}. {card['asked']} rows were asked, {card['answered']} got a label by noisy vote"

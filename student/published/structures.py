@@ -95,7 +95,8 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
         case KernelModel():
             form, rows = pack(model.rows, schema, pool)
             settings = {"gamma": model.gamma, "rows": form}
-            return Parts("kernel", settings, {"rows": rows, "weights": model.weights})
+            offset = {} if model.offset is None else {"offset": model.offset}
+            return Parts("kernel", settings, {"rows": rows, "weights": model.weights, **offset})
         case GraphCnnModel():
             form, rows = pack(model.rows)
             networks = model.sight.networks
@@ -197,8 +198,11 @@ def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
 
 
 def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
+    offset = arrays.pop("offset", None)
+    if offset is not None:
+        _shapes({"offset": offset}, {"classes": len(schema.classes)}, {"offset": ("f8", "classes")})
     rows = _kernel_rows(arrays, settings.rows, schema)
-    return KernelModel(unpack(settings.rows, rows, schema), arrays["weights"], settings.gamma)
+    return KernelModel(unpack(settings.rows, rows, schema), arrays["weights"], settings.gamma, offset)
 
 
 def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema) -> Model:

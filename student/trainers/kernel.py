@@ -19,11 +19,15 @@ _BLOCK = 1000
 
 @dataclass(frozen=True)
 class KernelModel:
-    """Gaussian kernel around `rows` float32 (m, inputs) with `weights` (m, classes)."""
+    """Gaussian kernel around `rows` float32 (m, inputs) with `weights` float32 (m, classes).
+
+    `offset` float64 (classes,): scores far from all rows; None where that is 1/classes.
+    """
 
     rows: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
     gamma: float
+    offset: np.ndarray | None = field(default=None, repr=False)
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """See `Model.predict_proba`: scores without their negative part, scaled to sum 1."""
@@ -33,7 +37,8 @@ class KernelModel:
                 for start in range(0, max(len(x), 1), _BLOCK)
             ]
         )
-        scores = np.maximum(scores.astype(np.float64) + 1 / scores.shape[1], 1e-12)
+        offset = 1 / scores.shape[1] if self.offset is None else self.offset
+        scores = np.maximum(scores.astype(np.float64) + offset, 1e-12)
         return scores / scores.sum(axis=1, keepdims=True)
 
 

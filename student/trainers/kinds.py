@@ -27,13 +27,17 @@ class LogisticRegressionStudent(TrainerKind):
     """scikit-learn's logistic regression."""
 
     name: Literal["logistic_regression"] = "logistic_regression"
-    C: float = Field(default=0.01, gt=0, description="inverse regularisation")
+    C: float = Field(
+        default=0.01, gt=0, description="inverse regularisation; not of histograms, where the evidence decides"
+    )
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.counts.softmax import SoftmaxShares
+        from consilium.student.trainers.counts.together import WithShares
         from consilium.student.trainers.tabular import LinearTrainer
 
-        return LinearTrainer(self.C)
+        return WithShares(LinearTrainer(self.C), SoftmaxShares())
 
 
 class TreesStudent(TrainerKind):
@@ -50,9 +54,12 @@ class RandomForestStudent(TreesStudent):
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.counts.denoise import OnDenoised
+        from consilium.student.trainers.counts.together import WithShares
         from consilium.student.trainers.tabular import ForestTrainer
 
-        return ForestTrainer(self.trees, self.depth)
+        trainer = ForestTrainer(self.trees, self.depth)
+        return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
 
 
 class GradientBoostingStudent(TreesStudent):
@@ -62,9 +69,12 @@ class GradientBoostingStudent(TreesStudent):
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.counts.denoise import OnDenoised
+        from consilium.student.trainers.counts.together import WithShares
         from consilium.student.trainers.tabular import BoostingTrainer
 
-        return BoostingTrainer(self.trees, self.depth)
+        trainer = BoostingTrainer(self.trees, self.depth)
+        return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
 
 
 class MlpStudent(TrainerKind):
@@ -76,9 +86,12 @@ class MlpStudent(TrainerKind):
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.counts.denoise import OnDenoised
+        from consilium.student.trainers.counts.together import WithShares
         from consilium.student.trainers.mlp import MlpTrainer
 
-        return MlpTrainer(self.hidden, self.epochs)
+        trainer = MlpTrainer(self.hidden, self.epochs)
+        return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
 
 
 class KernelRidgeStudent(KernelStudent):
@@ -88,9 +101,11 @@ class KernelRidgeStudent(KernelStudent):
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.counts.smooth import KernelShares
+        from consilium.student.trainers.counts.together import WithShares
         from consilium.student.trainers.kernel import KernelTrainer
 
-        return KernelTrainer(self.gamma, self.alpha)
+        return WithShares(KernelTrainer(self.gamma, self.alpha), KernelShares(self.gamma))
 
 
 class GraphStudent(SpreadingStudent):
@@ -100,9 +115,23 @@ class GraphStudent(SpreadingStudent):
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.counts.smooth import GraphShares
+        from consilium.student.trainers.counts.together import WithShares
         from consilium.student.trainers.kernel import GraphTrainer
 
-        return GraphTrainer(self, aids.unlabelled)
+        return WithShares(GraphTrainer(self, aids.unlabelled), GraphShares(self, aids.unlabelled))
+
+
+class AutoStudent(TrainerKind):
+    """Linear, a kernel or a graph, whichever the released answers speak for; the student's card says which."""
+
+    name: Literal["auto"] = "auto"
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.counts.automatic import AutoTrainer
+
+        return AutoTrainer(aids.unlabelled, aids.job)
 
 
 class MethodStudent(ImageStudent):
@@ -203,6 +232,7 @@ AnyTrainer = (
     | MlpStudent
     | KernelRidgeStudent
     | GraphStudent
+    | AutoStudent
     | CnnStudent
     | VatStudent
     | FixMatchStudent

@@ -38,6 +38,14 @@ class MlpTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`."""
+        return self._trained(x, y, classes, seed)
+
+    def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
+        """See `SoftTrainer.fit_soft`."""
+        return self._trained(x, shares.astype(np.float32), shares.shape[1], seed)
+
+    def _trained(self, x: np.ndarray, targets: np.ndarray, classes: int, seed: int) -> MlpModel:
+        """`targets`: classes int64 (n,), or shares float32 (n, classes)."""
         import torch  # two seconds to import: only for students that need it
         from torch import nn
 
@@ -49,7 +57,7 @@ class MlpTrainer:
                 nn.Dropout(0.2),
                 nn.Linear(self.hidden, classes),
             )
-            rows, labels = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y)
+            rows, wanted = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(targets)
             optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=WEIGHT_DECAY)
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.epochs)
             loss = nn.CrossEntropyLoss()
@@ -57,7 +65,7 @@ class MlpTrainer:
             for _ in range(self.epochs):
                 for part in torch.randperm(len(rows)).split(BATCH):
                     optimiser.zero_grad()
-                    loss(network(rows[part]), labels[part]).backward()
+                    loss(network(rows[part]), wanted[part]).backward()
                     optimiser.step()
                 schedule.step()
         return MlpModel(*(part.detach().numpy() for part in network.parameters()))

@@ -30,8 +30,12 @@ class TrainerKind(Frozen):
 class KernelStudent(TrainerKind):
     """What the students with a Gaussian kernel share."""
 
-    gamma: float = Field(default=2.0, gt=0, description="of the Gaussian kernel, exp(-gamma |a - b|^2)")
-    alpha: float = Field(default=0.1, gt=0, description="penalty")
+    gamma: float = Field(
+        default=2.0,
+        gt=0,
+        description="of the Gaussian kernel, exp(-gamma |a - b|^2); from histograms one of several, by the evidence",
+    )
+    alpha: float = Field(default=0.1, gt=0, description="penalty; not of histograms, where the evidence decides")
 
 
 class SpreadingStudent(KernelStudent):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # half a second to import: where a student is trained, and no
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
 
+_LEAST_SHARE = 0.005
+
 
 @dataclass(frozen=True)
 class LinearTrainer:
@@ -38,10 +40,17 @@ class ForestTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`."""
+        return forest_arrays(self._untrained(seed).fit(x, y), classes)
+
+    def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
+        """See `SoftTrainer.fit_soft`."""
+        rows, labels, weights = weighted_labels(x, shares)
+        return forest_arrays(self._untrained(seed).fit(rows, labels, sample_weight=weights), shares.shape[1])
+
+    def _untrained(self, seed: int) -> RandomForestClassifier:
         from sklearn.ensemble import RandomForestClassifier
 
-        forest = RandomForestClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
-        return forest_arrays(forest.fit(x, y), classes)
+        return RandomForestClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
 
 
 @dataclass(frozen=True)
@@ -53,10 +62,28 @@ class BoostingTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`."""
+        return boosted_arrays(self._untrained(seed).fit(x, y), x[:1], classes)
+
+    def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
+        """See `SoftTrainer.fit_soft`."""
+        rows, labels, weights = weighted_labels(x, shares)
+        return boosted_arrays(self._untrained(seed).fit(rows, labels, sample_weight=weights), x[:1], shares.shape[1])
+
+    def _untrained(self, seed: int) -> GradientBoostingClassifier:
         from sklearn.ensemble import GradientBoostingClassifier
 
-        boosted = GradientBoostingClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
-        return boosted_arrays(boosted.fit(x, y), x[:1], classes)
+        return GradientBoostingClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
+
+
+def weighted_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each row once for each class, with its share (n, classes) as its weight: rows, labels int64, weights.
+
+    Smaller shares than `_LEAST_SHARE` are left out; two classes at least stay, as trees insist on.
+    """
+    kept = shares >= _LEAST_SHARE
+    kept[:1] = True
+    rows, labels = np.nonzero(kept)
+    return x[rows], labels.astype(np.int64), shares[rows, labels]
 
 
 def linear_arrays(fitted: LogisticRegression, classes: int) -> Linear:
