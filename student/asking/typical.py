@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sparse
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from consilium.student.asking.graph import nearest_rows, neighbour_graph
+from consilium.student.asking.graph import nearest_rows, neighbour_graph, smoothest
 
 _NEIGHBOURS = 10
 """Of the graph."""
@@ -21,9 +20,6 @@ _CROWD = 20
 
 _MOST_DIMENSIONS = 40
 """Eigenvectors that clusters are sought in; fewer where there are fewer clusters."""
-
-_DENSE = 500
-"""Rows up to which all eigenvectors are found, since the sparse solver needs many more rows than vectors."""
 
 
 def typical_rows(
@@ -56,14 +52,9 @@ def typical_rows(
 def _embedding(graph: sparse.csr_array, clusters: int) -> np.ndarray:
     """Each row of the graph (m, m) as a unit vector (m, dimensions) of its coordinates in the first eigenvectors."""
     total = len(graph.indptr) - 1
-    wanted = min(max(clusters, 2), _MOST_DIMENSIONS, total - 1)
-    if total <= _DENSE:
-        vectors = np.linalg.eigh(graph.toarray().astype(np.float64))[1][:, -wanted:]
-    else:
-        try:
-            _, vectors = eigsh(graph.astype(np.float64), k=wanted, which="LA", v0=np.ones(total))
-        except ArpackNoConvergence as error:  # those that it did find are enough to tell clusters apart
-            vectors = error.eigenvectors if error.eigenvectors.size else np.ones((total, 1))
+    _, vectors = smoothest(graph, min(max(clusters, 2), _MOST_DIMENSIONS, total - 1))
+    if not vectors.size:
+        vectors = np.ones((total, 1))
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 

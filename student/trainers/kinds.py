@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from pydantic import Field
 
 from consilium.student.trainers.settings import (
+    AugmentedStudent,
     GraphAndNetworksStudent,
-    ImageStudent,
     KernelStudent,
     SpreadingStudent,
     TrainerKind,
@@ -134,7 +134,7 @@ class AutoStudent(TrainerKind):
         return AutoTrainer(aids.unlabelled, aids.job)
 
 
-class MethodStudent(ImageStudent):
+class MethodStudent(AugmentedStudent):
     """A student of images that is one method in the common loop."""
 
     def method(self) -> MakeMethod:
@@ -152,27 +152,25 @@ class CnnStudent(MethodStudent):
     """The labels alone, on distorted copies (LeCun et al. 1998, Simard et al. 2003)."""
 
     name: Literal["cnn"] = "cnn"
-    augment: bool = Field(default=True, description="whether it sees slightly changed copies")
 
     def method(self) -> MakeMethod:
         """See `MethodStudent.method`."""
         from consilium.student.trainers.images.cnn import Supervised
 
-        return lambda net, material: Supervised(net, material, self.augment)
+        return lambda net, material: Supervised(net, material, self.invariances.strong)
 
 
 class VatStudent(MethodStudent):
     """The labels, and predictions that do not change in the worst near direction, and are sure (Miyato et al. 2018)."""
 
     name: Literal["vat"] = "vat"
-    augment: bool = Field(default=True, description="whether it sees slightly changed copies")
     radius: float = Field(default=0.07, gt=0, description="root mean square of the change of pixels from 0 to 1")
 
     def method(self) -> MakeMethod:
         """See `MethodStudent.method`."""
         from consilium.student.trainers.images.vat import Vat
 
-        return lambda net, material: Vat(net, material, self.augment, self.radius)
+        return lambda net, material: Vat(net, material, self.invariances, self.radius)
 
 
 class FixMatchStudent(MethodStudent):
@@ -185,7 +183,7 @@ class FixMatchStudent(MethodStudent):
         """See `MethodStudent.method`."""
         from consilium.student.trainers.images.fixmatch import FixMatch
 
-        return lambda net, material: FixMatch(net, material, self.sure)
+        return lambda net, material: FixMatch(net, material, self.invariances, self.sure)
 
 
 class MixMatchStudent(MethodStudent):
@@ -197,20 +195,19 @@ class MixMatchStudent(MethodStudent):
         """See `MethodStudent.method`."""
         from consilium.student.trainers.images.mixmatch import MixMatch
 
-        return MixMatch
+        return lambda net, material: MixMatch(net, material, self.invariances.weak)
 
 
 class GanStudent(MethodStudent):
     """The labels, and images that a generator makes up, to be told apart (PATE-G; Salimans et al. 2016)."""
 
     name: Literal["gan"] = "gan"
-    augment: bool = Field(default=True, description="whether it sees slightly changed copies")
 
     def method(self) -> MakeMethod:
         """See `MethodStudent.method`."""
         from consilium.student.trainers.images.gan import Gan
 
-        return lambda net, material: Gan(net, material, self.augment)
+        return lambda net, material: Gan(net, material, self.invariances.strong)
 
 
 class GraphCnnStudent(GraphAndNetworksStudent):

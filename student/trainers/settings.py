@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from consilium.protocol.models import Frozen
 
 if TYPE_CHECKING:
     from consilium.student.trainers.base import Aids, Trainer
+    from consilium.student.trainers.images.rows import Invariances
 
 Inputs = Literal["features", "representation"]
 """What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
+
+
+Augment = Literal["digits", "objects", "none"]
+"""What images show, and so what may change in them: a key of `student.trainers.images.rows.INVARIANCES`."""
 
 
 class TrainerKind(Frozen):
@@ -61,8 +66,43 @@ class ImageStudent(TrainerKind):
     )
 
 
-class GraphAndNetworksStudent(SpreadingStudent, ImageStudent):
+class AugmentedStudent(ImageStudent):
+    """What the students of images share that see changed copies."""
+
+    augment: Augment = Field(
+        default="digits",
+        description="what may change in an image that still shows the same: of `digits` place, size, slant and strokes;"
+        " of `objects`, such as clothes, place, size, light, and left and right; `none`: no changed copies are made",
+    )
+
+    @field_validator("augment", mode="before")
+    @classmethod
+    def _no_longer_a_switch(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            word = "digits" if value else "none"
+            raise ValueError(
+                f"it says what may change, no longer whether: write {word!r} for what was {value!s}".lower()
+            )
+        return value
+
+    @property
+    def invariances(self) -> Invariances:
+        """How its images are changed."""
+        from consilium.student.trainers.images.rows import INVARIANCES
+
+        return INVARIANCES[self.augment]
+
+
+class GraphAndNetworksStudent(KernelStudent, AugmentedStudent):
     """What a student of a graph and of networks is told."""
 
-    augment: bool = Field(default=True, description="whether the networks see slightly changed copies")
-    networks: int = Field(default=4, ge=1, le=100, description="how many are trained, one after the other")
+    neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
+    looks: int = Field(
+        default=600,
+        ge=0,
+        le=1_000_000,
+        description="steps in which a first network learns without labels which images show the same; 0: there is none",
+    )
+    networks: int = Field(default=3, ge=1, le=100, description="how many learn the classes, one after the other")
+    steps: int = Field(default=1000, ge=1, le=1_000_000, description="steps of each of them")
+    settled: float = Field(default=0.0, ge=0, lt=1, description="as of the other students of images, for each network")

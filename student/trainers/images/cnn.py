@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.student.trainers.images.loop import Descent, Material
-from consilium.student.trainers.images.rows import STRONG
+from consilium.student.trainers.images.loop import AVERAGED, Descent, Material
+from consilium.student.trainers.images.rows import Distortion
 
 if TYPE_CHECKING:
     from torch import nn
@@ -14,11 +14,12 @@ _BATCH = 64
 
 
 class Supervised:
-    """See `loop.Method`."""
+    """See `loop.Method`. `cycle`: for a network with batch normalisation, which needs no average."""
 
-    def __init__(self, net: nn.Sequential, material: Material, augment: bool) -> None:
-        self._net, self._material, self._augment = net, material, augment
-        self._descent = Descent.of(net)
+    def __init__(self, net: nn.Sequential, material: Material, change: Distortion, cycle: bool = False) -> None:
+        self._net, self._material, self._change = net, material, change
+        self._descent = Descent.of(net, cycle=cycle)
+        self.decay = 0.0 if cycle else AVERAGED
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 
     def update(self, done: float) -> None:
@@ -26,6 +27,5 @@ class Supervised:
         from torch.nn import functional
 
         images, labels = self._material.labelled_batch(_BATCH)
-        if self._augment:
-            images = STRONG(images, self._material.generator)
+        images = self._change(images, self._material.generator)
         self._descent.step(functional.cross_entropy(self._net(images), labels), done)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.student.trainers.images.loop import Descent, Material
-from consilium.student.trainers.images.rows import STRONG
+from consilium.student.trainers.images.loop import AVERAGED, Descent, Material
+from consilium.student.trainers.images.rows import Distortion
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -27,12 +27,13 @@ in the paper the network is busy with the former for far longer than a student h
 class Gan:
     """See `loop.Method`."""
 
-    def __init__(self, net: nn.Sequential, material: Material, augment: bool) -> None:
-        self._net, self._material, self._augment = net, material, augment
+    def __init__(self, net: nn.Sequential, material: Material, change: Distortion) -> None:
+        self._net, self._material, self._change = net, material, change
         side = material.every.shape[-1]
         self._maker = _generator(side).to(material.every.device)
         self._learn = Descent.of(net)
         self._make = Descent.of(self._maker)
+        self.decay = AVERAGED
         self.parts: dict[str, Any] = {
             "net": net,
             "optimiser": self._learn.optimiser,
@@ -47,8 +48,8 @@ class Gan:
 
         images, labels = self._material.labelled_batch(_BATCH)
         other = self._material.batch(_BATCH)
-        if self._augment:  # both alike, or the discriminator would learn to tell the distortion
-            images, other = STRONG(images, self._material.generator), STRONG(other, self._material.generator)
+        # both alike, or the discriminator would learn to tell the distortion
+        images, other = (self._change(part, self._material.generator) for part in (images, other))
         with torch.no_grad():
             made = self._made()
         logits = self._net(torch.cat([images, other, made]))

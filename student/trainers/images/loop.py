@@ -21,7 +21,7 @@ from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.student.trainers.base import SILENT, Job
-from consilium.student.trainers.images.network import ImageModel, few_threads, network
+from consilium.student.trainers.images.network import ImageModel, few_threads, network, plain
 from consilium.student.trainers.images.rows import Pixels
 from consilium.student.trainers.settings import ImageStudent
 
@@ -32,8 +32,11 @@ CHECK_EVERY = 50
 """Steps between two looks at the predictions, each with a checkpoint."""
 
 _CALM_CHECKS = 4
-_DECAY = 0.998
+AVERAGED = 0.998
+"""The moving average of most methods is over about 500 steps."""
+
 _RATE = 2e-3
+_RISE = 0.15
 _BLOCK = 500
 
 
@@ -64,9 +67,14 @@ class Material:
 
 
 class Method(Protocol):
-    """One way to learn. `parts`: everything with a state that changes, by name: modules and optimisers."""
+    """One way to learn.
+
+    parts: everything with a state that changes, by name: modules and optimisers. decay: of the moving average of the
+        weights in each step; 0 for none.
+    """
 
     parts: dict[str, Any]
+    decay: float
 
     def update(self, done: float) -> None:
         """One step; `done` is the share of all steps that were made, from 0 to 1."""
@@ -78,7 +86,7 @@ MakeMethod = Callable[["nn.Sequential", Material], Method]
 
 @dataclass(frozen=True)
 class ImageTrainer:
-    """Trains a network by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy.
+    """Trains what `build` makes by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy.
 
     It stops after `spec.steps`, or earlier once at most a share `spec.settled` of the pool's predictions has changed
     in each of the last few checks: that needs no labels. With a folder it goes on where a killed run of the same
@@ -89,6 +97,7 @@ class ImageTrainer:
     spec: ImageStudent
     unlabelled: np.ndarray = field(repr=False)
     job: Job = SILENT
+    build: Callable[[int, int, int], nn.Sequential] = network
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImageModel:
         """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the weights' moving average.
@@ -105,7 +114,7 @@ class ImageTrainer:
         generator = torch.Generator().manual_seed(seed)
         with few_threads(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            net = network(pixels.side, classes, spec.channels).to(device)
+            net = self.build(pixels.side, classes, spec.channels).to(device)
             every = pixels.images(rows).to(device)
             labels = torch.from_numpy(y).to(device)
             method = self.method(net, Material(every[: len(y)], labels, every, classes, generator))
@@ -117,7 +126,8 @@ class ImageTrainer:
                 state.after_update(every)
                 if state.step % CHECK_EVERY == 0:
                     self.job.progress(f"train student, {spec.name}", state.step, spec.steps)
-        weights = {name: value.cpu().contiguous().numpy() for name, value in state.average.state_dict().items()}
+        found = plain(state.average).state_dict()
+        weights = {name: value.detach().cpu().contiguous().numpy() for name, value in found.items()}
         return ImageModel(pixels, classes, spec.channels, weights)
 
 
@@ -149,10 +159,12 @@ class _State:
         import torch
 
         self.step += 1
-        decay = min(_DECAY, (1 + self.step) / (10 + self.step))
+        decay = min(self.method.decay, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
             for mean, now in zip(self.average.parameters(), self.net.parameters(), strict=True):
                 mean.lerp_(now, 1 - decay)
+            for kept, now in zip(self.average.buffers(), self.net.buffers(), strict=True):
+                kept.copy_(now)
         if self.step % CHECK_EVERY and self.step != self.spec.steps:
             return
         if self.spec.settled:
@@ -212,23 +224,37 @@ def _checkpoint(folder: Path | None, spec: ImageStudent, x: np.ndarray, y: np.nd
     return folder / f"checkpoint-{digest.hexdigest()[:16]}.pt"
 
 
+def _falling(done: float) -> float:
+    """The rate of FixMatch: cos(7 pi done / 16)."""
+    return _RATE * math.cos(7 * math.pi * done / 16)
+
+
+def _one_cycle(done: float) -> float:
+    """Up to twice the rate, then down to nothing (Smith, Topin, Super-convergence, arXiv:1708.07120)."""
+    rising = done / _RISE
+    falling = (1 + math.cos(math.pi * (done - _RISE) / (1 - _RISE))) / 2
+    return 2 * _RATE * (min(rising, falling) + 1e-3)
+
+
 @dataclass(frozen=True)
 class Descent:
-    """Adam (Kingma, Ba 2015) with weight decay apart (Loshchilov, Hutter 2019) and the falling rate of FixMatch."""
+    """Adam (Kingma, Ba 2015) with weight decay apart (Loshchilov, Hutter 2019); `rate` of the share of steps done."""
 
     optimiser: Any
+    rate: Callable[[float], float]
 
     @classmethod
-    def of(cls, net: nn.Module) -> Descent:
-        """For all parameters of `net`."""
+    def of(cls, *nets: nn.Module, cycle: bool = False) -> Descent:
+        """For all parameters of `nets`; in one cycle for those with batch normalisation."""
         import torch
 
-        return cls(torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=5e-3))
+        parameters = [parameter for net in nets for parameter in net.parameters()]
+        return cls(torch.optim.AdamW(parameters, lr=_RATE, weight_decay=5e-3), _one_cycle if cycle else _falling)
 
     def step(self, loss: Tensor, done: float) -> None:
-        """One step down `loss`; the rate falls with cos(7 pi done / 16)."""
+        """One step down `loss`."""
         for group in self.optimiser.param_groups:
-            group["lr"] = _RATE * math.cos(7 * math.pi * done / 16)
+            group["lr"] = self.rate(done)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.student.trainers.images.loop import Descent, Material
-from consilium.student.trainers.images.rows import WEAK
+from consilium.student.trainers.images.loop import AVERAGED, Descent, Material
+from consilium.student.trainers.images.rows import Distortion
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,9 +26,10 @@ with so few steps the guesses then sometimes pull each other to one class."""
 class MixMatch:
     """See `loop.Method`."""
 
-    def __init__(self, net: nn.Sequential, material: Material) -> None:
-        self._net, self._material = net, material
+    def __init__(self, net: nn.Sequential, material: Material, change: Distortion) -> None:
+        self._net, self._material, self._change = net, material, change
         self._descent = Descent.of(net)
+        self.decay = AVERAGED
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 
     def update(self, done: float) -> None:
@@ -38,9 +39,9 @@ class MixMatch:
 
         material = self._material
         images, labels = material.labelled_batch(_BATCH)
-        images = WEAK(images, material.generator)
+        images = self._change(images, material.generator)
         other = material.batch(_BATCH)
-        copies = [WEAK(other, material.generator) for _ in range(_COPIES)]
+        copies = [self._change(other, material.generator) for _ in range(_COPIES)]
         with torch.no_grad():
             guess = torch.stack([torch.softmax(self._net(copy), dim=1) for copy in copies]).mean(dim=0)
             guess = guess ** (1 / _TEMPERATURE)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 HIDDEN = 128
-THREADS = 2
-"""For every student of images: the last bits of sums depend on it, and such networks gain little from more."""
-
 _BLOCK = 500
 
 
@@ -27,7 +26,6 @@ def network(side: int, classes: int, channels: int) -> nn.Sequential:
     Input float32 (n, 1, side, side) from 0 to 1; output logits (n, classes). There is no batch normalisation: what a
     row gets does not depend on the rows beside it, and adversarial directions (`vat`) need no special care.
     """
-    import torch
     from torch import nn
 
     net = nn.Sequential(
@@ -44,6 +42,73 @@ def network(side: int, classes: int, channels: int) -> nn.Sequential:
         ),
         nn.Linear(HIDDEN, classes),
     )
+    return _in_place(net)
+
+
+def normalised_network(side: int, classes: int, channels: int) -> nn.Sequential:
+    """`network` with batch normalisation after each layer (Ioffe, Szegedy, ICML 2015): it learns in far fewer steps.
+
+    Normalisation comes after pooling, on a quarter of the numbers, and does not rescale: dividing by a positive number
+    commutes with a maximum, so `plain` can make it part of the filters.
+    """
+    from torch import nn
+
+    net = nn.Sequential(
+        nn.Sequential(
+            nn.Conv2d(1, channels, 5, padding=2),
+            nn.MaxPool2d(2),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, 2 * channels, 5, padding=2),
+            nn.MaxPool2d(2),
+            nn.BatchNorm2d(2 * channels),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(2 * channels * (side // 4) ** 2, HIDDEN),
+            nn.BatchNorm1d(HIDDEN),
+            nn.ReLU(),
+        ),
+        nn.Linear(HIDDEN, classes),
+    )
+    for layer in _norms(net):
+        layer.weight.requires_grad_(False)
+    return _in_place(net)
+
+
+def plain(net: nn.Sequential) -> nn.Sequential:
+    """A `network` that gives what `net` gives when it is not in training: itself, or one of `normalised_network`."""
+    import torch
+    from torch import nn
+
+    if not _norms(net):
+        return net
+    layers: list[nn.Module] = []
+    last: Any = None
+    for layer in copy.deepcopy(_parts(net)):
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            with torch.no_grad():
+                spread = torch.sqrt(layer.running_var + layer.eps)  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
+                last.weight /= spread.view(-1, *[1] * (last.weight.dim() - 1))
+                last.bias.sub_(layer.running_mean).div_(spread).add_(layer.bias)  # pyright: ignore[reportArgumentType]
+        else:
+            layers.append(layer)
+            last = layer if isinstance(layer, nn.Conv2d | nn.Linear) else last
+    return nn.Sequential(nn.Sequential(*layers), copy.deepcopy(net[1]))
+
+
+def _norms(net: nn.Sequential) -> list[Any]:
+    from torch import nn
+
+    return [layer for layer in _parts(net) if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+
+
+def _parts(net: nn.Sequential) -> nn.Sequential:
+    return cast("nn.Sequential", net[0])
+
+
+def _in_place(net: nn.Sequential) -> nn.Sequential:
+    import torch
+
     return net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # half the time on a CPU
 
 
@@ -81,11 +146,15 @@ class ImageModel:
 
 @contextmanager
 def few_threads() -> Iterator[None]:
-    """`THREADS` for torch meanwhile; the number set before comes back."""
+    """For torch meanwhile as many threads as OMP_NUM_THREADS says, one without it; the number before comes back.
+
+    One, since a second makes such small networks hardly faster and waits the rest of the time. Torch's own number says
+    nothing: without the variable it is that of the cores. The last bits of sums depend on it.
+    """
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(THREADS)
+    before, asked = torch.get_num_threads(), os.environ.get("OMP_NUM_THREADS", "")
+    torch.set_num_threads(int(asked) if asked.isdecimal() and int(asked) > 0 else 1)
     try:
         yield
     finally:

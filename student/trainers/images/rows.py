@@ -1,7 +1,8 @@
 """Rows as square images of one channel, and how images are changed without changing what they show.
 
 Simard, Steinkraus, Platt, Best practices for convolutional neural networks, ICDAR 2003 (small affine and elastic
-distortions); DeVries, Taylor, arXiv:1708.04552 (cutout). Images are never mirrored: a mirrored digit is another sign.
+distortions); DeVries, Taylor, arXiv:1708.04552 (cutout). What may change depends on what the images show: a mirrored
+digit is another sign, a mirrored shirt is a shirt, and a slanted digit is the same one (`INVARIANCES`).
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def square_side(features: int) -> int:
 class Distortion:
     """How far an image may be changed at most; each number is drawn evenly for each image.
 
-    degrees: of rotation. shift, cutout: share of the side. scale, shear: relative. elastic: share of the side, standard
-    deviation of a smooth field.
+    degrees: of rotation. shift, cutout: share of the side. scale, shear, light: relative. elastic: share of the side,
+    standard deviation of a smooth field. mirror: left and right change places in half of the images.
     """
 
     degrees: float = 0.0
@@ -74,6 +75,8 @@ class Distortion:
     shear: float = 0.0
     elastic: float = 0.0
     cutout: float = 0.0
+    light: float = 0.0
+    mirror: bool = False
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Float (n, 1, side, side) -> the same shape and range; outside the image is background, 0.
@@ -83,11 +86,16 @@ class Distortion:
         import torch
         from torch.nn import functional
 
+        if self == Distortion():
+            return images
         count, side = len(images), images.shape[-1]
 
         def even(most: float) -> Tensor:
             return (2 * torch.rand(count, generator=generator) - 1) * most
 
+        if self.mirror:
+            turned = torch.rand(count, generator=generator).to(images.device) < 0.5
+            images = torch.where(turned[:, None, None, None], images.flip(3), images)
         angle, shear = even(self.degrees * pi / 180), even(self.shear)
         wide, tall = 1 + even(self.scale), 1 + even(self.scale)
         cos, sin = torch.cos(angle), torch.sin(angle)
@@ -106,8 +114,28 @@ class Distortion:
             ]
             hole = near[0][:, None, :, None] & near[1][:, None, None, :]
             changed = changed.masked_fill(hole.to(images.device), 0.0)
+        if self.light:
+            changed = (changed * (1 + even(self.light)).to(images.device)[:, None, None, None]).clamp(0, 1)
         return changed
 
 
-WEAK = Distortion(degrees=5, shift=0.05, scale=0.05, shear=0.05)
-STRONG = Distortion(degrees=15, shift=0.1, scale=0.15, shear=0.2, elastic=0.036, cutout=0.3)
+@dataclass(frozen=True)
+class Invariances:
+    """What may change in images that show the same: `weak` is hardly seen, `strong` is about what people still read."""
+
+    weak: Distortion
+    strong: Distortion
+
+
+DIGITS = Invariances(
+    Distortion(degrees=5, shift=0.05, scale=0.05, shear=0.05),
+    Distortion(degrees=15, shift=0.1, scale=0.15, shear=0.2, elastic=0.036, cutout=0.3),
+)
+OBJECTS = Invariances(
+    Distortion(shift=0.04, mirror=True),
+    Distortion(degrees=4, shift=0.07, scale=0.1, shear=0.04, cutout=0.3, light=0.2, mirror=True),
+)
+NONE = Invariances(Distortion(), Distortion())
+
+INVARIANCES = {"digits": DIGITS, "objects": OBJECTS, "none": NONE}
+"""By the value of a student's key `augment`."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.student.trainers.images.loop import Descent, Material
-from consilium.student.trainers.images.rows import STRONG, WEAK
+from consilium.student.trainers.images.loop import AVERAGED, Descent, Material
+from consilium.student.trainers.images.rows import Invariances
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -24,10 +24,11 @@ _PROBE = 0.01
 class Vat:
     """See `loop.Method`."""
 
-    def __init__(self, net: nn.Sequential, material: Material, augment: bool, radius: float) -> None:
-        self._net, self._material, self._augment = net, material, augment
+    def __init__(self, net: nn.Sequential, material: Material, change: Invariances, radius: float) -> None:
+        self._net, self._material, self._change = net, material, change
         self._length = radius * material.every.shape[-1]
         self._descent = Descent.of(net)
+        self.decay = AVERAGED
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 
     def update(self, done: float) -> None:
@@ -37,8 +38,8 @@ class Vat:
 
         images, labels = self._material.labelled_batch(_LABELLED)
         other = self._material.batch(_UNLABELLED)
-        if self._augment:
-            images, other = STRONG(images, self._material.generator), WEAK(other, self._material.generator)
+        images = self._change.strong(images, self._material.generator)
+        other = self._change.weak(other, self._material.generator)
         logits = self._net(torch.cat([images, other]))
         supervised = functional.cross_entropy(logits[:_LABELLED], labels)
         rest = logits[_LABELLED:]
