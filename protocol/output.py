@@ -32,6 +32,15 @@ def show(output: Format, values: dict[str, Any], lines: Iterable[str]) -> None:
         print(line)
 
 
+def tell_warnings(warnings: Iterable[dict[str, str]]) -> None:
+    """Print warnings, as `protocol.warnings.kinds.listed` gives them, to stderr, where no program reads results."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for warning in warnings:
+        console.print(f"warning: {warning['text']} ({warning['code']})", style="yellow", markup=False)
+
+
 def error_table(error: ConsiliumError) -> dict[str, Any]:
     """An error as a JSON object has it, under the key "error"."""
     return {

@@ -138,6 +138,10 @@ class Distributed(_NoiseByParties):
             noise_shares=self.noise_shares,
         )
 
+    def label_noise(self, parties: int) -> float:
+        """See `Mechanism.label_noise`: each party adds a share, and those beyond `noise_shares` add to the noise."""
+        return self.sigma * math.sqrt(max(1.0, parties / self.noise_shares))
+
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         check = f"threshold {self.threshold}, bias of the maximum compensated" if self.threshold else "no threshold"
@@ -223,6 +227,10 @@ class DistributedTwoPhase(_NoiseByParties):
             sigma2=self.sigma2,
             noise_shares=self.noise_shares,
         )
+
+    def label_noise(self, parties: int) -> float:
+        """See `Mechanism.label_noise`: each party adds a share, and those beyond `noise_shares` add to the noise."""
+        return self.sigma2 * math.sqrt(max(1.0, parties / self.noise_shares))
 
     def describe(self) -> str:
         """See `Mechanism.describe`."""
