@@ -116,7 +116,7 @@ def _ask(
         )
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
     told["warnings"] = listed(result.warnings)
-    tell_warnings(told["warnings"])
+    tell_warnings(told["warnings"], output)
     metrics = result.metrics or {}
     quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
     show(output, told, [f"asked {result.asked}, answered {result.answered}; {quality}student: {out}"])

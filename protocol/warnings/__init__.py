@@ -1,1 +1,1 @@
-"""What a run should warn of: that it promises little, that its noise drowns the votes, that its student is worth nothing."""
+"""What a run warns of: a promise of little, noise that drowns the votes, a student that is worth nothing."""

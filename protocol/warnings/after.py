@@ -13,13 +13,13 @@ LEAST_RECALL = 0.05
 """Below it a class is practically never found."""
 
 LEAST_ROWS = 20
-"""Test rows of a class from which on so low a recall is hardly chance: a recall of 0.2 gives none of 20 in 1 % of cases."""
+"""Test rows of a class from which on so low a recall is hardly chance: one of 0.2 finds none of 20 in 1 % of cases."""
 
 Metric = Literal["auc", "accuracy"]
 
 
 @dataclass(frozen=True)
-class HandLabels:
+class HandLabelled:
     """What the same number of public rows reach that are labelled by hand. labels: how many; reached: their metric."""
 
     labels: int
@@ -42,7 +42,7 @@ class Reached:
     metrics: Mapping[str, Any] | None
     rows: Mapping[str, int] = field(default_factory=dict)
     mean_teacher: Mapping[str, Any] = field(default_factory=dict)
-    hand_labels: HandLabels | None = None
+    hand_labels: HandLabelled | None = None
     left_out: int = 0
 
 

@@ -50,6 +50,16 @@ def listed(warnings: Iterable[RunWarning]) -> list[dict[str, str]]:
     return [warning.to_json() for warning in warnings]
 
 
+def well_formed(value: object) -> list[dict[str, str]]:
+    """Of what somebody's file says, the entries that are warnings as `listed` gives them."""
+    found = value if isinstance(value, list) else []
+    return [
+        {"code": each["code"], "text": each["text"]}
+        for each in found
+        if isinstance(each, dict) and each.get("code") in list(WarningCode) and isinstance(each.get("text"), str)
+    ]
+
+
 def publishable(warnings: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     """Those of `listed` that may be shown to anybody."""
     return [warning for warning in warnings if warning["code"] not in SECRET]

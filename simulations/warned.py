@@ -1,0 +1,55 @@
+"""Warnings of a simulated run: those of its coordinator, and what only a simulation can compare its student with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.expectation import expected
+from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.warnings.after import HandLabelled, Reached, after_run
+from consilium.protocol.warnings.before import before_run
+from consilium.protocol.warnings.kinds import RunWarning
+from consilium.simulations.report.data import LeftOut
+from consilium.student.config import StudentSpec
+from consilium.student.warned import CONSTANT
+
+OF_DATA = (Rule.CLASSES, Rule.LEAST_ROWS, Rule.SCHEMA, Rule.DATA)
+"""Rules by which a party refuses because of its own rows."""
+
+
+def run_warnings(
+    config: FederationConfig,
+    spec: StudentSpec,
+    summary: Mapping[str, Any],
+    card: Mapping[str, Any],
+    left_out: Iterable[LeftOut],
+) -> list[RunWarning]:
+    """Of a finished run. summary: as far as it is written. card: the student's."""
+    classes, tested = len(config.rows.classes), card["test"]
+    known = expected(config, summary["parties"], classes)
+    reached = Reached(
+        answered=summary["queries"]["answered"],
+        constant=card["model"]["kind"] == CONSTANT,
+        metrics=summary["student"],
+        rows={} if tested is None else tested["rows_per_class"],
+        mean_teacher=summary["baselines"]["mean_teacher"],
+        hand_labels=_hand_labels(summary.get("worth")),
+        left_out=refused_for_data(left_out),
+    )
+    return [*before_run(replace(known, spread=spec.selection == "typical")), *after_run(reached)]
+
+
+def refused_for_data(left_out: Iterable[LeftOut]) -> int:
+    """Parties that took no part because of what their rows are, by the reasons in the event log."""
+    reasons = tuple(f"refused: {rule.value}" for rule in OF_DATA)
+    return len({item.party for item in left_out if item.reason.startswith(reasons)})
+
+
+def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:
+    """What as many labels by hand as were released reach; None where nobody has tried."""
+    if worth is None or not worth["released"]["labels"]:
+        return None
+    return HandLabelled(worth["released"]["labels"], worth["metric"], worth["released"][worth["metric"]])
