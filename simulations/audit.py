@@ -140,7 +140,7 @@ class _Simulation:
             checks.check(f"{LABELS}: every row of the pool that was asked", lambda: self._rows(recorded))
         checks.check(f"{SUMMARY}: epsilon", lambda: self._summary_epsilon(run))
         checks.check(f"{SUMMARY}: what the nodes wrote", lambda: self._summary(config))
-        checks.check(f"{SUMMARY}: warnings", lambda: self._warnings(config))
+        checks.check(f"{SUMMARY}: warnings", lambda: self._warnings(config, run))
         checks.check(f"{REPORT_DATA}: epsilon", lambda: self._report_epsilon(run))
         checks.check(f"{REPORT_DATA}: what the nodes wrote", lambda: self._report_data(recorded))
         if config.votes == "clear":
@@ -244,13 +244,14 @@ class _Simulation:
                 raise Contradiction(f"{SUMMARY}: seconds of {stage} are not the coordinator's")
         return "manifest, coordinator, student"
 
-    def _warnings(self, config: FederationConfig) -> str:
+    def _warnings(self, config: FederationConfig, run: VerifiedRun) -> str:
         """Those that the summary's own numbers give, all of them."""
         summary, card = self.files.object(SUMMARY), self.files.object(CARD)
         if self._scenario is None:
             raise Contradiction("the manifest gives nothing to compare with")
+        absent = [(str(event.get("party")), str(event.get("reason"))) for event in run.events.named("left-out")]
         try:
-            again = listed(run_warnings(config, self._scenario.student, summary, card, self._read_report().left_out))
+            again = listed(run_warnings(config, self._scenario.student, summary, card, absent))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
         agree(f"{SUMMARY}: warnings", entry(summary, SUMMARY, "warnings"), again)

@@ -259,7 +259,8 @@ def _summary(
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }
-    table["warnings"] = listed(run_warnings(config, spec, table, student, left_out(space)))
+    absent = [(item.party, item.reason) for item in left_out(space)]
+    table["warnings"] = listed(run_warnings(config, spec, table, student, absent))
     return strict(table)
 
 

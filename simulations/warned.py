@@ -12,7 +12,6 @@ from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.warnings.after import HandLabelled, Reached, after_run
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import RunWarning
-from consilium.simulations.report.data import LeftOut
 from consilium.student.config import StudentSpec
 from consilium.student.warned import CONSTANT
 
@@ -25,9 +24,9 @@ def run_warnings(
     spec: StudentSpec,
     summary: Mapping[str, Any],
     card: Mapping[str, Any],
-    left_out: Iterable[LeftOut],
+    left_out: Iterable[tuple[str, str]],
 ) -> list[RunWarning]:
-    """Of a finished run. summary: as far as it is written. card: the student's."""
+    """Of a finished run. summary: as far as it is written. card: the student's. left_out: see `refused_for_data`."""
     classes, tested = len(config.rows.classes), card["test"]
     known = expected(config, summary["parties"], classes)
     reached = Reached(
@@ -42,10 +41,10 @@ def run_warnings(
     return [*before_run(replace(known, spread=spec.selection == "typical")), *after_run(reached)]
 
 
-def refused_for_data(left_out: Iterable[LeftOut]) -> int:
-    """Parties that took no part because of what their rows are, by the reasons in the event log."""
+def refused_for_data(left_out: Iterable[tuple[str, str]]) -> int:
+    """Parties that took no part because of what their rows are, of names and reasons as the event log has them."""
     reasons = tuple(f"refused: {rule.value}" for rule in OF_DATA)
-    return len({item.party for item in left_out if item.reason.startswith(reasons)})
+    return len({party for party, reason in left_out if reason.startswith(reasons)})
 
 
 def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:

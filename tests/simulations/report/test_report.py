@@ -17,7 +17,7 @@ from consilium.protocol.errors import DataError, PathError, StorageError
 from consilium.simulations.report.build import render, write_report
 from consilium.simulations.report.data import LeftOut, PartyQuality
 from tests.simulations.report import cases as made
-from tests.simulations.report.cases import Page, cases, guarantee, metrics, run
+from tests.simulations.report.cases import SECRET_AUC, Page, cases, guarantee, metrics, run
 
 pytestmark = pytest.mark.slow
 
@@ -238,6 +238,24 @@ def test_an_unbounded_worst_case_is_said_loudly(public: bool) -> None:
     loud = "No privacy guarantee: the worst case is unbounded."
     assert loud in html_of("no guarantee at all", public)
     assert loud not in html_of("usual", public)
+
+
+def test_warnings_stand_above_everything_and_secret_ones_are_left_out() -> None:
+    warnings = [
+        {"code": "below-mean-teacher", "text": f"the student is below {SECRET_AUC}"},
+        {"code": "order-by-chance", "text": f"by lot {HOSTILE}"},
+    ]
+    data = replace(CASES["usual"], warnings=warnings)
+    full, public = render(data), render(data, public=True)
+    for html in (full, public):
+        assert html.index('id="warnings"') < html.index('class="tiles"')
+        assert "order-by-chance" in html
+        assert HOSTILE not in html
+    assert "2 warnings" in full
+    assert str(SECRET_AUC) in full[: full.index('class="tiles"')]
+    assert "1 warning<" in public
+    assert str(SECRET_AUC) not in public
+    assert 'id="warnings"' not in html_of("usual")
 
 
 def test_parties_left_out_are_named_with_stage_and_reason() -> None:
