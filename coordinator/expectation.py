@@ -18,4 +18,5 @@ def expected(federation: Federation, parties: int, classes: int) -> Expected:
         answers=federation.caps.answers,
         votes=parties * federation.teachers_per_party,
         noise=mechanism.label_noise(parties),
+        histogram=mechanism.count_sigma(parties) > 0,
     )
