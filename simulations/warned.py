@@ -26,7 +26,10 @@ def run_warnings(
     card: Mapping[str, Any],
     left_out: Iterable[tuple[str, str]],
 ) -> list[RunWarning]:
-    """Of a finished run. summary: as far as it is written. card: the student's. left_out: see `refused_for_data`."""
+    """Of a finished run, first what came out.
+
+    summary: as far as it is written. card: the student's. left_out: see `refused_for_data`.
+    """
     classes, tested = len(config.rows.classes), card["test"]
     known = expected(config, summary["parties"], classes)
     reached = Reached(
@@ -38,7 +41,7 @@ def run_warnings(
         hand_labels=_hand_labels(summary.get("worth")),
         left_out=refused_for_data(left_out),
     )
-    return [*before_run(replace(known, spread=spec.selection == "typical")), *after_run(reached)]
+    return [*after_run(reached), *before_run(replace(known, spread=spec.selection == "typical"))]
 
 
 def refused_for_data(left_out: Iterable[tuple[str, str]]) -> int:

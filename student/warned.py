@@ -34,4 +34,4 @@ def student_warnings(
     )
     rows = {} if tested is None else tested["rows_per_class"]
     reached = Reached(answered=answered, constant=kind == CONSTANT, metrics=metrics, rows=rows)
-    return [*before_run(expected), *after_run(reached)]
+    return [*after_run(reached), *before_run(expected)]

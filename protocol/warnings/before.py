@@ -88,12 +88,13 @@ def _information(expected: Expected) -> Iterator[RunWarning]:
     error = share_error(expected)
     if error > TYPICAL_GAP:
         what = "histograms" if expected.histogram else "labels"
-        beyond = "larger than any vote" if error > 1 else f"above the typical gap of {TYPICAL_GAP:g}"
+        typical = f"above the typical gap of {TYPICAL_GAP:g}: expect little"
+        beyond = "larger than any vote: expect nothing" if error > 1 else typical
         yield RunWarning(
             WarningCode.LITTLE_INFORMATION,
             f"from {expected.answers} noisy {what} of {expected.votes} votes a student of {EFFECTIVE_PARAMETERS}"
-            f" effective parameters knows a difference of two vote shares to {error:.2f} at best, {beyond}: expect"
-            " nothing. Find more parties, or a larger epsilon",
+            f" effective parameters knows a difference of two vote shares to {error:.2f} at best, {beyond}."
+            " Find more parties (or, for records and patients, more teachers in each), or take a larger epsilon",
         )
 
 

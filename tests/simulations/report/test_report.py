@@ -258,6 +258,30 @@ def test_warnings_stand_above_everything_and_secret_ones_are_left_out() -> None:
     assert 'id="warnings"' not in html_of("usual")
 
 
+@pytest.mark.parametrize("public", [False, True])
+def test_probabilities_and_operating_point(public: bool) -> None:
+    assert 'id="probabilities"' not in html_of("usual", public)  # of a run whose student was not judged so
+    student = {
+        **metrics(0.6871, 0.7659),
+        "calibration_error": 0.1365,
+        "brier": 0.1922,
+        "mean_predicted": {"well": 0.4093, "ill": 0.5907},
+        "rate": {"well": 0.3109, "ill": 0.6891},
+        "operating_point": {
+            "class": "ill", "threshold": 0.6121, "by": "declared prevalence", "flagged": 0.55, "recall": 0.7421,
+            "specificity": None, "precision": 0.8302, "recall_at_specificity": {"0.8": 0.6255, "0.9": None},
+        },
+    }  # fmt: skip
+    text = " ".join(Page(render(replace(CASES["usual"], student=student), public)).text.split())
+    for told in (
+        "0.192", "ill: flagged above 0.612 (declared prevalence)", "0.409", "0.591", "0.137", "0.742", "0.830",
+        "specificity is 0.9 (to compare; not chosen)",
+    ):  # fmt: skip
+        assert told in text, told
+    of_three = {**student, "operating_point": None}
+    assert 'id="operating-point"' not in render(replace(CASES["usual"], student=of_three), public)
+
+
 def test_parties_left_out_are_named_with_stage_and_reason() -> None:
     html = render(run())
     assert f"<th>{made.SECRET_PARTY}</th><td>train</td><td>{made.SECRET_REASON}</td>" in html
