@@ -15,6 +15,7 @@ from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
+from consilium.coordinator.expectation import expected
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.labels.service import Collector, LabelService, NoiseFor
 from consilium.coordinator.ledger.closing import Normal, close
@@ -28,6 +29,7 @@ from consilium.protocol.labels.service import LabelSource, Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.warnings.before import before_run
 
 Student = Callable[[LabelSource], None]
 """A student that runs inside the coordinator's process: it asks, trains and finishes before it returns."""
@@ -95,6 +97,8 @@ def _run(
 
     service = LabelService(config, ledger, noise_for(config), timed, len(members), log, standing.pool)
     log.write("promised", **service.promised.to_json())
+    for warning in before_run(expected(config, len(members), len(config.rows.classes))):
+        log.write("warned", **warning.to_json())
     if student is not None:
         student(service)
     else:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consilium.protocol.output import Format, FormatOption, error_table, show
+from consilium.protocol.output import Format, FormatOption, error_table, show, tell_warnings
+from consilium.protocol.warnings.kinds import RunWarning, listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +43,9 @@ def check(home: HomeArgument, federation: FederationArgument, output: FormatOpti
     rows, found = check(settings, home, terms)
     _usable(rows, found, settings, output)
     lines = [*_lines(found, settings), f"The data fit federation {terms.name!r}."]
-    show(output, {**_table(found, settings), "federation": terms.name}, lines)
+    warnings = listed(_warnings(home))
+    show(output, {**_table(found, settings), "federation": terms.name, "warnings": warnings}, lines)
+    tell_warnings(warnings, output)
 
 
 @app.command("dry-run")
@@ -101,6 +104,20 @@ def dry_run_command(
             "NOTE: every query got the same votes: the teachers may have learnt nothing, or hardly any row of a class."
         )
     print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
+
+
+def _warnings(home: Path) -> list[RunWarning]:
+    """What the terms that the party pins promise; none where it pins none. Raises ConfigError."""
+    from consilium.party.expectation import party_warnings
+    from consilium.party.home import open_home
+    from consilium.protocol.parties.refusals import Refused
+
+    opened = open_home(home)
+    pinned = opened.pinned_terms()
+    try:
+        return [] if pinned is None else party_warnings(pinned, opened.policy)
+    except Refused:
+        return []  # why the terms are refused is said by doctor, and by the party itself when it is asked
 
 
 def _settings(home: Path) -> PartyFile:

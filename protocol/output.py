@@ -32,6 +32,16 @@ def show(output: Format, values: dict[str, Any], lines: Iterable[str]) -> None:
         print(line)
 
 
+def tell_warnings(warnings: Iterable[dict[str, str]], output: Format = Format.json) -> None:
+    """Print warnings, as `protocol.warnings.kinds.listed` gives them: for people after the results; else to stderr,
+    where no program reads them."""
+    from rich.console import Console
+
+    console = Console(stderr=output is Format.json, highlight=False, soft_wrap=True)
+    for warning in warnings:
+        console.print(f"warning: {warning['text']} ({warning['code']})", style="yellow", markup=False)
+
+
 def error_table(error: ConsiliumError) -> dict[str, Any]:
     """An error as a JSON object has it, under the key "error"."""
     return {

@@ -39,6 +39,7 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.warnings.kinds import listed
 from consilium.simulations import sums
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public_rows
@@ -48,6 +49,7 @@ from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.store import load_report_data
 from consilium.simulations.run import FORMAT, data_facts
 from consilium.simulations.scenario import Scenario, divided_data
+from consilium.simulations.warned import run_warnings
 from consilium.simulations.workspace import federation_config
 
 MANIFEST, SUMMARY, CARD, REPORT_DATA = "manifest.json", "summary.json", "student/student.json", "private/report.json"
@@ -138,6 +140,7 @@ class _Simulation:
             checks.check(f"{LABELS}: every row of the pool that was asked", lambda: self._rows(recorded))
         checks.check(f"{SUMMARY}: epsilon", lambda: self._summary_epsilon(run))
         checks.check(f"{SUMMARY}: what the nodes wrote", lambda: self._summary(config))
+        checks.check(f"{SUMMARY}: warnings", lambda: self._warnings(config, run))
         checks.check(f"{REPORT_DATA}: epsilon", lambda: self._report_epsilon(run))
         checks.check(f"{REPORT_DATA}: what the nodes wrote", lambda: self._report_data(recorded))
         if config.votes == "clear":
@@ -241,6 +244,19 @@ class _Simulation:
                 raise Contradiction(f"{SUMMARY}: seconds of {stage} are not the coordinator's")
         return "manifest, coordinator, student"
 
+    def _warnings(self, config: FederationConfig, run: VerifiedRun) -> str:
+        """Those that the summary's own numbers give, all of them."""
+        summary, card = self.files.object(SUMMARY), self.files.object(CARD)
+        if self._scenario is None:
+            raise Contradiction("the manifest gives nothing to compare with")
+        absent = [(str(event.get("party")), str(event.get("reason"))) for event in run.events.named("left-out")]
+        try:
+            again = listed(run_warnings(config, self._scenario.student, summary, card, absent))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
+        agree(f"{SUMMARY}: warnings", entry(summary, SUMMARY, "warnings"), again)
+        return f"{len(again)}"
+
     def _label_accuracy(self) -> float | None:
         columns = read_labels(self.files)
         answered = [at for at, name in enumerate(columns["outcome"]) if name == Outcome.ANSWERED.name.lower()]
@@ -273,7 +289,7 @@ class _Simulation:
             raise Contradiction("the manifest gives nothing to compare with")
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
-            **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines")},
+            **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "warnings")},
             "title": self._scenario.federation.name,
             "description": self._scenario.description.strip(),
             "attribution": self._data[0].attribution,

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import epsilon_by_query
 from consilium.coordinator.ledger.verify import Recorded, Verdict, VerifiedRun, holds
 from consilium.coordinator.ledger.verify.files import Files
 from consilium.coordinator.ledger.verify.student import CARD
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.warnings.before import before_run
+from consilium.protocol.warnings.kinds import listed, well_formed
 from consilium.simulations.audit import REPORT_DATA, Audited, audit_path
 from consilium.simulations.report.data import LeftOut, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
@@ -89,11 +93,20 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         quality=[],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=_unfinished(audited),
+        warnings=_warnings(config, parties, student),
     )
 
 
 def _metrics(student: Path | None) -> dict[str, Any] | None:
     return None if student is None else Files(student, finished=True).object(CARD).get("metrics")
+
+
+def _warnings(config: FederationConfig, parties: int, student: Path | None) -> list[dict[str, str]]:
+    """Those of the federation, and what the student says of itself beside them."""
+    warnings = listed(before_run(expected(config, parties, len(config.rows.classes))))
+    card = {} if student is None else Files(student, finished=True).object(CARD)
+    given = {each["code"] for each in warnings}
+    return [*warnings, *(each for each in well_formed(card.get("warnings")) if each["code"] not in given)]
 
 
 def _left_out(event: dict[str, Any]) -> LeftOut:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from consilium.protocol.files import new_here, writing
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, FormatOption, show, tell_warnings
 
 
 class EngineName(StrEnum):
@@ -90,6 +90,7 @@ def run(
         show(output, summary, ())
     else:
         _print_summary(summary)
+    tell_warnings(summary["warnings"], output)
 
 
 def _was_given(context: typer.Context, name: str) -> bool:

@@ -45,6 +45,8 @@ class Display:
                     f" at delta {event['delta']:g}, unit: a {event['unit']}",
                     markup=False,
                 )
+            case "warned":
+                self._console.print(f"warning: {event['text']}", style="yellow", markup=False)
             case "released":
                 self._console.print(
                     f"asked {event['asked']}, released {event['answered']} labels, counted {event['parties']} parties",

@@ -24,6 +24,7 @@ from consilium.protocol.node.device import Device, resolve_device, using_device
 from consilium.protocol.node.threads import one_thread
 from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
+from consilium.protocol.warnings.kinds import listed
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
 from consilium.simulations.datasets.base import Dataset
@@ -38,7 +39,9 @@ from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.store import save_report_data
 from consilium.simulations.scenario import Scenario, divided_data, scenario_json
 from consilium.simulations.stage_seconds import stage_seconds
+from consilium.simulations.warned import run_warnings
 from consilium.simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
+from consilium.student.config import StudentSpec
 
 Engine = Literal["local", "ray"]
 Watch = Callable[[Path], AbstractContextManager[None]]
@@ -166,7 +169,7 @@ def _carry_out(
         analysis = analyse(space, dataset, partition, config)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
-        summary = _summary(name, engine, space, analysis, config, partition.left_out)
+        summary = _summary(name, engine, space, analysis, config, scenario.student, partition.left_out)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)
@@ -231,7 +234,13 @@ def _manifest(
 
 
 def _summary(
-    name: str, engine: Engine, space: Workspace, analysis: Analysis, config: FederationConfig, owners_left_out: int
+    name: str,
+    engine: Engine,
+    space: Workspace,
+    analysis: Analysis,
+    config: FederationConfig,
+    spec: StudentSpec,
+    owners_left_out: int,
 ) -> dict[str, Any]:
     """All but the seconds, which are the coordinator's alone.
 
@@ -267,6 +276,8 @@ def _summary(
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }
+    absent = [(item.party, item.reason) for item in left_out(space)]
+    table["warnings"] = listed(run_warnings(config, spec, table, student, absent))
     return strict(table)
 
 
@@ -312,6 +323,7 @@ def _report_data(
         epsilon_worst_case=analysis.epsilon_worst_case,
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
+        warnings=summary["warnings"],
     )
 
 

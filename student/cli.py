@@ -92,6 +92,8 @@ def _ask(
     from consilium.protocol.config_files import load
     from consilium.protocol.errors import OutputExists
     from consilium.protocol.files import writing
+    from consilium.protocol.output import tell_warnings
+    from consilium.protocol.warnings.kinds import listed
     from consilium.student.asking.pool import load_pool
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
@@ -113,6 +115,8 @@ def _ask(
             source, rows, spec, out, seed, lambda stage, done, total: console.print(f"{stage}: {done}/{total}")
         )
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
+    told["warnings"] = listed(result.warnings)
+    tell_warnings(told["warnings"], output)
     metrics = result.metrics or {}
     quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
     show(output, told, [f"asked {result.asked}, answered {result.answered}; {quality}student: {out}"])

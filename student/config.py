@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, FiniteFloat, field_validator
 
 from consilium.protocol.models import Frozen
 from consilium.student.asking.selection import Strategy
 from consilium.student.trainers.kinds import LogisticRegressionStudent, TrainerSpec
 from consilium.student.trainers.settings import Inputs
+
+FURTHEST_SUM = 1e-6
+"""Of declared shares from 1."""
 
 
 class StudentSpec(Frozen):
@@ -29,6 +32,12 @@ class StudentSpec(Frozen):
         description="`k_centre` and `typical` look at the public rows alone and choose the first queries too; `typical`"
         " (the densest row of each cluster) suits a few queries for each class",
     )
+    prevalence: tuple[FiniteFloat, ...] = Field(
+        default=(),
+        description="shares of the classes, in their order, that are known from outside (a registry, say; never from"
+        " test rows): probabilities are shifted so that their mean over the pool is this; left out: they stay shares of"
+        " votes",
+    )
     trainer: TrainerSpec = Field(default=LogisticRegressionStudent(), description="what it trains, see below")
     self_training: bool = Field(
         default=False,
@@ -45,6 +54,13 @@ class StudentSpec(Frozen):
     def _is_a_table(cls, value: Any) -> Any:
         if isinstance(value, str):
             raise ValueError(f'a table says what is trained: write [trainer] with name = "{value}", and its keys there')
+        return value
+
+    @field_validator("prevalence")
+    @classmethod
+    def _are_shares(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if value and (min(value) <= 0 or abs(sum(value) - 1) > FURTHEST_SUM):
+            raise ValueError(f"shares of classes are above 0 and sum to 1; these sum to {sum(value):g}")
         return value
 
     @property

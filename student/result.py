@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from consilium.protocol.warnings.kinds import RunWarning
+
 
 @dataclass(frozen=True)
 class StudentResult:
-    """The result of a student's run. `answered`: by the teachers; `reinforced`: own predictions confirmed."""
+    """The result of a student's run. `answered`: by the teachers; `reinforced`: own predictions confirmed. `warnings`:
+    of public numbers alone."""
 
     asked: int
     answered: int
     reinforced: int
     metrics: dict[str, Any] | None
+    warnings: list[RunWarning]
     seconds: float

@@ -28,14 +28,17 @@ from consilium.protocol.rows.schema import Schema
 from consilium.student.asking.plan import AskingPlan
 from consilium.student.asking.pool import Pool, check_fits
 from consilium.student.asking.selection import BY_ROWS, choose
+from consilium.student.calibration import calibration
 from consilium.student.config import StudentSpec
 from consilium.student.evaluation import evaluate
+from consilium.student.operating import operating_point
 from consilium.student.published.card import make_card, tested_on, write_cards
 from consilium.student.published.model import MODEL_FILE, Published, check_names, publish
 from consilium.student.result import StudentResult
 from consilium.student.trainers.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
 from consilium.student.trainers.images.rows import square_side
 from consilium.student.trainers.self_training import SelfTraining
+from consilium.student.warned import student_warnings
 
 
 @dataclass
@@ -123,6 +126,7 @@ def run_student(
     terms = source.describe()
     check_fits(pool, terms.schema)
     check_names(terms.schema)
+    check_prevalence(spec, terms.schema)
     if spec.self_training and terms.count_sigma > 0:
         raise ConfigError(
             "student.self_training takes labels, and this federation gives noisy histograms",
@@ -162,20 +166,32 @@ def run_student(
     source.finish()
     _write_labels(out, terms, query_ids(queries[asked.rows]), asked)
     # it is judged as it was written: what its file says is what anybody gets
-    published = publish(out / "student" / MODEL_FILE, model, terms.schema, spec.inputs, queries)
+    published = publish(out / "student" / MODEL_FILE, model, terms.schema, spec.inputs, queries, spec.prevalence)
     metrics, tested = _test(published, pool, queries)
     outcomes = np.array(asked.outcomes)
+    answered = int((outcomes == Outcome.ANSWERED).sum())
     result = StudentResult(
         asked=int((outcomes != Outcome.NOT_ASKED).sum()),
-        answered=int((outcomes == Outcome.ANSWERED).sum()),
+        answered=answered,
         reinforced=int((outcomes == Outcome.REINFORCED).sum()),
         metrics=metrics,
+        warnings=student_warnings(terms, spec, published.kind, answered, metrics, tested),
         seconds=time.monotonic() - start,
     )
     write_cards(out / "student", make_card(terms, spec, published, result, tested, choice))
     job.clear()
     progress("train student", spec.rounds, spec.rounds)
     return result
+
+
+def check_prevalence(spec: StudentSpec, schema: Schema) -> None:
+    """Raise ConfigError unless the declared shares, if there are any, are those of the federation's classes."""
+    if spec.prevalence and len(spec.prevalence) != len(schema.classes):
+        raise ConfigError(
+            f"student.prevalence has {len(spec.prevalence)} shares for the {len(schema.classes)} classes"
+            f" {list(schema.classes)}",
+            "Give one for each, in this order, or leave it out",
+        )
 
 
 def _split(total: int, parts: int) -> list[int]:
@@ -214,7 +230,13 @@ def _test(published: Published, pool: Pool, queries: np.ndarray) -> tuple[dict[s
     if pool.test_x is None or pool.test_y is None:
         return None, None
     classes = published.schema.classes
-    metrics = evaluate(published.predict_proba(pool.test_x), pool.test_y, classes)
+    probabilities, y = published.predict_proba(pool.test_x), pool.test_y
+    threshold = None if published.calibration is None else published.calibration.threshold
+    metrics = {
+        **evaluate(probabilities, y, classes),
+        **calibration(probabilities, y, classes),
+        "operating_point": operating_point(probabilities, y, classes, threshold),
+    }
     known = set(query_ids(queries))
     again = sum(name in known for name in query_ids(canonical_queries(pool.test_x, len(published.schema.features))))
     return metrics, tested_on(pool.test_y, metrics, classes, again)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.start import configuration, run_folder
+from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.config_files import load
@@ -16,8 +17,10 @@ from consilium.protocol.node.checks import (
     check_kit,
     check_port,
     check_roster,
+    expectation,
 )
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.warnings.before import before_run
 
 LEAST_FREE_BYTES = 2_000_000_000
 
@@ -30,6 +33,7 @@ def checks(kit: Kit, running: bool) -> list[Check]:
         ("certificate", lambda: check_certificate(kit.server_tls, place.hosts)),
         ("federation", lambda: _federation(kit)),
         ("nodes", lambda: _nodes(kit)),
+        ("expectation", lambda: _expectation(kit)),
         ("ledger", lambda: _ledger(kit)),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
     ]
@@ -59,6 +63,11 @@ def _nodes(kit: Kit) -> str:
     if len(nodes) < least:
         raise ConfigError(f"{len(nodes)} parties may connect, {least} are required", "Add parties: consilium provision")
     return f"{len(nodes)} parties may connect, {least} are required"
+
+
+def _expectation(kit: Kit) -> str:
+    config, nodes = configuration(kit), load(kit / "nodes.json", NodesFile).nodes
+    return expectation(before_run(expected(config, len(nodes), len(config.rows.classes))))
 
 
 def _ledger(kit: Kit) -> str:

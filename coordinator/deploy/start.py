@@ -203,6 +203,8 @@ def in_words(event: dict[str, Any]) -> str:
             return f"stage {event['stage']}: {event['total']} parties"
         case "left-out":
             return f"{event['party']} left out of stage {event['stage']}: {event['reason']}"
+        case "warned":
+            return f"warning: {event['text']} ({event['code']})"
         case "serving":
             return f"students may ask at {event['address']}"
         case "released":

@@ -123,6 +123,11 @@ class Mechanism(Protocol):
         """Votes for one class that a query needs to be answered, noise aside; 0 where no count is asked for."""
         ...
 
+    def label_noise(self, parties: int) -> float | None:
+        """Standard deviation of the noise on each count that a label is the largest of, in votes, where `parties` are
+        in the sum. None where the label is the exact winner."""
+        ...
+
     def count_sigma(self, parties: int) -> float:
         """Sigma of the noise on one released count, in votes, where `parties` are in the sum; 0 where labels alone are
         released. What is charged is never less noise than this, whoever is in the sum."""
@@ -202,6 +207,10 @@ class MechanismModel(BaseModel, ABC):
     @abstractmethod
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """See `Mechanism.draw`."""
+
+    @abstractmethod
+    def label_noise(self, parties: int) -> float | None:
+        """See `Mechanism.label_noise`."""
 
     @abstractmethod
     def describe(self) -> str:

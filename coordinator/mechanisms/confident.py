@@ -48,6 +48,10 @@ class Confident(MechanismModel):
             sigma2=self.sigma2,
         )
 
+    def label_noise(self, parties: int) -> float:
+        """See `Mechanism.label_noise`."""
+        return self.sigma2
+
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         return f"Confident GNMax, threshold {self.threshold}, sigma1 {self.sigma1:g}, sigma2 {self.sigma2:g}"

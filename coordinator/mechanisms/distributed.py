@@ -103,8 +103,8 @@ class Distributed(_NoiseByParties):
         return self
 
     def count_sigma(self, parties: int) -> float:
-        """See `Mechanism.count_sigma`: each party adds a share, and those beyond `noise_shares` add to the noise."""
-        return self.sigma * math.sqrt(max(1.0, parties / self.noise_shares)) if self.release_counts else 0.0
+        """See `Mechanism.count_sigma`."""
+        return self.label_noise(parties) if self.release_counts else 0.0
 
     @property
     def votes_needed(self) -> int:
@@ -151,6 +151,10 @@ class Distributed(_NoiseByParties):
             sigma=self.sigma,
             noise_shares=self.noise_shares,
         )
+
+    def label_noise(self, parties: int) -> float:
+        """See `Mechanism.label_noise`: each party adds a share, and those beyond `noise_shares` add to the noise."""
+        return self.sigma * math.sqrt(max(1.0, parties / self.noise_shares))
 
     def describe(self) -> str:
         """See `Mechanism.describe`."""
@@ -238,6 +242,10 @@ class DistributedTwoPhase(_NoiseByParties):
             sigma2=self.sigma2,
             noise_shares=self.noise_shares,
         )
+
+    def label_noise(self, parties: int) -> float:
+        """See `Mechanism.label_noise`: each party adds a share, and those beyond `noise_shares` add to the noise."""
+        return self.sigma2 * math.sqrt(max(1.0, parties / self.noise_shares))
 
     def describe(self) -> str:
         """See `Mechanism.describe`."""

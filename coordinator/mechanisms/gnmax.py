@@ -32,6 +32,10 @@ class GNMax(MechanismModel):
             **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT), sigma=self.sigma
         )
 
+    def label_noise(self, parties: int) -> float:
+        """See `Mechanism.label_noise`."""
+        return self.sigma
+
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         return f"GNMax, sigma {self.sigma:g}"

@@ -23,6 +23,10 @@ class NoisyHistogram(MechanismModel):
     name: Literal["histogram"] = "histogram"
     sigma: Sigma
 
+    def label_noise(self, parties: int) -> float:
+        """See `Mechanism.label_noise`."""
+        return self.sigma
+
     def count_sigma(self, parties: int) -> float:
         """See `Mechanism.count_sigma`."""
         return self.sigma

@@ -59,6 +59,10 @@ class Immutable(MechanismModel):
         """See `Mechanism.claimed_epsilon`: by Theorem 4 of the near-zero-cost paper."""
         return claimed_epsilon(asked, self.gamma, delta).epsilon
 
+    def label_noise(self, parties: int) -> None:
+        """See `Mechanism.label_noise`: the constant puts the exact winner above the noise."""
+        return None
+
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         return f"immutable noisy argmax, NOT differentially private, gamma {self.gamma:g}, constant {self.constant}"

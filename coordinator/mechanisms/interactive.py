@@ -71,6 +71,10 @@ class Interactive(MechanismModel):
         """See `Mechanism.evidence`."""
         return event.evidence(votes, probabilities=self._checked(votes, probabilities))
 
+    def label_noise(self, parties: int) -> float:
+        """See `Mechanism.label_noise`."""
+        return self.sigma2
+
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -31,6 +32,10 @@ class LNMax(MechanismModel):
         return LNMaxEvent(
             **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT), gamma=self.gamma
         )
+
+    def label_noise(self, parties: int) -> float:
+        """See `Mechanism.label_noise`."""
+        return math.sqrt(2) / self.gamma
 
     def describe(self) -> str:
         """See `Mechanism.describe`."""

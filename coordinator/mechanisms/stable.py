@@ -45,6 +45,10 @@ class Stable(MechanismModel):
             sigma=self.sigma,
         )
 
+    def label_noise(self, parties: int) -> None:
+        """See `Mechanism.label_noise`: the noise is on the distance, and what passes is the exact winner."""
+        return None
+
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         return f"stable plurality, threshold {self.threshold}, sigma {self.sigma:g}"

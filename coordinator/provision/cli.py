@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consilium.protocol.files import writing
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, FormatOption, show, tell_warnings
+from consilium.protocol.warnings.kinds import listed
 
 if TYPE_CHECKING:
     from consilium.coordinator.provision.kits import Made
@@ -98,7 +99,9 @@ def _tell(made: Made, output: Format) -> None:
         "updates": [str(update) for update in made.updates],
         "enrolled": dict(made.enrolled),
         "note": made.note,
+        "warnings": listed(made.warnings),
     }
     show(output, told, lines)
+    tell_warnings(told["warnings"], output)
     if made.note:
         print(f"note    {made.note}", file=sys.stderr)

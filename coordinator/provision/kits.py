@@ -17,6 +17,7 @@ from pathlib import Path
 from cryptography import x509
 
 from consilium.accounting.guarantee import Guarantee
+from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
@@ -40,6 +41,8 @@ from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
 from consilium.protocol.rows.reference import reference_text
 from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.warnings.before import before_run
+from consilium.protocol.warnings.kinds import RunWarning
 
 UPDATES = "updates"
 
@@ -48,7 +51,8 @@ UPDATES = "updates"
 class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
-    enrolled: fingerprints of the parties that made their own keys. federation_digest, promised: of a new federation.
+    enrolled: fingerprints of the parties that made their own keys. federation_digest, promised, warnings: of a new
+    federation.
     """
 
     kits: tuple[Path, ...] = ()
@@ -57,6 +61,7 @@ class Made:
     enrolled: Mapping[str, str] = field(default_factory=dict)
     federation_digest: str = ""
     promised: Guarantee | None = None
+    warnings: tuple[RunWarning, ...] = ()
 
 
 def make(plan_file: Path, out: Path) -> Made:
@@ -115,6 +120,7 @@ def make(plan_file: Path, out: Path) -> Made:
         enrolled=_enrolled(keys),
         federation_digest=registry.federation_digest,
         promised=promised(plan.federation),
+        warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes)))),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from consilium.party.data.federation import load_federation
 from consilium.party.deploy.keys import check_own, lacks_own_keys
 from consilium.party.dry_run import check, usable
+from consilium.party.expectation import party_warnings
 from consilium.party.home import SETTINGS, open_home
 from consilium.party.policy import PartyFile, check_terms
 from consilium.party.secagg.votes import check_roster as check_served_roster
@@ -23,11 +24,13 @@ from consilium.protocol.node.checks import (
     check_kit,
     check_port,
     check_roster,
+    expectation,
 )
 from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.warnings.kinds import RunWarning
 
 LEAST_FREE_BYTES = 500_000_000
 
@@ -39,6 +42,7 @@ def checks(kit: Kit, running: bool) -> list[Check]:
         *(check_kit(kit, [NODE_KEY, IDENTITY]) if joined else [("authority", lambda: check_authority(kit.authority))]),
         ("own keys", lambda: check_own(kit)),
         ("policy", lambda: _policy(kit)),
+        ("expectation", lambda: _expectation(kit)),
         ("data", lambda: _data(kit)),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
     ]
@@ -79,6 +83,13 @@ def _policy(kit: Kit) -> str:
         f"allows this federation: {asked.votes} votes, epsilon at most {epsilon:.3f} at delta {policy.delta:g}"
         f" for a {policy.unit}"
     )
+
+
+def _expectation(kit: Kit) -> str:
+    home, asked = open_home(kit.folder), _asked(kit)
+    found: list[RunWarning] = []
+    _refused_is_wrong(lambda: found.extend(party_warnings(asked, home.policy)), "terms", "Unpack the kit again")
+    return expectation(found)
 
 
 def _data(kit: Kit) -> str:

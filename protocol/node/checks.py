@@ -24,6 +24,7 @@ from consilium.protocol.labels.tls import TlsFiles, load_certificate, why_no_con
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.warnings.kinds import RunWarning
 
 Check = tuple[str, Callable[[], str]]
 """A name, and a function that returns what is in order or raises ConsiliumError with what is not."""
@@ -62,6 +63,13 @@ def examine(checks: Iterable[Check]) -> list[CheckResult]:
                 CheckResult(name, "wrong", f"cannot be checked: {type(error).__name__}", "Unpack the kit again")
             )
     return findings
+
+
+def expectation(warnings: Sequence[RunWarning]) -> str:
+    """What a run may be expected to give, from its public numbers. Raises Advice with all that there is to warn of."""
+    if warnings:
+        raise Advice("; ".join(f"{warning.text} ({warning.code})" for warning in warnings), "See docs/warnings.md")
+    return "nothing to warn of in what is promised, asked and added as noise"
 
 
 def check_private(folder: Path, names: Sequence[str]) -> str:

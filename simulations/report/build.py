@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
+from consilium.protocol.warnings.kinds import SECRET, publishable
 from consilium.simulations.report import charts
 from consilium.simulations.report.data import PartyQuality, ReportData
 from consilium.simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
@@ -110,6 +111,8 @@ def _render(data: ReportData, public: bool) -> str:
     environment.globals.update(many=many)
     return environment.get_template(TEMPLATE).render(
         data=data,
+        warnings=publishable(data.warnings) if public else data.warnings,
+        secret_warnings=SECRET,
         drawing=drawing(),
         public=public,
         asked=asked,

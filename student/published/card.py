@@ -18,18 +18,29 @@ from consilium.protocol.files import replace_text
 from consilium.protocol.labels.service import LabelTerms
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
+from consilium.protocol.warnings.kinds import listed
+from consilium.student.calibration import BINS
 from consilium.student.config import StudentSpec
+from consilium.student.operating import DECLARED
 from consilium.student.published.file import BadModel
 from consilium.student.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
+from consilium.student.published.prevalence import PrevalenceShift
 from consilium.student.result import StudentResult
 
 _MOST_FEATURES_SHOWN = 60
 _Z = 1.959963984540054
+_SHARES_OF_VOTES = (
+    "Its probabilities are shares of votes, not risks: use their order, and check them before they are read as risks."
+)
+_SHIFTED = (
+    "Its probabilities were shifted so that their mean over the public pool is the declared prevalence ({shares}, in"
+    " the order of the classes). They"
+    " are risks only as far as that declaration holds for the pool and for the rows that are judged."
+)
 LIMITS = (
     "Not a medical device: nobody has validated it for decisions about patients, and this card is no validation.",
     "It learned from the parties' votes with noise, not from the truth: where most teachers are wrong, so is it.",
     "Rows from elsewhere (other devices, coding, years, case mix) may differ from the public rows: measure it there.",
-    "Its probabilities were not calibrated: use their order, and check them before they are read as risks.",
     "The guarantee is about the released labels. It says nothing about the public rows, which were never private.",
 )
 
@@ -70,7 +81,7 @@ def make_card(
     choice: dict[str, Any],
 ) -> dict[str, Any]:
     """The content of student.json. `choice`: what the trainer chose by what was released; empty if there was none."""
-    schema = terms.schema
+    schema, calibration = terms.schema, published.calibration
     return {
         "federation": terms.federation,
         "classes": list(schema.classes),
@@ -97,7 +108,9 @@ def make_card(
         "reinforced": result.reinforced,
         "metrics": result.metrics,
         "test": tested,
-        "limits": list(LIMITS),
+        "warnings": listed(result.warnings),
+        "calibration": calibration.model_dump(mode="json") if calibration else None,
+        "limits": [*LIMITS, _of_probabilities(calibration)],
         "model": {
             "file": MODEL_FILE,
             "format": FORMAT,
@@ -139,7 +152,9 @@ def check_card(folder: Path, published: Published) -> None:
 
 def for_people(card: dict[str, Any]) -> str:
     """The card as Markdown."""
+    warnings = [("Warnings", [f"- **{each['code']}**: {_plain(each['text'])}" for each in card["warnings"]])]
     sections = [
+        *(warnings if card["warnings"] else []),
         ("What it is", _what(card)),
         ("Data", _data(card)),
         ("Privacy", _privacy(card)),
@@ -220,7 +235,41 @@ def _quality(card: dict[str, Any]) -> list[str]:
     for name, recall in metrics["recall_per_class"].items():
         rows = test["rows_per_class"][name]
         lines.append(f"| recall of {_plain(name)} ({rows} rows) | {_number(recall)} |")
-    return lines
+    lines += [
+        f"| calibration error ({BINS} bins of equally many rows) | {metrics['calibration_error']:.4f} |",
+        f"| Brier score | {metrics['brier']:.4f} |",
+    ]
+    for name, mean in metrics["mean_predicted"].items():
+        lines.append(f"| mean probability of {_plain(name)}, and its rate | {mean:.4f}, {metrics['rate'][name]:.4f} |")
+    return [*lines, *_operating(metrics["operating_point"])]
+
+
+def _operating(point: dict[str, Any] | None) -> list[str]:
+    """The operating point of a student of two classes, with what it does on the test rows."""
+    if point is None:
+        return []
+    chosen = (
+        "so that the share of the public pool that is flagged equals the declared prevalence"
+        if point["by"] == DECLARED
+        else "the more probable class, since no prevalence was declared"
+    )
+    others = point["recall_at_specificity"]
+    return [
+        "",
+        f"Operating point: a row is flagged as {_plain(point['class'])} where its probability is above"
+        f" {point['threshold']:.4f}, {chosen}. Test rows had no part in it.",
+        "",
+        "| at the operating point | value |",
+        "|---|---|",
+        *(f"| {name} | {_number(point[name])} |" for name in ("flagged", "recall", "specificity", "precision")),
+        *(f"| recall where specificity is {at} (to compare; not chosen) | {_number(others[at])} |" for at in others),
+    ]
+
+
+def _of_probabilities(calibration: PrevalenceShift | None) -> str:
+    if calibration is None:
+        return _SHARES_OF_VOTES
+    return _SHIFTED.format(shares=", ".join(f"{share:.4g}" for share in calibration.prevalence))
 
 
 def _file(card: dict[str, Any]) -> list[str]:

@@ -17,6 +17,7 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel, read, write
+from consilium.student.published.prevalence import PrevalenceShift
 from consilium.student.published.structures import Inputs, Parts, put_together, take_apart
 from consilium.student.trainers.base import Model
 
@@ -38,17 +39,22 @@ class _Header(Frozen):
     inputs: Inputs
     kind: str = Field(max_length=40)
     settings: dict[str, Any]
+    calibration: PrevalenceShift | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex."""
+    """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex.
+
+    calibration: how the model's probabilities are brought to a declared prevalence; None where none was declared.
+    """
 
     schema: Schema
     inputs: Inputs
     kind: str
     model: Model
     sha256: str
+    calibration: PrevalenceShift | None = None
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes).
@@ -72,11 +78,16 @@ class Published:
                 f"the student's answer for {np.count_nonzero(~good)} rows is no probabilities",
                 "Their values are far beyond what it was made for, or it is damaged",
             )
-        return probabilities
+        return probabilities if self.calibration is None else self.calibration.applied(probabilities)
 
 
-def publish(path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.ndarray) -> Published:
+def publish(
+    path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.ndarray, prevalence: tuple[float, ...] = ()
+) -> Published:
     """Write the student to `path`, and return it as it was written; `pool`: see `structures.take_apart`.
+
+    prevalence: declared shares of the classes, to which the mean of its probabilities over the pool is brought; empty:
+        they stay what the model says.
 
     Raises
     ------
@@ -91,6 +102,11 @@ def publish(path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.n
         "settings": parts.settings,
     }
     write(path, header, parts.arrays)
+    written = load_model(path)
+    if not prevalence:
+        return written
+    calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool))
+    write(path, {**header, "calibration": calibration.model_dump(mode="json")}, parts.arrays)
     return load_model(path)
 
 
@@ -125,7 +141,9 @@ def load_model(path: Path) -> Published:
         ) from None
     check_names(header.rows)
     model = put_together(Parts(header.kind, header.settings, content.arrays), header.rows, header.inputs)
-    return Published(header.rows, header.inputs, header.kind, model, content.sha256)
+    if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
+        raise BadModel(f"{path}: a shift of another number of classes", "Such a student must not be used")
+    return Published(header.rows, header.inputs, header.kind, model, content.sha256, header.calibration)
 
 
 def find_model(given: Path) -> Path:

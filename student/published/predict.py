@@ -60,20 +60,34 @@ def predict_file(
 
 
 def _csv(published: Published, probabilities: np.ndarray) -> str:
-    """One line for each row of the file, in its order: number from 1, class, and the probability of each class."""
+    """One line for each row of the file, in its order: number from 1, class, the probability of each class, and where
+    the student has an operating point, 1 for a row that is flagged."""
     text, classes = io.StringIO(), published.schema.classes
+    flags = _flags(published, probabilities)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "class", *[f"p_{name}" for name in classes]])
+    writer.writerow(["row", "class", *[f"p_{name}" for name in classes], *(["flagged"] if flags else [])])
     for number, (best, row) in enumerate(zip(probabilities.argmax(axis=1), probabilities, strict=True), 1):
-        writer.writerow([number, classes[best], *[f"{value:.9g}" for value in row]])
+        flag = [int(flags[number - 1])] if flags else []
+        writer.writerow([number, classes[best], *[f"{value:.9g}" for value in row], *flag])
     return text.getvalue()
 
 
 def _json(published: Published, probabilities: np.ndarray, table: RawRows) -> str:
-    classes = published.schema.classes
+    classes, flags = published.schema.classes, _flags(published, probabilities)
     answers = [
-        {"row": number, "class": classes[best], "probabilities": dict(zip(classes, row, strict=True))}
+        {
+            "row": number,
+            "class": classes[best],
+            "probabilities": dict(zip(classes, row, strict=True)),
+            **({"flagged": flags[number - 1]} if flags else {}),
+        }
         for number, (best, row) in enumerate(zip(probabilities.argmax(axis=1), probabilities.tolist(), strict=True), 1)
     ]
     model = {"kind": published.kind, "sha256": published.sha256}
     return json.dumps({"model": model, "ignored": table.ignored, "told": table.told, "rows": answers}) + "\n"
+
+
+def _flags(published: Published, probabilities: np.ndarray) -> list[bool]:
+    """Which rows the student's operating point flags; empty where it has none."""
+    flagged = published.calibration.flagged(probabilities) if published.calibration is not None else None
+    return [] if flagged is None else flagged.tolist()

@@ -75,6 +75,11 @@ def levels(findings: list[CheckResult]) -> dict[str, str]:
     return {found.name: found.level for found in findings}
 
 
+def wanting(findings: list[CheckResult]) -> dict[str, str]:
+    """Levels of what is not in order."""
+    return {name: level for name, level in levels(findings).items() if level != "ok"}
+
+
 def wrong(findings: list[CheckResult], *but: str) -> list[CheckResult]:
     return [found for found in findings if found.level == "wrong" and found.name not in but]
 
@@ -82,12 +87,28 @@ def wrong(findings: list[CheckResult], *but: str) -> list[CheckResult]:
 def test_sound_kits_are_sound(sound: Path) -> None:
     coordinator_kit = open_kit(sound / "coordinator")
     found = examine(consilium.coordinator.deploy.doctor.checks(coordinator_kit, running=False))
-    assert set(levels(found).values()) == {"ok"}
+    assert wanting(found) == {"expectation": "advice"}
     assert {"roster", "certificate", "label port", "ledger", "nodes"} <= levels(found).keys()
     with Https(coordinator_kit):
         found = examine(consilium.party.deploy.doctor.checks(open_kit(sound / "party-ward-a"), running=False))
-        assert set(levels(found).values()) == {"ok"}
+        assert wanting(found) == {"expectation": "advice"}
         assert {"policy", "data", "roster", "port", "coordinator"} <= levels(found).keys()
+
+
+@pytest.mark.parametrize(("teachers", "expected"), [(4, {"expectation": "advice"}), (60, {})])
+def test_what_may_be_expected_of_it(tmp_path: Path, teachers: int, expected: dict[str, str]) -> None:
+    """Twelve votes at epsilon 5 are below the noise, 180 are not; a party is told of epsilon alone."""
+    privacy = {"unit": "record", "delta": 1e-5, "epsilon": 5.0}
+    caps, mechanism = {"queries": 40, "answers": 40}, {"name": "gnmax"}
+    out = make_kits(
+        tmp_path, teachers_per_party=teachers, privacy=privacy, caps=caps, mechanism=mechanism, votes="clear"
+    )
+    found = examine(consilium.coordinator.deploy.doctor.checks(open_kit(out / "coordinator"), running=True))
+    assert {name: level for name, level in wanting(found).items() if name != "gateway"} == expected
+    told = next(each for each in found if each.name == "expectation")
+    assert ("noise-above-unanimity" in told.what) == bool(expected)
+    party = examine(consilium.party.deploy.doctor.checks(open_kit(out / "party-ward-a"), running=True))
+    assert levels(party)["expectation"] == "ok"
 
 
 def rename(kit: Path) -> None:
@@ -273,7 +294,7 @@ def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
 def test_the_command_prints_one_line_each_and_exits_with_1(out: Path) -> None:
     done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
     assert done.exit_code == 0, done.output
-    assert len(done.output.splitlines()) == 12
+    assert len(done.output.splitlines()) == 13
     (out / "coordinator" / "server.key").chmod(0o644)
     done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
     assert done.exit_code == 1

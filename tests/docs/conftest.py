@@ -92,7 +92,7 @@ def kits(operator: Path) -> Path:
     done = consilium("provision", "federation.toml", "--out", "made", cwd=operator)
     assert done.returncode == 0, done.stderr
     home = operator / "made" / f"party-{OWN_KEYS}"
-    x, y = make_rows(400, 1)
+    x, y = make_rows(600, 1)
     classes = np.array(json.loads((home / "federation.json").read_text(encoding="utf-8"))["rows"]["classes"])
     np.savez(home / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=classes)
     return operator / "made"

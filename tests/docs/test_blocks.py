@@ -52,6 +52,7 @@ def as_party(shown: dict[str, Any], folder: Path) -> None:
 
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
     "docs/parties.md": as_party,
+    "docs/published-student.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
     "docs/scenarios.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
     "docs/secure-aggregation.md": lambda shown, folder: as_scenario(shown, folder, "stroke-distributed"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import tomli_w
 from typer.testing import CliRunner
 
 from consilium import cli
+from consilium.coordinator.config import Caps
+from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.party import dry_run as dry_run_module
 from consilium.party.dry_run import made_up_queries
 from consilium.party.policy import PartyFile
@@ -47,6 +50,22 @@ def of_party(*arguments: Any) -> tuple[str, BaseException | None]:
 def change(home: Path, **tables: Any) -> None:
     settings = load(home / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
     (home / "party.toml").write_text(tomli_w.dumps({**settings, **tables}))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "pinned", "expected"), [(1.0, True, ["large-epsilon"]), (40.0, True, []), (1.0, False, [])]
+)
+def test_what_the_pinned_terms_promise(tmp_path: Path, sigma: float, pinned: bool, expected: list[str]) -> None:
+    """In the party's own unit, at its own delta."""
+    config = make_config(mechanism=GNMax(sigma=sigma), caps=Caps(queries=30, answers=30))
+    federation = tmp_path / "federation.json"
+    federation.write_text(config.model_dump_json())
+    home = make_home(tmp_path / "home", "p")
+    (home / "terms.json").write_text(config.terms().model_dump_json())
+    change(home, **({"terms": "terms.json"} if pinned else {}))
+    done = CliRunner().invoke(cli.app, ["party", "check", str(home), str(federation), "--format", "json"])
+    assert done.exit_code == 0, done.output
+    assert [each["code"] for each in json.loads(done.stdout)["warnings"]] == expected
 
 
 @pytest.mark.parametrize("command", ["check", "dry-run"])

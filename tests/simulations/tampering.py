@@ -93,6 +93,12 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
         edit("summary.json", lambda c: c["student"].update(accuracy=0.99)),
         "summary.json: what the nodes wrote",
     ),
+    "a warning kept back": (edit("summary.json", lambda c: c["warnings"].pop()), "summary.json: warnings"),
+    "a warning made up": (
+        edit("summary.json", lambda c: c["warnings"].append({"code": "few-answers", "text": "too few"})),
+        "summary.json: warnings",
+    ),
+    "a warning kept out of the report": (edit("private/report.json", lambda c: c["warnings"].pop()), NODES),
     "the share of right labels": (
         edit("summary.json", lambda c: c["privacy"].update(released_label_accuracy=0.99)),
         "summary.json: what the nodes wrote",

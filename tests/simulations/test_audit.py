@@ -58,6 +58,15 @@ def test_a_sound_run_passes(sound: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in sound.rglob("*")} == before  # it changes nothing
 
 
+def test_the_log_has_what_could_be_warned_of_before_the_first_query(sound: Path) -> None:
+    events = [json.loads(line) for line in (sound / "events.jsonl").read_text().splitlines()]
+    names = [event["event"] for event in events]
+    before = [{"code": event["code"], "text": event["text"]} for event in events if event["event"] == "warned"]
+    assert [each["code"] for each in before] == ["large-epsilon", "noise-above-typical-vote"]
+    assert names.index("warned") < names.index("released")
+    assert json.loads((sound / "summary.json").read_text())["warnings"][-len(before) :] == before
+
+
 SANITISED = [
     "federation.privacy.sanitised.order=2.5",
     "federation.privacy.sanitised.beta=0.05",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from consilium.protocol.errors import BudgetExceeded, DataError, PathError
+from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, PathError
 from consilium.protocol.labels.service import NO_LABEL, Answers, LabelTerms, Outcome
+from consilium.protocol.warnings.kinds import listed
 from consilium.student.asking.pool import Pool, load_pool
 from consilium.student.config import StudentSpec
 from consilium.student.published.file import BadModel
@@ -90,6 +92,62 @@ def test_the_cards_say_how_it_was_made_and_measured(tmp_path: Path) -> None:
         f"{result.metrics['accuracy']:.4f}", "50 got a label", "made up",
     ):  # fmt: skip
         assert told in text, told
+
+
+def test_the_card_says_how_far_probabilities_are_risks(tmp_path: Path) -> None:
+    result = run_student(Source(), pool(), student_of(C=1.0), tmp_path / "shares", seed=0)
+    assert result.metrics is not None
+    assert result.metrics["operating_point"]["by"] == "one half"
+    assert result.metrics["operating_point"]["recall"] == result.metrics["recall_per_class"]["ill"]
+    text = (tmp_path / "shares" / "student" / "MODEL_CARD.md").read_text()
+    assert "shares of votes, not risks" in text
+    assert f"| calibration error (15 bins of equally many rows) | {result.metrics['calibration_error']:.4f} |" in text
+
+    declared = run_student(Source(), pool(), student_of(C=1.0, prevalence=[0.9, 0.1]), tmp_path / "risks", seed=0)
+    folder = tmp_path / "risks" / "student"
+    card, text = json.loads((folder / "student.json").read_text()), (folder / "MODEL_CARD.md").read_text()
+    assert declared.metrics is not None
+    point = declared.metrics["operating_point"]
+    assert (point["by"], point["threshold"]) == ("declared prevalence", card["calibration"]["threshold"])
+    assert "declared prevalence (0.9, 0.1, in the order of the classes)" in text
+    assert "shares of votes, not risks" not in text
+    assert declared.metrics["auc"] == result.metrics["auc"]
+    assert point["flagged"] < result.metrics["operating_point"]["flagged"] / 2
+    mean = load_model(folder / "model.safetensors").predict_proba(pool().queries).mean(axis=0)
+    np.testing.assert_allclose(mean, [0.9, 0.1], atol=1e-9)
+
+
+def test_a_prevalence_of_other_classes_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    source = Source()
+    with pytest.raises(ConfigError, match="3 shares for the 2 classes"):
+        run_student(source, pool(), student_of(prevalence=[0.5, 0.3, 0.2]), tmp_path, seed=0)
+    assert source.asked == []
+
+
+NOTHING = ["not-above-majority", "order-by-chance", "class-not-found"]
+"""Of a student that says the same of every row."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "terms", "expected"),
+    [
+        ({"C": 1.0}, {}, []),
+        ({"C": 1.0}, {"epsilon_worst_case": 6.0}, ["large-epsilon"]),
+        ({"C": 1.0, "queries": 20}, {}, ["few-answers"]),
+        ({"queries": 2}, {}, ["nothing-learnt", *NOTHING, "few-answers"]),
+    ],
+)
+def test_warns_of_itself(tmp_path: Path, settings: dict, terms: dict, expected: list[str]) -> None:
+    source = Source()
+    told = replace(source.describe(), **terms)
+    source.describe = lambda: told
+    result = run_student(source, pool(), student_of(**settings), tmp_path, seed=0)
+    assert [warning.code.value for warning in result.warnings] == expected
+    card = json.loads((tmp_path / "student" / "student.json").read_text())
+    assert card["warnings"] == listed(result.warnings)
+    text = (tmp_path / "student" / "MODEL_CARD.md").read_text()
+    assert ("## Warnings" in text) == bool(expected)
+    assert all(f"**{code}**" in text for code in expected)
 
 
 def test_test_rows_that_are_in_the_pool_are_counted(tmp_path: Path) -> None:

@@ -196,6 +196,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
     ("event", "words"),
     [
         ({"event": "waiting", "connected": 1, "required": 3}, "1 of 3 parties connected"),
+        ({"event": "warned", "code": "few-answers", "text": "so few"}, "warning: so few (few-answers)"),
         ({"event": "released", "asked": 5, "answered": 3}, "5 queries asked, 3 answered"),
         ({"event": "progress", "stage": "vote", "done": 1, "total": 3}, ""),
     ],

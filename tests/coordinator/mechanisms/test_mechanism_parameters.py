@@ -92,3 +92,25 @@ def test_shares_with_a_variance_below_one_are_refused(name: str, change: dict[st
 
 def test_shares_with_a_variance_of_one_are_not() -> None:
     ADAPTER.validate_python({"name": "distributed", **GOOD["distributed"], "sigma": 10.0})
+
+
+NOISE: dict[str, float | None] = {
+    "lnmax": 20 * math.sqrt(2),
+    "gnmax": 40.0,
+    "histogram": 40.0,
+    "confident": 40.0,
+    "interactive": 40.0,
+    "stable": None,
+    "immutable": None,
+    "distributed": 80.0,
+    "distributed_two_phase": 80.0,
+}
+"""Standard deviation on the counts behind a label with 400 parties, of which 100 make up the noise that is charged."""
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_the_noise_behind_a_label(name: str) -> None:
+    mechanism = ADAPTER.validate_python({"name": name, **GOOD[name]})
+    assert mechanism.label_noise(400) == pytest.approx(NOISE[name])
+    if mechanism.noise_by_parties:
+        assert mechanism.label_noise(50) == 40.0  # never below what is charged

@@ -16,7 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from typer.testing import CliRunner
 
+from consilium import cli
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.plan import read_public
@@ -296,6 +298,31 @@ def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[Consili
     with pytest.raises(kind, match=said):
         kits.make(plan, tmp_path / "kits")
     assert not (tmp_path / "kits").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ["large-epsilon"]),
+        ({"mechanism": {"name": "stable", "threshold": 9, "sigma": 1.0}}, ["large-epsilon"]),
+        ({"caps": {"queries": 19, "answers": 19}}, ["large-epsilon", "few-answers"]),
+        (
+            {
+                "privacy": {"unit": "record", "delta": 1e-5, "epsilon": 1.0},
+                "mechanism": {"name": "confident", "threshold": 7},
+            },
+            ["noise-above-unanimity", "little-information"],
+        ),
+    ],
+)
+def test_the_operator_is_warned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict, expected: list[str]
+) -> None:
+    plan = write_plan(tmp_path, **changes)
+    assert [each.code.value for each in kits.make(plan, tmp_path / "kits").warnings] == expected
+    done = CliRunner().invoke(cli.app, ["provision", str(plan), "--out", str(tmp_path / "more"), "--format", "json"])
+    assert [each["code"] for each in json.loads(done.stdout)["warnings"]] == expected
+    assert all(f"({code})" in done.stderr for code in expected)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from consilium.protocol.errors import DataError, PathError, StorageError
 from consilium.simulations.report.build import render, write_report
 from consilium.simulations.report.data import LeftOut, PartyQuality
 from tests.simulations.report import cases as made
-from tests.simulations.report.cases import Page, cases, guarantee, metrics, run
+from tests.simulations.report.cases import SECRET_AUC, Page, cases, guarantee, metrics, run
 
 pytestmark = pytest.mark.slow
 
@@ -238,6 +238,48 @@ def test_an_unbounded_worst_case_is_said_loudly(public: bool) -> None:
     loud = "No privacy guarantee: the worst case is unbounded."
     assert loud in html_of("no guarantee at all", public)
     assert loud not in html_of("usual", public)
+
+
+def test_warnings_stand_above_everything_and_secret_ones_are_left_out() -> None:
+    warnings = [
+        {"code": "below-mean-teacher", "text": f"the student is below {SECRET_AUC}"},
+        {"code": "order-by-chance", "text": f"by lot {HOSTILE}"},
+    ]
+    data = replace(CASES["usual"], warnings=warnings)
+    full, public = render(data), render(data, public=True)
+    for html in (full, public):
+        assert html.index('id="warnings"') < html.index('class="tiles"')
+        assert "order-by-chance" in html
+        assert HOSTILE not in html
+    assert "2 warnings" in full
+    assert str(SECRET_AUC) in full[: full.index('class="tiles"')]
+    assert "1 warning<" in public
+    assert str(SECRET_AUC) not in public
+    assert 'id="warnings"' not in html_of("usual")
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_probabilities_and_operating_point(public: bool) -> None:
+    assert 'id="probabilities"' not in html_of("usual", public)  # of a run whose student was not judged so
+    student = {
+        **metrics(0.6871, 0.7659),
+        "calibration_error": 0.1365,
+        "brier": 0.1922,
+        "mean_predicted": {"well": 0.4093, "ill": 0.5907},
+        "rate": {"well": 0.3109, "ill": 0.6891},
+        "operating_point": {
+            "class": "ill", "threshold": 0.6121, "by": "declared prevalence", "flagged": 0.55, "recall": 0.7421,
+            "specificity": None, "precision": 0.8302, "recall_at_specificity": {"0.8": 0.6255, "0.9": None},
+        },
+    }  # fmt: skip
+    text = " ".join(Page(render(replace(CASES["usual"], student=student), public)).text.split())
+    for told in (
+        "0.192", "ill: flagged above 0.612 (declared prevalence)", "0.409", "0.591", "0.137", "0.742", "0.830",
+        "specificity is 0.9 (to compare; not chosen)",
+    ):  # fmt: skip
+        assert told in text, told
+    of_three = {**student, "operating_point": None}
+    assert 'id="operating-point"' not in render(replace(CASES["usual"], student=of_three), public)
 
 
 def test_parties_left_out_are_named_with_stage_and_reason() -> None:

@@ -1,0 +1,22 @@
+"""What may be expected of a federation before it runs: the numbers that warnings are computed from."""
+
+from __future__ import annotations
+
+from consilium.coordinator.config import Federation
+from consilium.coordinator.ledger.privacy import promised
+from consilium.protocol.warnings.before import Expected
+
+
+def expected(federation: Federation, parties: int, classes: int) -> Expected:
+    """Of a federation in which so many parties vote. Raises ConfigError where it cannot be charged."""
+    guarantee, mechanism = promised(federation), federation.mechanism
+    return Expected(
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        unit=guarantee.unit.value,
+        classes=classes,
+        answers=federation.caps.answers,
+        votes=parties * federation.teachers_per_party,
+        noise=mechanism.label_noise(parties),
+        histogram=mechanism.count_sigma(parties) > 0,
+    )

@@ -1,0 +1,65 @@
+"""The warnings that there are. `docs/warnings.md` explains each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class WarningCode(StrEnum):
+    """What a warning is about, for programs and for the documentation."""
+
+    LARGE_EPSILON = "large-epsilon"
+    NOISE_ABOVE_UNANIMITY = "noise-above-unanimity"
+    NOISE_ABOVE_TYPICAL_VOTE = "noise-above-typical-vote"
+    LITTLE_INFORMATION = "little-information"
+    FEW_ANSWERS = "few-answers"
+    NOTHING_LEARNT = "nothing-learnt"
+    NOT_ABOVE_MAJORITY = "not-above-majority"
+    ORDER_BY_CHANCE = "order-by-chance"
+    CLASS_NOT_FOUND = "class-not-found"
+    NOT_ABOVE_HAND_LABELS = "not-above-hand-labels"
+    BELOW_MEAN_TEACHER = "below-mean-teacher"
+    PARTIES_LEFT_OUT = "parties-left-out"
+
+
+SECRET = frozenset({WarningCode.BELOW_MEAN_TEACHER, WarningCode.PARTIES_LEFT_OUT})
+"""Computed from private rows, so that no guarantee covers that they were given."""
+
+
+@dataclass(frozen=True)
+class RunWarning:
+    """text: what, value, limit, what to do; no votes, keys or private rows in it."""
+
+    code: WarningCode
+    text: str
+
+    @property
+    def public(self) -> bool:
+        """Whether it may be shown to anybody."""
+        return self.code not in SECRET
+
+    def to_json(self) -> dict[str, str]:
+        """As summaries and cards hold it."""
+        return {"code": self.code.value, "text": self.text}
+
+
+def listed(warnings: Iterable[RunWarning]) -> list[dict[str, str]]:
+    """All of them as `RunWarning.to_json`."""
+    return [warning.to_json() for warning in warnings]
+
+
+def well_formed(value: object) -> list[dict[str, str]]:
+    """Of what somebody's file says, the entries that are warnings as `listed` gives them."""
+    found = value if isinstance(value, list) else []
+    return [
+        {"code": each["code"], "text": each["text"]}
+        for each in found
+        if isinstance(each, dict) and each.get("code") in list(WarningCode) and isinstance(each.get("text"), str)
+    ]
+
+
+def publishable(warnings: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """Those of `listed` that may be shown to anybody."""
+    return [warning for warning in warnings if warning["code"] not in SECRET]

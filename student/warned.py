@@ -1,0 +1,37 @@
+"""What a student can warn of itself: public numbers only, since its card is for anybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consilium.protocol.labels.service import LabelTerms
+from consilium.protocol.warnings.after import Reached, after_run
+from consilium.protocol.warnings.before import Expected, before_run
+from consilium.protocol.warnings.kinds import RunWarning
+from consilium.student.config import StudentSpec
+
+CONSTANT = "constant"
+"""The kind of a published model that says the same of every row."""
+
+
+def student_warnings(
+    terms: LabelTerms,
+    spec: StudentSpec,
+    kind: str,
+    answered: int,
+    metrics: dict[str, Any] | None,
+    tested: dict[str, Any] | None,
+) -> list[RunWarning]:
+    """Warnings of a finished student. kind: of its published model. metrics, tested: as its card has them."""
+    expected = Expected(
+        epsilon=terms.epsilon_worst_case,
+        delta=terms.delta,
+        unit=terms.unit,
+        classes=len(terms.schema.classes),
+        answers=answered,
+        votes=0,  # how many teachers a party has, and so the noise beside them, the terms do not say
+        spread=spec.selection == "typical",
+    )
+    rows = {} if tested is None else tested["rows_per_class"]
+    reached = Reached(answered=answered, constant=kind == CONSTANT, metrics=metrics, rows=rows)
+    return [*after_run(reached), *before_run(expected)]

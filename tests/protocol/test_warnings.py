@@ -1,0 +1,219 @@
+"""Warnings: for each code a case that fires and one, next to it, that does not; and the numbers behind them."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.protocol.warnings.after import HandLabelled, Reached, after_run, chance_deviation
+from consilium.protocol.warnings.before import (
+    EFFECTIVE_PARAMETERS,
+    Expected,
+    before_run,
+    label_information,
+    label_right,
+    share_error,
+)
+from consilium.protocol.warnings.kinds import SECRET, RunWarning, WarningCode, listed, publishable, well_formed
+
+QUIET = Expected(epsilon=1.0, delta=1e-5, unit="party", classes=2, answers=300, votes=1000, noise=100.0)
+"""Nothing to warn of."""
+
+METRICS = {"accuracy": 0.8, "auc": 0.82, "recall_per_class": {"well": 0.9, "ill": 0.4}}
+GOOD = Reached(answered=300, constant=False, metrics=METRICS, rows={"well": 700, "ill": 300})
+
+
+def codes(warnings: list[RunWarning]) -> list[str]:
+    return [warning.code.value for warning in warnings]
+
+
+def metrics(**changes: object) -> dict[str, object]:
+    return {**METRICS, **changes}
+
+
+BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
+    "large-epsilon": [
+        ({"epsilon": 5.01}, True),
+        ({"epsilon": 5.0}, False),
+        ({"epsilon": math.inf}, True),
+    ],
+    # 100 sqrt(2) = 141.4 between two counts
+    "noise-above-unanimity": [
+        ({"votes": 141}, True),
+        ({"votes": 142}, False),
+        ({"votes": 141, "histogram": True}, False),
+        ({"votes": 141, "noise": None}, False),
+    ],
+    "noise-above-typical-vote": [
+        ({"votes": 353}, True),
+        ({"votes": 354}, False),
+        ({"votes": 141}, False),  # the stronger one is given instead
+    ],
+    # sqrt(2 10 100^2 / 300) = 25.8 votes from histograms, 32.4 from labels
+    "little-information": [
+        ({"votes": 64, "histogram": True}, True),
+        ({"votes": 65, "histogram": True}, False),
+        ({"votes": 80}, True),
+        ({"votes": 81}, False),
+        ({"votes": 64, "histogram": True, "noise": None}, False),
+        # of 20 histograms 0.71 and 0.70, but in the second a single one can be right
+        ({"votes": 141, "answers": 20, "histogram": True}, True),
+        ({"votes": 142, "answers": 20, "histogram": True}, False),
+    ],
+    "few-answers": [
+        ({"answers": 19}, True),
+        ({"answers": 20}, False),
+        ({"answers": 19, "spread": True}, False),
+        ({"answers": 99, "classes": 10}, True),
+    ],
+}
+AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
+    "nothing-learnt": [({"constant": True}, True), ({"constant": False}, False)],
+    "not-above-majority": [
+        ({"metrics": metrics(accuracy=0.7)}, True),
+        ({"metrics": metrics(accuracy=0.701)}, False),
+        ({"metrics": None}, False),
+        ({"metrics": metrics(accuracy=0.1), "rows": {}}, False),
+    ],
+    # by chance an AUC of 700 and 300 rows deviates by 0.0199
+    "order-by-chance": [
+        ({"metrics": metrics(auc=0.519)}, True),
+        ({"metrics": metrics(auc=0.521)}, False),
+        ({"metrics": metrics(auc=0.3)}, True),
+        ({"metrics": metrics(auc=None)}, False),
+        ({"metrics": metrics(auc=0.3), "rows": {"a": 5, "b": 5, "c": 5}}, False),
+        ({"metrics": metrics(auc=0.3), "rows": {"well": 5, "ill": 0}}, False),
+    ],
+    "class-not-found": [
+        ({"metrics": metrics(recall_per_class={"well": 0.9, "ill": 0.049})}, True),
+        ({"metrics": metrics(recall_per_class={"well": 0.9, "ill": 0.05})}, False),
+        ({"metrics": metrics(recall_per_class={"well": 0.9, "ill": 0.0}), "rows": {"well": 700, "ill": 19}}, False),
+        ({"metrics": metrics(recall_per_class={"well": 0.9, "ill": None}), "rows": {"well": 700, "ill": 0}}, False),
+    ],
+    "not-above-hand-labels": [
+        ({"hand_labels": HandLabelled(300, "auc", 0.82)}, True),
+        ({"hand_labels": HandLabelled(300, "auc", 0.8199)}, False),
+        ({"hand_labels": HandLabelled(300, "accuracy", 0.81)}, True),
+        ({"hand_labels": None}, False),
+    ],
+    "below-mean-teacher": [
+        ({"mean_teacher": {"accuracy": 0.1, "auc": 0.821}}, True),
+        ({"mean_teacher": {"accuracy": 0.9, "auc": 0.82}}, False),
+        ({"mean_teacher": {"accuracy": 0.81, "auc": 0.5}, "rows": {"a": 5, "b": 5, "c": 5}}, True),
+        ({"mean_teacher": {"accuracy": None, "auc": None}}, False),
+        ({"mean_teacher": {}}, False),
+    ],
+    "parties-left-out": [({"left_out": 1}, True), ({"left_out": 0}, False)],
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "change", "fires"), [(code, *case) for code, given in BEFORE.items() for case in given]
+)
+def test_before_a_run(code: str, change: dict, fires: bool) -> None:
+    assert codes(before_run(QUIET)) == []
+    assert (code in codes(before_run(replace(QUIET, **change)))) == fires
+
+
+@pytest.mark.parametrize(
+    ("code", "change", "fires"), [(code, *case) for code, given in AFTER.items() for case in given]
+)
+def test_after_a_run(code: str, change: dict, fires: bool) -> None:
+    assert codes(after_run(GOOD)) == []
+    assert (code in codes(after_run(replace(GOOD, **change)))) == fires
+
+
+def test_every_code_has_cases_of_both_kinds() -> None:
+    cases = {**BEFORE, **AFTER}
+    assert sorted(cases) == sorted(WarningCode)
+    assert all({fires for _, fires in given} == {True, False} for given in cases.values())
+
+
+def test_every_code_is_documented() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "warnings.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) == sorted(WarningCode)
+    for code in SECRET:
+        assert re.search(rf"^\| `{code}` .*\| the project only \|$", page, re.MULTILINE), code
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"epsilon": 26.2}, ["26.2", "1e-05", "party", "above 5"]),
+        ({"epsilon": math.inf}, ["without bound"]),
+        ({"votes": 20}, ["all 20 votes", "141", "0.56", "by chance 0.50", "larger than any vote", "expect nothing"]),
+        ({"answers": 19}, ["19 answers", "2 classes", "9.5", "below 10"]),
+    ],
+)
+def test_a_text_has_value_limit_and_what_to_do(change: dict, told: list[str]) -> None:
+    text = " ".join(warning.text for warning in before_run(replace(QUIET, **change)))
+    for part in told:
+        assert part in text, (part, text)
+
+
+def test_what_may_be_shown_to_anybody() -> None:
+    secret = RunWarning(WarningCode.BELOW_MEAN_TEACHER, "a")
+    public = RunWarning(WarningCode.ORDER_BY_CHANCE, "b")
+    assert (secret.public, public.public) == (False, True)
+    assert publishable(listed([secret, public])) == [{"code": "order-by-chance", "text": "b"}]
+
+
+NO_WARNINGS = [
+    None,
+    "text",
+    3,
+    [3],
+    [["code"]],
+    *([each] for each in ({"code": "few-answers"}, {"code": "x", "text": ""})),
+]
+
+
+@pytest.mark.parametrize("value", [*NO_WARNINGS, [{"code": [], "text": ""}], [{"code": "few-answers", "text": 1}]])
+def test_what_is_no_warning_in_somebodys_file(value: object) -> None:
+    assert well_formed(value) == []
+
+
+def test_a_warning_in_somebodys_file() -> None:
+    given = {"code": "few-answers", "text": "a", "more": 1}
+    assert well_formed([given, 3]) == [{"code": "few-answers", "text": "a"}]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_how_often_a_label_is_right_and_what_it_tells(classes: int) -> None:
+    """Against a million draws; each bound is five standard deviations, so a false alarm has probability below 1e-5."""
+    draws = 1_000_000
+    noise = np.random.default_rng(classes).normal(size=(draws, classes))
+    largest = noise.max(axis=1)
+    kept = largest.mean() ** 2 * classes / (classes - 1) ** 2
+    error = 2 * largest.mean() * largest.std() / math.sqrt(draws) * classes / (classes - 1) ** 2
+    assert abs(label_information(classes) - kept) < 5 * error
+    right = (noise[:, 0] + 1.3 > noise[:, 1:].max(axis=1)).mean()
+    assert abs(label_right(1.3, classes) - right) < 5 * math.sqrt(0.25 / draws)
+
+
+def test_the_information_of_two_classes_is_that_of_the_median() -> None:
+    assert label_information(2) == pytest.approx(2 / math.pi, abs=1e-6)
+
+
+def test_the_error_of_a_share_is_that_of_least_squares() -> None:
+    """n noisy differences of two counts on d orthogonal directions, against the mean variance of the fitted values."""
+    n, sigma, votes = 400, 50.0, 200
+    x, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(n, EFFECTIVE_PARAMETERS)))
+    covariance = 2 * sigma**2 * x @ np.linalg.inv(x.T @ x) @ x.T
+    expected = math.sqrt(np.diag(covariance).mean()) / votes
+    told = Expected(1.0, 1e-5, "party", 2, n, votes, sigma, histogram=True)
+    assert share_error(told) == pytest.approx(expected, rel=1e-9)
+    assert share_error(replace(told, histogram=False)) == pytest.approx(expected * math.sqrt(math.pi / 2), rel=1e-6)
+
+
+def test_the_deviation_of_an_auc_by_chance() -> None:
+    """Against permutations; five standard deviations of a standard deviation from 4,000 of them."""
+    generator, ranks = np.random.default_rng(1), np.arange(1, 91)
+    sums = np.array([generator.permutation(ranks)[:30].sum() for _ in range(4000)])
+    aucs = (sums - 30 * 31 / 2) / (30 * 60)
+    assert abs(aucs.std() / chance_deviation(30, 60) - 1) < 5 / math.sqrt(2 * 4000)

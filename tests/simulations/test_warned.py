@@ -1,0 +1,102 @@
+"""Warnings of a simulated run, from its summary, its student's card and its event log."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from consilium.coordinator.config import Caps
+from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
+from consilium.simulations.warned import refused_for_data, run_warnings
+from consilium.student.config import StudentSpec
+from tests.federation import make_config
+
+SUMMARY: dict[str, Any] = {
+    "parties": 1000,
+    "queries": {"answered": 100},
+    "student": {"accuracy": 0.8, "auc": 0.85, "recall_per_class": {"well": 0.8, "ill": 0.8}},
+    "baselines": {"mean_teacher": {"accuracy": 0.7, "auc": 0.75}},
+    "worth": {"metric": "auc", "released": {"labels": 100, "auc": 0.84, "accuracy": 0.9}},
+}
+CARD: dict[str, Any] = {"model": {"kind": "linear"}, "test": {"rows_per_class": {"well": 300, "ill": 300}}}
+
+
+def codes(
+    summary: dict[str, Any] = SUMMARY,
+    card: dict[str, Any] = CARD,
+    left_out: list[tuple[str, str]] | None = None,
+    mechanism: AnyMechanism | None = None,
+    queries: int = 100,
+    spec: StudentSpec | None = None,
+) -> list[str]:
+    """Codes of a run in which nothing else is wrong."""
+    config = make_config(mechanism=mechanism or GNMax(sigma=100.0), caps=Caps(queries=queries, answers=queries))
+    return [each.code.value for each in run_warnings(config, spec or StudentSpec(), summary, card, left_out or [])]
+
+
+def changed(table: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
+    """A copy with one value replaced."""
+    result = deepcopy(table)
+    inner = result
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = to
+    return result
+
+
+def test_nothing_to_warn_of() -> None:
+    assert codes() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        (("worth", "released", "auc"), 0.85, ["not-above-hand-labels"]),
+        (("worth", "released", "labels"), 0, []),
+        (("worth",), None, []),
+        (("baselines", "mean_teacher", "auc"), 0.86, ["below-mean-teacher"]),
+        (("student", "accuracy"), 0.5, ["not-above-majority"]),
+        (("student", "recall_per_class", "ill"), 0.01, ["class-not-found"]),
+        (("parties",), 20, ["noise-above-unanimity", "little-information"]),
+    ],
+)
+def test_from_the_summary(path: tuple[str, ...], value: object, expected: list[str]) -> None:
+    assert codes(changed(SUMMARY, *path, to=value)) == expected
+
+
+def test_without_hand_labels_or_test_rows() -> None:
+    summary = {key: value for key, value in SUMMARY.items() if key != "worth"}
+    assert codes(changed(summary, "student", to=None), changed(CARD, "test", to=None)) == []
+
+
+def test_what_came_out_stands_first() -> None:
+    summary = changed(changed(SUMMARY, "parties", to=20), "student", "accuracy", to=0.5)
+    assert codes(summary, changed(CARD, "model", "kind", to="constant"))[:2] == ["nothing-learnt", "not-above-majority"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "queries", "spec", "expected"),
+    [
+        (GNMax(sigma=100.0), 19, StudentSpec(), ["few-answers"]),
+        (GNMax(sigma=100.0), 19, StudentSpec(selection="typical"), []),
+        (GNMax(sigma=1200.0), 5000, StudentSpec(), ["noise-above-unanimity"]),
+        (NoisyHistogram(sigma=1200.0), 5000, StudentSpec(), []),  # a student averages the noise
+    ],
+)
+def test_from_the_configuration(mechanism: AnyMechanism, queries: int, spec: StudentSpec, expected: list[str]) -> None:
+    assert codes(mechanism=mechanism, queries=queries, spec=spec) == expected
+
+
+def test_who_was_left_out_for_its_data() -> None:
+    absent = [
+        ("a", "refused: least-rows-per-teacher, requested 3, limit 20"),
+        ("a", "refused: data"),
+        ("b", "refused: schema"),
+        ("c", "no answer within 9 s"),
+        ("d", "refused: most-epsilon, requested 3, limit 1"),
+    ]
+    assert refused_for_data(absent) == 2
+    assert codes(left_out=absent) == ["parties-left-out"]
+    assert codes(left_out=absent[3:]) == []

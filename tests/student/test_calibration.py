@@ -1,0 +1,131 @@
+"""Calibration and operating point: golden values, other implementations, and what must not matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss
+
+from consilium.student.calibration import calibration, calibration_error
+from consilium.student.operating import at_threshold, operating_point, recall_at_specificity, threshold_for
+
+TWO, THREE = ("well", "ill"), ("a", "b", "c")
+
+
+def binary(positive: list[float]) -> np.ndarray:
+    p = np.array(positive)
+    return np.stack([1 - p, p], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("scores", "right", "bins", "expected"),
+    [
+        ([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 1], 2, 0.0),
+        ([1.0, 1.0, 0.0, 0.0], [0, 0, 1, 1], 2, 1.0),
+        ([0.5, 0.5, 0.5, 0.5], [0, 1, 0, 1], 2, 0.0),  # equal scores have one rate, in whatever bin they lie
+        ([0.2, 0.4, 0.6, 0.8], [0, 0, 0, 1], 2, (0.3 * 2 + 0.2 * 2) / 4),
+        ([0.2, 0.4, 0.6, 0.8], [0, 0, 0, 1], 4, (0.2 + 0.4 + 0.6 + 0.2) / 4),
+        ([0.7], [1], 15, 0.3),  # fewer rows than bins
+    ],
+)
+def test_calibration_error(scores: list[float], right: list[int], bins: int, expected: float) -> None:
+    assert calibration_error(np.array(scores), np.array(right, dtype=bool), bins) == pytest.approx(expected, abs=1e-12)
+
+
+def test_bins_hold_equally_many_rows() -> None:
+    """Against a plain loop on scores without ties, most of them in a corner."""
+    generator = np.random.default_rng(0)
+    scores = np.sort(generator.beta(1, 12, size=1500))
+    right = generator.random(1500) < np.sqrt(scores)
+    expected = sum(abs(scores[at : at + 100].mean() - right[at : at + 100].mean()) for at in range(0, 1500, 100)) / 15
+    assert calibration_error(scores, right) == pytest.approx(expected, abs=1e-12)
+    assert expected > 0.1
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    generator = np.random.default_rng(1)
+    p, y = binary(np.round(generator.random(400), 1).tolist()), generator.integers(2, size=400)
+    shuffled = generator.permutation(400)
+    again, expected = calibration(p[shuffled], y[shuffled], TWO), calibration(p, y, TWO)
+    for name in ("calibration_error", "brier"):
+        assert again[name] == pytest.approx(expected[name], abs=1e-12)
+
+
+def test_of_two_classes() -> None:
+    p, y = binary([0.1, 0.4, 0.35, 0.8]), np.array([0, 1, 0, 1])
+    found = calibration(p, y, TWO)
+    assert found["brier"] == pytest.approx(brier_score_loss(y, p[:, 1]), abs=1e-12)
+    assert found["mean_predicted"] == pytest.approx({"well": 0.5875, "ill": 0.4125})
+    assert found["rate"] == {"well": 0.5, "ill": 0.5}
+
+
+def test_of_more_classes_the_most_probable_counts() -> None:
+    p = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
+    found = calibration(p, np.array([0, 2, 2]), THREE)
+    assert found["calibration_error"] == pytest.approx((0.4 + 0.5 + 0.2) / 3)
+    expected = (0.16 + 0.09 + 0.01 + 0.04 + 0.25 + 0.49 + 0.01 + 0.01 + 0.04) / 3
+    assert found["brier"] == pytest.approx(expected)
+    assert found["rate"]["b"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("scores", "share", "flagged"),
+    [
+        ([0.1, 0.2, 0.3, 0.9], 0.25, 1),
+        ([0.1, 0.2, 0.3, 0.9], 0.5, 2),
+        ([0.1, 0.5, 0.5, 0.5], 0.5, 3),  # ties: nearer than none
+        ([0.1, 0.5, 0.5, 0.5], 0.3, 0),
+        ([0.0, 0.0, 1.0, 1.0], 0.5, 2),
+        ([0.0, 0.2], 0.99, 1),  # what has probability 0 is never flagged
+        ([1.0, 1.0], 0.1, 0),
+    ],
+)
+def test_the_threshold_flags_the_share(scores: list[float], share: float, flagged: int) -> None:
+    assert int((np.array(scores) > threshold_for(np.array(scores), share)).sum()) == flagged
+
+
+def test_without_ties_the_share_is_met_to_half_a_row() -> None:
+    scores = np.random.default_rng(0).random(997)
+    for share in (0.01, 0.123, 0.5, 0.9):
+        flagged = (scores > threshold_for(scores, share)).mean()
+        assert abs(flagged - share) <= 0.5 / 997
+
+
+def test_recall_at_a_specificity_is_the_best_of_all_thresholds() -> None:
+    generator = np.random.default_rng(2)
+    positive = generator.random(300) < 0.3
+    scores = np.round(generator.normal(size=300) + positive, 1)
+    for least in (0.5, 0.8, 0.9, 1.0):
+        every = [at_threshold(scores, positive, threshold) for threshold in [-10.0, *np.unique(scores)]]
+        expected = max(found["recall"] for found in every if found["specificity"] >= least - 1e-12)
+        assert recall_at_specificity(scores, positive, least) == expected
+
+
+@pytest.mark.parametrize("positive", [[True, True], [False, False]])
+def test_nothing_to_compare(positive: list[bool]) -> None:
+    scores, kinds = np.array([0.1, 0.9]), np.array(positive)
+    assert recall_at_specificity(scores, kinds, 0.8) is None
+    found = at_threshold(scores, kinds, 0.95)
+    assert (found["precision"], found["flagged"]) == (None, 0.0)
+    assert [found["recall"], found["specificity"]].count(None) == 1
+
+
+def test_the_operating_point() -> None:
+    p, y = binary([0.1, 0.4, 0.35, 0.8]), np.array([0, 1, 0, 1])
+    found = operating_point(p, y, TWO, 0.38)
+    assert found is not None
+    assert found["recall_at_specificity"] == {"0.8": 1.0, "0.9": 1.0}
+    del found["recall_at_specificity"]
+    assert found == {
+        "class": "ill",
+        "threshold": 0.38,
+        "by": "declared prevalence",
+        "flagged": 0.5,
+        "recall": 1.0,
+        "specificity": 1.0,
+        "precision": 1.0,
+    }
+    by_half = operating_point(p, y, TWO, None)
+    assert by_half is not None
+    assert (by_half["threshold"], by_half["by"], by_half["recall"]) == (0.5, "one half", 0.5)
+    assert operating_point(np.full((1, 3), 1 / 3), np.array([0]), THREE, None) is None
