@@ -249,9 +249,11 @@ class _Simulation:
         summary, card = self.files.object(SUMMARY), self.files.object(CARD)
         if self._scenario is None:
             raise Contradiction("the manifest gives nothing to compare with")
-        absent = [(str(event.get("party")), str(event.get("reason"))) for event in run.events.named("left-out")]
+        refused = [event for event in run.events.named("left-out") if event.get("for_data") is True]
+        parties = {str(event.get("party")) for event in refused if event.get("stage") == "train"}
+        agree(f"{SUMMARY}: parties_left_out_for_data", summary.get("parties_left_out_for_data"), len(parties))
         try:
-            again = listed(run_warnings(config, self._scenario.student, summary, card, absent))
+            again = listed(run_warnings(config, self._scenario.student, summary, card))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
         agree(f"{SUMMARY}: warnings", entry(summary, SUMMARY, "warnings"), again)

@@ -276,8 +276,7 @@ def _summary(
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }
-    absent = [(item.party, item.reason) for item in left_out(space)]
-    table["warnings"] = listed(run_warnings(config, spec, table, student, absent))
+    table["warnings"] = listed(run_warnings(config, spec, table, student))
     return strict(table)
 
 

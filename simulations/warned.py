@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.expectation import expected
-from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.warnings.after import HandLabelled, Reached, after_run
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import RunWarning
 from consilium.student.config import StudentSpec
 from consilium.student.warned import CONSTANT
-
-OF_DATA = (Rule.CLASSES, Rule.LEAST_ROWS, Rule.SCHEMA, Rule.DATA)
-"""Rules by which a party refuses because of its own rows."""
 
 
 def run_warnings(
@@ -24,11 +20,10 @@ def run_warnings(
     spec: StudentSpec,
     summary: Mapping[str, Any],
     card: Mapping[str, Any],
-    left_out: Iterable[tuple[str, str]],
 ) -> list[RunWarning]:
     """Of a finished run, first what came out.
 
-    summary: as far as it is written. card: the student's. left_out: see `refused_for_data`.
+    summary: as far as it is written. card: the student's.
     """
     classes, tested = len(config.rows.classes), card["test"]
     known = expected(config, summary["parties"], classes)
@@ -39,15 +34,9 @@ def run_warnings(
         rows={} if tested is None else tested["rows_per_class"],
         mean_teacher=summary["baselines"]["mean_teacher"],
         hand_labels=_hand_labels(summary.get("worth")),
-        left_out=refused_for_data(left_out),
+        left_out=summary["parties_left_out_for_data"],
     )
     return [*after_run(reached), *before_run(replace(known, spread=spec.selection == "typical"))]
-
-
-def refused_for_data(left_out: Iterable[tuple[str, str]]) -> int:
-    """Parties that took no part because of what their rows are, of names and reasons as the event log has them."""
-    reasons = tuple(f"refused: {rule.value}" for rule in OF_DATA)
-    return len({party for party, reason in left_out if reason.startswith(reasons)})
 
 
 def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:

@@ -9,11 +9,12 @@ import pytest
 
 from consilium.coordinator.config import Caps
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
-from consilium.simulations.warned import refused_for_data, run_warnings
+from consilium.simulations.warned import run_warnings
 from consilium.student.config import StudentSpec
 from tests.federation import make_config
 
 SUMMARY: dict[str, Any] = {
+    "parties_left_out_for_data": 0,
     "parties": 1000,
     "queries": {"answered": 100},
     "student": {"accuracy": 0.8, "auc": 0.85, "recall_per_class": {"well": 0.8, "ill": 0.8}},
@@ -26,14 +27,13 @@ CARD: dict[str, Any] = {"model": {"kind": "linear"}, "test": {"rows_per_class": 
 def codes(
     summary: dict[str, Any] = SUMMARY,
     card: dict[str, Any] = CARD,
-    left_out: list[tuple[str, str]] | None = None,
     mechanism: AnyMechanism | None = None,
     queries: int = 100,
     spec: StudentSpec | None = None,
 ) -> list[str]:
     """Codes of a run in which nothing else is wrong."""
     config = make_config(mechanism=mechanism or GNMax(sigma=100.0), caps=Caps(queries=queries, answers=queries))
-    return [each.code.value for each in run_warnings(config, spec or StudentSpec(), summary, card, left_out or [])]
+    return [each.code.value for each in run_warnings(config, spec or StudentSpec(), summary, card)]
 
 
 def changed(table: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
@@ -59,6 +59,7 @@ def test_nothing_to_warn_of() -> None:
         (("baselines", "mean_teacher", "auc"), 0.86, ["below-mean-teacher"]),
         (("student", "accuracy"), 0.5, ["not-above-majority"]),
         (("student", "recall_per_class", "ill"), 0.01, ["class-not-found"]),
+        (("parties_left_out_for_data",), 2, ["parties-left-out"]),
         (("parties",), 20, ["noise-above-unanimity", "little-information"]),
     ],
 )
@@ -87,16 +88,3 @@ def test_what_came_out_stands_first() -> None:
 )
 def test_from_the_configuration(mechanism: AnyMechanism, queries: int, spec: StudentSpec, expected: list[str]) -> None:
     assert codes(mechanism=mechanism, queries=queries, spec=spec) == expected
-
-
-def test_who_was_left_out_for_its_data() -> None:
-    absent = [
-        ("a", "refused: least-rows-per-teacher, requested 3, limit 20"),
-        ("a", "refused: data"),
-        ("b", "refused: schema"),
-        ("c", "no answer within 9 s"),
-        ("d", "refused: most-epsilon, requested 3, limit 1"),
-    ]
-    assert refused_for_data(absent) == 2
-    assert codes(left_out=absent) == ["parties-left-out"]
-    assert codes(left_out=absent[3:]) == []
