@@ -163,7 +163,7 @@ def _carry_out(
         with watch(space.run_dir / "events.jsonl"):
             _run_engine(engine, space, len(partition.parties), workers)
         finished = time.monotonic()
-        analysis = analyse(space, dataset, partition, config)
+        analysis = analyse(space, dataset, partition, config, scenario.simulation)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         summary = _summary(name, engine, space, analysis, config)
@@ -253,6 +253,7 @@ def _summary(
         },
         "student": student["metrics"],
         "baselines": analysis.baselines,
+        "worth": analysis.worth,
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }
@@ -294,6 +295,7 @@ def _report_data(
         ),
         student=summary["student"],
         baselines=analysis.baselines,
+        worth=analysis.worth,
         classes=dataset.classes,
         seconds=summary["seconds"],
         consensus=analysis.consensus,
