@@ -68,7 +68,7 @@ def crossing(counts: np.ndarray, heights: np.ndarray, level: np.ndarray | float)
     [100.0, 10.0, inf]
     """
     rising, level = isotonic(heights), np.broadcast_to(level, len(heights))
-    reached = rising >= level[:, None]
+    reached = rising >= level[:, None] - 1e-9  # the same model, added up in another order
     at = reached.argmax(axis=1)
     curves, before = np.arange(len(heights)), np.maximum(at - 1, 0)
     low, high = rising[curves, before], rising[curves, at]
@@ -110,7 +110,7 @@ class _Curve:
     def __post_init__(self) -> None:
         rows = len(self.student)
         counts = self.generator.multinomial(rows, np.full(rows, 1 / rows), _REPLICATES)
-        self.weights = counts.astype(np.float32) / rows
+        self.weights = counts / rows
         self.draw = self.generator.integers(2**31, size=_REPLICATES)
 
     def add(self, count: int) -> None:
@@ -118,8 +118,8 @@ class _Curve:
             return
         scores = self.learnt(count)
         self.means[count] = float(scores.mean())
-        every = self.weights @ scores.T.astype(np.float32)
-        self.drawn[count] = every[np.arange(_REPLICATES), self.draw % len(scores)].astype(np.float64)
+        every = self.weights @ scores.T
+        self.drawn[count] = every[np.arange(_REPLICATES), self.draw % len(scores)]
 
     def mean_crossing(self) -> float:
         counts = sorted(self.means)
@@ -129,7 +129,7 @@ class _Curve:
     def interval(self) -> tuple[float, float]:
         counts = sorted(self.drawn)
         heights = np.stack([self.drawn[count] for count in counts], axis=1)
-        found = np.sort(crossing(np.array(counts), heights, self.weights @ self.student.astype(np.float32)))
+        found = np.sort(crossing(np.array(counts), heights, self.weights @ self.student))
         outside = (1 - LEVEL) / 2 * _REPLICATES
         return float(found[math.floor(outside)]), float(found[-1 - math.floor(outside)])
 

@@ -61,7 +61,7 @@ def most_plain_rows(rows: int, inputs: int, mode: HandLabelMode) -> int:
 
 @singledispatch
 def effort(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
-    """Of a trainer on at most `rows` labelled rows of so many `inputs`; a kind that nobody registered is tried rarely."""
+    """Of a trainer on at most `rows` labelled rows of so many `inputs`; a kind without an entry is tried rarely."""
     return Effort(FEWEST_DRAWS, bisected=mode == "full")
 
 
