@@ -13,7 +13,7 @@ from consilium.party.teachers.ensemble import Teacher, vote
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.compare.noisy_average import (
     ClippedSums,
-    Promise,
+    Allowance,
     linear_scores,
     noisy_average,
     why_none,
@@ -60,7 +60,7 @@ def baselines(
     pooled = pooled_probabilities(schema, config.teacher, dataset.x[private], dataset.y[private], test_x)
     if not absent and not quality:
         absent = "no party has a teacher"
-    promise = Promise(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)
+    promise = Allowance(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)
     return {
         "majority": evaluate(np.tile(shares, (len(test_y), 1)), test_y, names),
         "mean_teacher": {"accuracy": _mean(_accuracies(quality)), "auc": _mean(_aucs(quality))},

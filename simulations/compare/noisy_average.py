@@ -44,7 +44,7 @@ class ClippedSums:
 
 
 @dataclass(frozen=True)
-class Promise:
+class Allowance:
     """What the average may cost. `epsilon` at `delta`, finite and above 0, for each `unit` under the relation."""
 
     epsilon: float
@@ -54,7 +54,7 @@ class Promise:
 
 
 def noisy_average(
-    given: ClippedSums, promise: Promise, test_x: np.ndarray, test_y: np.ndarray, classes: tuple[str, ...], seed: int
+    given: ClippedSums, promise: Allowance, test_x: np.ndarray, test_y: np.ndarray, classes: tuple[str, ...], seed: int
 ) -> dict[str, Any]:
     """Metrics as `evaluate` gives them, means over draws of the noise; with norm, noise_deviation (of a weight), draws.
 

@@ -27,7 +27,7 @@ from consilium.protocol.parties.teachers import (
 from consilium.simulations.compare.noisy_average import (
     NORMS,
     ClippedSums,
-    Promise,
+    Allowance,
     clipped,
     linear_scores,
     noisy_average,
@@ -77,7 +77,7 @@ def deviation_by_hand(epsilon: float, delta: float) -> float:
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.99, 1e-5), (0.3, 1e-6), (8.0, 1e-5)])
 def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring, epsilon: float, delta: float) -> None:
     sums, classes = parties(12, teachers=4), ("a", "b")
-    found = noisy_average(sums, Promise(epsilon, delta, unit, relation), *rows(2, seed=5), classes, 0)
+    found = noisy_average(sums, Allowance(epsilon, delta, unit, relation), *rows(2, seed=5), classes, 0)
     # of the sum: a party's mean of four moves by C if it leaves; a teacher trained anew moves it by 2 C / 4
     per_norm = {
         (Unit.PARTY, Neighbouring.REPLACE): 2,
@@ -132,14 +132,14 @@ def test_a_class_that_was_not_seen(spec: TeacherKind) -> None:
 def test_more_epsilon_is_never_worse_and_without_noise_it_is_the_average() -> None:
     sums, test = parties(12), rows(2, seed=5)
     aucs = [
-        noisy_average(sums, Promise(epsilon, 1e-5, Unit.PARTY, Neighbouring.REPLACE), *test, ("a", "b"), 0)["auc"]
+        noisy_average(sums, Allowance(epsilon, 1e-5, Unit.PARTY, Neighbouring.REPLACE), *test, ("a", "b"), 0)["auc"]
         for epsilon in (0.01, 0.1, 1.0, 10.0, 1e5)
     ]
     assert aucs == sorted(aucs) and aucs[0] < 0.9 < 0.99 < aucs[-1]
 
 
 def test_is_seeded() -> None:
-    promise = Promise(0.1, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
+    promise = Allowance(0.1, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
     first, again, other = (noisy_average(parties(5), promise, *rows(2, seed=5), ("a", "b"), seed) for seed in (0, 0, 1))
     assert first == again != other
 
