@@ -79,7 +79,7 @@ def table(found: list[dict[str, Any]]) -> None:
             name, str(len(rows)), f"{first['epsilon']:.3f}", METRIC_NAMES[first["metric"]],
             f"{np.mean([row['released'] for row in rows]):.0f}",
             *(_spread(rows, key) for key in ("student", "by_hand", *BASELINES)),
-            f"{middle} ({low} to {high})", str(first["public_rows"]),
+            f"{middle} ({low} to {high})", f"{np.median([row['public_rows'] for row in rows]):.0f}",
         )  # fmt: skip
         print("| " + " | ".join(cells) + " |", flush=True)
 

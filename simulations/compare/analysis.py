@@ -52,15 +52,16 @@ def analyse(
     finally:
         ledger.close()
     curves = epsilon_by_query(config, batches)
+    answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
     epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
     found, quality = baselines(space, dataset, partition, config, epsilon, mixed)
     return Analysis(
         baselines=found,
-        worth=_worth(space, dataset, partition, config, simulation, batches),
+        worth=_worth(space, dataset, partition, config, simulation, answered),
         released_label_accuracy=_label_accuracy(space, dataset, partition),
         quality=quality,
         consensus=_consensus(space, config, batches),
-        answered=np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool),
+        answered=answered,
         epsilon_worst_case=curves["worst_case"],
         epsilon_data_dependent=curves["data_dependent"],
     )
@@ -72,18 +73,17 @@ def _worth(
     partition: Partition,
     config: FederationConfig,
     simulation: SimulationSpec,
-    batches: list[Batch],
+    answered: np.ndarray,
 ) -> dict[str, Any] | None:
-    """What the published student is worth in labels by hand, see `compare.worth`."""
+    """What the published student is worth in labels by hand, see `compare.worth`; `answered` bool (asked,)."""
     pool, spec, seed = space.student()
     if simulation.hand_labels == "none" or pool.test_x is None or pool.test_y is None:
         return None
     queries = canonical_queries(pool.queries, len(pool.features))
     public = PublicTruth(config.rows, queries, dataset.y[partition.queries], pool.test_x, pool.test_y)
     student = load_model(space.run_dir / "student" / MODEL_FILE).predict_proba(pool.test_x)
-    answered = sum(int(batch.answered.sum()) for batch in batches)
-    asked = sum(len(batch.answered) for batch in batches)
-    return worth(public, student, spec, answered, asked, seed, simulation.hand_labels)
+    asked = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
+    return worth(public, student, spec, int(answered.sum()), asked, seed, simulation.hand_labels)
 
 
 def _label_accuracy(space: Workspace, dataset: Dataset, partition: Partition) -> float | None:

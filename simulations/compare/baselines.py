@@ -12,8 +12,8 @@ from consilium.party.teachers import store
 from consilium.party.teachers.ensemble import Teacher, vote
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.compare.noisy_average import (
-    ClippedSums,
     Allowance,
+    ClippedSums,
     linear_scores,
     noisy_average,
     why_none,

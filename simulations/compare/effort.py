@@ -51,9 +51,9 @@ def most_plain_rows(rows: int, inputs: int, mode: HandLabelMode) -> int:
     """So many of the `rows` of the pool are labelled by hand at most; all but where that takes minutes.
 
     >>> most_plain_rows(9000, 50, "quick"), most_plain_rows(9000, 3969, "quick"), most_plain_rows(9000, 3969, "full")
-    (9000, 2509, 9000)
+    (9000, 1587, 9000)
     """
-    limit = 5 * _BUDGET
+    limit = 2 * _BUDGET
     if mode == "full" or plain_operations(rows, inputs) <= limit:
         return rows
     return int((limit / (2 * inputs)) ** 0.5 if 2 * inputs**3 > limit else limit / (2 * inputs**2))

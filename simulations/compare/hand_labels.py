@@ -10,7 +10,6 @@ import numpy as np
 
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.compare.effort import (
-    FEWEST_DRAWS,
     draws_of,
     effort,
     plain_operations,
@@ -19,7 +18,7 @@ from consilium.simulations.compare.means import mean_metrics
 from consilium.simulations.compare.plain_ridge import train_plain
 from consilium.simulations.compare.row_scores import Metric, leading_metric, row_scores
 from consilium.simulations.population.specs import HandLabelMode
-from consilium.student.asking.selection import BY_ROWS, choose
+from consilium.student.asking.selection import BY_ROWS
 from consilium.student.config import StudentSpec
 from consilium.student.evaluation import evaluate
 from consilium.student.run import train
@@ -47,11 +46,15 @@ class HandLabels:
     """Models on true labels of rows that are drawn by lot, judged on the test rows.
 
     Draw d of n labels are the first n rows of permutation d of the pool: more labels are the same ones, and others.
-    `width`: inputs of the plain trainer. `metric`: what is compared.
+    `asked` int64 (n,): rows that the student asked for, in its order. `width`: inputs of the plain trainer. `metric`:
+    what is compared.
     """
 
-    def __init__(self, public: PublicTruth, spec: StudentSpec, seed: int, mode: HandLabelMode) -> None:
-        self._public, self._spec, self._seed = public, spec, seed
+    def __init__(
+        self, public: PublicTruth, spec: StudentSpec, asked: np.ndarray, seed: int, mode: HandLabelMode
+    ) -> None:
+        self._public, self._spec, self._asked, self._seed = public, spec, asked, seed
+        self._by_rows = spec.selection in BY_ROWS
         self._mode: HandLabelMode = mode
         self._classes = len(public.schema.classes)
         self.metric: Metric = leading_metric(public.test_y, self._classes)
@@ -59,7 +62,6 @@ class HandLabels:
         bare = spec.inputs == "features"
         own_rows, own_test = (public.queries, public.test_x) if bare else (represented, test)
         self.width, self._own_width = represented.shape[1], own_rows.shape[1]
-        self._represented = represented
         self._learners: dict[str, Learn] = {
             OWN: _own_learner(public, spec, own_rows, own_test, seed),
             PLAIN: _plain_learner(public, represented, test),
@@ -83,17 +85,17 @@ class HandLabels:
         return found[self.better[count]]
 
     def at(self, count: int) -> dict[str, Any]:
-        """Means over draws of `count` labels, on rows that the student could have begun with: its metrics, and whose.
+        """Means over draws of `count` labels, on rows as the student chose its own: its metrics, and whose.
+
+        That is by lot, or, where its selection looks at the rows alone, on the first that it asked for itself, once.
 
         labels, draws, trainer (the one that is better on the test rows), accuracy, auc, recall_per_class, deviation (of
         the leading metric between draws), and the leading metric's mean for each trainer by name.
         """
         found: dict[str, list[dict[str, Any]]] = {}
         for name, learn in self._learners.items():
-            draws = self._draws(name, count)
-            if self._spec.selection in BY_ROWS:
-                draws = min(draws, FEWEST_DRAWS)
-            found[name] = [self._metrics(learn(self._as_chosen(draw, count), draw)) for draw in range(draws)]
+            draws = 1 if self._by_rows else self._draws(name, count)
+            found[name] = [self._metrics(learn(self._as_chosen(draw)[:count], draw)) for draw in range(draws)]
         means = {name: mean_metrics(metrics) for name, metrics in found.items()}
         better = max(means, key=lambda name: means[name][self.metric])
         values = [item[self.metric] for item in found[better]]
@@ -121,18 +123,11 @@ class HandLabels:
             return draws_of(plain_operations(count, self.width), self._mode)
         return effort(self._spec.trainer, count, self._own_width, self._classes, self._mode).draws
 
-    def _generator(self, draw: int) -> np.random.Generator:
-        return np.random.default_rng([self._seed, _PURPOSE, draw])
-
     def _by_lot(self, draw: int) -> np.ndarray:
-        return self._generator(draw).permutation(len(self._public.labels))
+        return np.random.default_rng([self._seed, _PURPOSE, draw]).permutation(len(self._public.labels))
 
-    def _as_chosen(self, draw: int, count: int) -> np.ndarray:
-        if self._spec.selection not in BY_ROWS:
-            return self._by_lot(draw)[:count]
-        candidates, nothing = np.arange(len(self._represented)), np.zeros(0, dtype=np.int64)
-        generator = self._generator(draw)
-        return choose(self._spec.selection, candidates, count, self._represented, nothing, None, generator)
+    def _as_chosen(self, draw: int) -> np.ndarray:
+        return self._asked if self._by_rows else self._by_lot(draw)
 
 
 def _own_learner(public: PublicTruth, spec: StudentSpec, rows: np.ndarray, test: np.ndarray, seed: int) -> Learn:

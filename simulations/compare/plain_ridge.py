@@ -22,22 +22,21 @@ MOST_JUDGED = 1000
 
 @dataclass(frozen=True)
 class PlainRidge:
-    """Scores (x - `mean`) `weights` + `shares`; `mean` (inputs,), `weights` (inputs, classes), `shares` (classes,)."""
+    """Scores x `weights` + `intercept`: (inputs, classes) in the floats of the rows, and (classes,)."""
 
-    mean: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
-    shares: np.ndarray = field(repr=False)
+    intercept: np.ndarray = field(repr=False)
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Scores (n, classes) that sum to 1 and may lie outside [0, 1]: for ranks and the largest, not for risks."""
-        return (x - self.mean) @ self.weights + self.shares
+        return x @ self.weights + self.intercept
 
 
 def train_plain(x: np.ndarray, y: np.ndarray, classes: int) -> PlainRidge:
     """Train on `x` float (n, inputs) and `y` int64 (n,); rows of one class, or none, give scores that say only that."""
     if len(np.unique(y)) < 2:
         shares = np.bincount(y, minlength=classes) / len(y) if len(y) else np.full(classes, 1 / classes)
-        return PlainRidge(np.zeros(x.shape[1]), np.zeros((x.shape[1], classes)), shares)
+        return PlainRidge(np.zeros((x.shape[1], classes), dtype=x.dtype), shares)
     targets = np.eye(classes, dtype=x.dtype)[y]
     mean, shares = x.mean(axis=0), targets.mean(axis=0)
     penalty = _penalty(x[:MOST_JUDGED], targets[:MOST_JUDGED])
@@ -46,7 +45,7 @@ def train_plain(x: np.ndarray, y: np.ndarray, classes: int) -> PlainRidge:
         weights = rows.T @ _solve(rows @ rows.T, targets, penalty)
     else:
         weights = _solve(rows.T @ rows, rows.T @ targets, penalty)
-    return PlainRidge(mean, weights, shares)
+    return PlainRidge(weights.astype(x.dtype), shares - mean @ weights)
 
 
 def _penalty(x: np.ndarray, targets: np.ndarray) -> float:

@@ -25,11 +25,13 @@ def worth(
     student: np.ndarray,
     spec: StudentSpec,
     released: int,
-    asked: int,
+    asked: np.ndarray,
     seed: int,
     mode: HandLabelMode,
 ) -> dict[str, Any]:
-    """The block of a student with probabilities `student` float64 (test, classes); `mode` is not "none".
+    """The block of a student with probabilities `student` float64 (test, classes).
+
+    `released` labels it had, for the rows `asked` int64 (n,) of the pool, in its order. `mode` is not "none".
 
     Returns
     -------
@@ -40,11 +42,12 @@ def worth(
     fewest, most, public_rows : labels that were tried at least and at most, and rows of the pool.
     trainer : which was the better near that number. draws : of labels, at each number where that takes no time.
     """
-    by_hand = HandLabels(public, spec, seed, mode)
+    by_hand = HandLabels(public, spec, asked, seed, mode)
     rows = len(public.labels)
     most = most_plain_rows(rows, by_hand.width, mode)
     scores = by_hand.score(student)
     found = break_even(scores, by_hand.learnt, most, np.random.default_rng([seed, _PURPOSE]))
+    points = {count: by_hand.at(count) for count in (released, len(asked))}
     near = min(by_hand.better, key=lambda count: abs(math.log(count) - math.log(max(1.0, min(found.labels, most)))))
     return {
         "metric": by_hand.metric,
@@ -58,8 +61,8 @@ def worth(
         "public_rows": rows,
         "trainer": by_hand.better[near],
         "draws": MOST_DRAWS[mode],
-        "released": by_hand.at(min(released, rows)),
-        "asked": by_hand.at(min(asked, rows)),
+        "released": points[released],
+        "asked": points[len(asked)],
     }
 
 

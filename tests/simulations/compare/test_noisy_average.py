@@ -26,8 +26,8 @@ from consilium.protocol.parties.teachers import (
 )
 from consilium.simulations.compare.noisy_average import (
     NORMS,
-    ClippedSums,
     Allowance,
+    ClippedSums,
     clipped,
     linear_scores,
     noisy_average,
