@@ -74,7 +74,8 @@ def test_a_small_one_from_files_to_report(
 @pytest.mark.slow
 def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     """Run, audit, report; with scattering, the transform of the whole scenario."""
-    changes = [*GNMAX, *SHARDS, "student.trainer.name=kernel_ridge", f"data.path={shared_data}"]
+    changes = [*GNMAX, *SHARDS, "student.trainer.name=kernel_ridge", "simulation.hand_labels=none"]
+    changes += [f"data.path={shared_data}"]
     done = consilium(
         "run", "mnist-250", "--out", "result", "--format", "json",
         *[part for change in changes for part in ("--set", change)], cwd=tmp_path,
@@ -83,6 +84,7 @@ def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     summary = json.loads(done.stdout)
     assert summary["parties"] == 8
     assert summary["student"]["accuracy"] > 0.5
+    assert summary["worth"] is None and "labelled by hand" not in (tmp_path / "result" / "report.html").read_text()
     audit = consilium("audit", "result", "--format", "json", cwd=tmp_path)
     assert (audit.returncode, json.loads(audit.stdout)["holds"]) == (0, True)
     drawn = consilium("report", "result", "--public", cwd=tmp_path)

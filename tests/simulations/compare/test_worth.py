@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from consilium.protocol.rows.schema import Schema
 from consilium.simulations.compare.effort import Effort, effort
-from consilium.simulations.compare.hand_labels import PLAIN, HandLabels
+from consilium.simulations.compare.hand_labels import PLAIN, HandLabels, PublicTruth
 from consilium.simulations.compare.worth import worth
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import (
@@ -114,6 +115,19 @@ def test_a_slow_trainer_is_not_searched_with() -> None:
     block = worth(public, student_on(public, 50, SPEC, 0), stump, 20, ROWS[:40], 0, "quick")
     assert block["trainer"] == block["released"]["trainer"] == PLAIN
     assert block["released"]["own"] < block["released"]["plain"]
+
+
+@pytest.mark.slow
+def test_a_network_that_sees_bare_images_is_trained_once() -> None:
+    generator, side = np.random.default_rng(0), 12
+    labels = generator.integers(2, size=60)
+    images = (generator.random((60, side, side)) * 0.3).astype(np.float32)
+    images[labels == 1, :6] += 0.6
+    rows = images.reshape(60, -1)
+    schema = Schema.of_images(tuple(f"p{index}" for index in range(side * side)), ("down", "up"), "none")
+    public = PublicTruth(schema, rows[:40], labels[:40], rows[40:], labels[40:])
+    point = HandLabels(public, StudentSpec(trainer=CnnStudent(steps=30)), ROWS[:0], 0, "quick").at(30)
+    assert point["own"] > 0.9 and point["draws"] == {"own": 1, "plain": 20}[point["trainer"]]
 
 
 @pytest.mark.parametrize(
