@@ -22,7 +22,8 @@ def row_scores(probabilities: np.ndarray, y: np.ndarray, metric: Metric) -> np.n
     the AUC of rows drawn with these weights, to first order (DeLong, DeLong, Clarke-Pearson 1988; the placements from
     ranks as in Sun, Xu 2014).
 
-    >>> row_scores(np.array([[0.9, 0.1], [0.6, 0.4], [0.65, 0.35], [0.2, 0.8]]), np.array([0, 0, 1, 1]), "auc").mean()
+    >>> risks = np.array([[0.9, 0.1], [0.6, 0.4], [0.65, 0.35], [0.2, 0.8]])
+    >>> float(row_scores(risks, np.array([0, 0, 1, 1]), "auc").mean())
     0.75
     """
     if metric == "accuracy":
