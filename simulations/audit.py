@@ -291,7 +291,7 @@ class _Simulation:
             raise Contradiction("the manifest gives nothing to compare with")
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
-            **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "warnings")},
+            **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "worth", "warnings")},
             "title": self._scenario.federation.name,
             "description": self._scenario.description.strip(),
             "attribution": self._data[0].attribution,

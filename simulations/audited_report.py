@@ -25,7 +25,8 @@ NOBODY_KNOWS = [
     "How good each party's teachers are, and what a pooled model, the mean teacher or a vote without noise would reach:"
     " that takes rows which never leave the parties.",
     "How far the parties agreed on each case: nobody keeps the votes.",
-    "How many of the released labels are right: nobody has the truth of the public cases.",
+    "How many of the released labels are right, and how many labels by hand the student is worth: nobody has the truth"
+    " of the public cases.",
     "Which software each node ran.",
 ]
 """What exists in simulations only."""

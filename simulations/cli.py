@@ -218,6 +218,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
 
     from consilium.protocol.strict_json import is_infinite, number
     from consilium.simulations.report.wording import epsilon_text
+    from consilium.simulations.report.worth import hand_label_rows, worth_sentence
 
     console = Console()
     privacy, queries = summary["privacy"], summary["queries"]
@@ -250,11 +251,15 @@ def _print_summary(summary: dict[str, Any]) -> None:
     rows = {
         "majority class": summary["baselines"]["majority"],
         "mean teacher": summary["baselines"]["mean_teacher"],
+        "noisy average of weights": summary["baselines"]["noisy_average"],
         "plurality, no noise": summary["baselines"]["plurality"],
+        **dict(hand_label_rows(summary["worth"])),
         "[bold]student[/bold]": summary["student"],
         "pooled, not private": summary["baselines"]["pooled"],
     }
     for name, metrics in rows.items():
         table.add_row(name, _number((metrics or {}).get("accuracy")), _number((metrics or {}).get("auc")))
     console.print(table)
+    if summary["worth"] is not None:
+        console.print(worth_sentence(summary["worth"], epsilons["promised"]))
     console.print(f"{summary['seconds']['total']:.1f} s. Report: {summary['out']}/report.html", highlight=False)

@@ -166,7 +166,7 @@ def _carry_out(
         with watch(space.run_dir / "events.jsonl"):
             _run_engine(engine, space, len(partition.parties), workers)
         finished = time.monotonic()
-        analysis = analyse(space, dataset, partition, config)
+        analysis = analyse(space, dataset, partition, config, scenario.simulation)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         summary = _summary(name, engine, space, analysis, config, scenario.student, partition.left_out)
@@ -273,6 +273,7 @@ def _summary(
         },
         "student": student["metrics"],
         "baselines": analysis.baselines,
+        "worth": analysis.worth,
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }
@@ -315,6 +316,7 @@ def _report_data(
         ),
         student=summary["student"],
         baselines=analysis.baselines,
+        worth=analysis.worth,
         classes=dataset.classes,
         seconds=summary["seconds"],
         consensus=analysis.consensus,

@@ -11,19 +11,22 @@ import numpy as np
 import polars as pl
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import epsilon_by_query
+from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.party.home import open_home
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.simulations.compare.pooled import pooled_probabilities
+from consilium.simulations.compare.baselines import baselines
+from consilium.simulations.compare.hand_labels import PublicTruth
+from consilium.simulations.compare.worth import worth
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.report.data import LeftOut, PartyQuality
 from consilium.simulations.workspace import Workspace
 from consilium.student.asking.pool import load_pool
-from consilium.student.evaluation import evaluate
+from consilium.student.published.model import MODEL_FILE, load_model
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Analysis:
     """Everything about a run beyond what the nodes wrote. Arrays as in `ReportData`."""
 
     baselines: dict[str, dict[str, Any]]
+    worth: dict[str, Any] | None
     released_label_accuracy: float | None
     quality: list[PartyQuality] = field(repr=False)
     consensus: np.ndarray = field(repr=False)
@@ -39,7 +43,9 @@ class Analysis:
     epsilon_data_dependent: np.ndarray = field(repr=False)
 
 
-def analyse(space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig) -> Analysis:
+def analyse(
+    space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig, simulation: SimulationSpec
+) -> Analysis:
     """Read the finished run and compare it with what the simulation knows."""
     ledger = Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)
     try:
@@ -47,16 +53,38 @@ def analyse(space: Workspace, dataset: Dataset, partition: Partition, config: Fe
     finally:
         ledger.close()
     curves = epsilon_by_query(config, batches)
-    baselines, quality = _baselines(space, dataset, partition, config)
+    answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
+    epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
+    found, quality = baselines(space, dataset, partition, config, epsilon, mixed)
     return Analysis(
-        baselines=baselines,
+        baselines=found,
+        worth=_worth(space, dataset, partition, config, simulation, answered),
         released_label_accuracy=_label_accuracy(space, dataset, partition),
         quality=quality,
         consensus=_consensus(space, config, batches),
-        answered=np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool),
+        answered=answered,
         epsilon_worst_case=curves["worst_case"],
         epsilon_data_dependent=curves["data_dependent"],
     )
+
+
+def _worth(
+    space: Workspace,
+    dataset: Dataset,
+    partition: Partition,
+    config: FederationConfig,
+    simulation: SimulationSpec,
+    answered: np.ndarray,
+) -> dict[str, Any] | None:
+    """What the published student is worth in labels by hand, see `compare.worth`; `answered` bool (asked,)."""
+    pool, spec, seed = space.student()
+    if simulation.hand_labels == "none" or pool.test_x is None or pool.test_y is None:
+        return None
+    queries = canonical_queries(pool.queries, len(pool.features))
+    public = PublicTruth(config.rows, queries, dataset.y[partition.queries], pool.test_x, pool.test_y)
+    student = load_model(space.run_dir / "student" / MODEL_FILE).predict_proba(pool.test_x)
+    asked = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
+    return worth(public, student, spec, int(answered.sum()), asked, seed, simulation.hand_labels)
 
 
 def _label_accuracy(space: Workspace, dataset: Dataset, partition: Partition) -> float | None:
@@ -91,51 +119,6 @@ def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch])
     return np.array([shares[query_id] for batch in batches for query_id in batch.query_ids])
 
 
-def _baselines(
-    space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig
-) -> tuple[dict[str, dict[str, Any]], list[PartyQuality]]:
-    """Majority class, mean teacher, noiseless plurality of all teachers, and a model on all rows pooled."""
-    schema, names = config.rows, config.rows.classes
-    test = canonical_queries(dataset.x[partition.test], len(schema.features))
-    test_x, test_ids, federation = schema.inputs(test), query_ids(test), config.digest()
-    test_y = dataset.y[partition.test]
-    total = np.zeros((len(test_y), len(names)))
-    quality = []
-    for index, (party, rows) in enumerate(partition.parties.items()):
-        states = list((space.home(index) / "state").glob("teachers-*"))
-        if not states:
-            continue
-        trained = store.load(states[0], federation)
-        metrics = []
-        for teacher in trained.teachers:
-            probabilities = np.zeros((len(test_y), len(names)))
-            probabilities[:, teacher.classes_] = teacher.predict_proba(test_x)  # pyright: ignore
-            metrics.append(evaluate(probabilities, test_y, names))
-        aucs = [item["auc"] for item in metrics if item["auc"] is not None]
-        quality.append(
-            PartyQuality(
-                party=party,
-                rows=len(rows),
-                accuracy=float(np.mean([item["accuracy"] for item in metrics])),
-                auc=float(np.mean(aucs)) if aucs else None,
-            )
-        )
-        total += cast(trained, test_x, Lot(party, federation, test_ids))
-    private = np.concatenate(list(partition.parties.values()))
-    shares = np.bincount(dataset.y[private], minlength=len(names)) / len(private)
-    pooled = pooled_probabilities(schema, config.teacher, dataset.x[private], dataset.y[private], test_x)
-    teacher_aucs = [item.auc for item in quality if item.auc is not None]
-    return {
-        "majority": evaluate(np.tile(shares, (len(test_y), 1)), test_y, names),
-        "mean_teacher": {
-            "accuracy": float(np.mean([item.accuracy for item in quality])) if quality else None,
-            "auc": float(np.mean(teacher_aucs)) if teacher_aucs else None,
-        },
-        "plurality": evaluate(total / np.maximum(total.sum(axis=1, keepdims=True), 1), test_y, names),
-        "pooled": evaluate(pooled, test_y, names),
-    }, quality
-
-
 def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any]) -> None:
     """`metrics.parquet`: one row for each number, as scope ("run", "party", "query"), name, metric, value.
 
@@ -150,7 +133,8 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
     for group in ("queries", "privacy", "student", "seconds"):
         for metric, value in (summary[group] or {}).items():
             add("run", group, metric, value)
-    for name, metrics in summary["baselines"].items():
+    by_hand = {f"hand_labels_{name}": (summary["worth"] or {}).get(name) or {} for name in ("released", "asked")}
+    for name, metrics in {"worth": summary["worth"] or {}, **by_hand, **summary["baselines"]}.items():
         for metric, value in metrics.items():
             add("run", name, metric, value)
     for item in analysis.quality:

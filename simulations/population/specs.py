@@ -12,6 +12,8 @@ from consilium.protocol.rows.representation import Representation
 from consilium.simulations.datasets import NAMES
 from consilium.simulations.population.partition import Division
 
+HandLabelMode = Literal["full", "quick", "none"]
+
 
 class DataSpec(Frozen):
     """Which data set, and how it is divided: the table `[data]` of a scenario."""
@@ -120,6 +122,12 @@ class SimulationSpec(Frozen):
         description="`seeded` makes a run reproducible and protects nobody; `system` is the operating system's entropy",
     )
     most_queries: int = Field(default=10_000, ge=1, description="limit in each simulated party's own policy")
+    hand_labels: HandLabelMode = Field(
+        default="quick",
+        description="how well the number of hand labels that the student is worth is found: `quick` takes seconds (a"
+        " student of images: up to twice its own training), `full` draws labels more often, and searches with slow"
+        " trainers too; `none` does not look for it",
+    )
     teachers: tuple[TeacherShare, ...] = Field(
         default=(), description="shares of the parties that train something else, see below"
     )

@@ -25,12 +25,14 @@ from consilium.simulations.report import charts
 from consilium.simulations.report.data import PartyQuality, ReportData
 from consilium.simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
 from consilium.simulations.report.wording import WHO_SEES, many, plural, share_text
+from consilium.simulations.report.worth import alone, hand_label_rows, worth_explained, worth_sentence
 
 TEMPLATE = "template.html.j2"
-STUDENT = "student"
+STUDENT, SPREAD, ABSENT = "student", "local_only", "absent"
 _MODELS = {
     "majority": "majority class",
     "mean_teacher": "mean teacher",
+    "noisy_average": "noisy average of weights",
     "plurality": "plurality, no noise",
     STUDENT: "student",
     "pooled": "pooled rows, not private",
@@ -125,6 +127,10 @@ def _render(data: ReportData, public: bool) -> str:
         unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),
         one_teacher=guarantees[PROMISED].teachers_per_party == 1,
         models=models,
+        worth=worth_sentence(data.worth, guarantees[PROMISED].epsilon_text) if data.worth else "",
+        worth_explained=worth_explained(data.worth) if data.worth else "",
+        alone={} if public else alone(data.baselines),
+        absent={} if public else {name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item},
         student_label=_MODELS[STUDENT],
         left_out_by_stage=left_out,
         quality=[] if public else sorted(data.quality, key=lambda item: (-item.rows, item.party)),
@@ -146,11 +152,14 @@ def _stages(data: ReportData) -> list[str]:
 
 def _models(data: ReportData, public: bool) -> list[tuple[str, dict[str, Any]]]:
     """Labels and metrics in the order of the figure. All baselines are computed from private rows."""
-    metrics = {} if public else dict(data.baselines)
+    shown = {name: metrics for name, metrics in data.baselines.items() if name != SPREAD and ABSENT not in metrics}
+    metrics = {} if public else shown
     if data.student is not None:
         metrics[STUDENT] = data.student
     order = [*_MODELS, *(name for name in metrics if name not in _MODELS)]
-    return [(_MODELS.get(name, name), metrics[name]) for name in order if name in metrics]
+    models = [(_MODELS.get(name, name), metrics[name]) for name in order if name in metrics]
+    before = next((at for at, (label, _) in enumerate(models) if label == _MODELS[STUDENT]), len(models))
+    return [*models[:before], *hand_label_rows(data.worth), *models[before:]]
 
 
 def _sentence(data: ReportData, asked: int, answered: int, public: bool) -> str:
@@ -234,8 +243,8 @@ def _figures(
     figures = []
     abstained = asked - answered - data.reinforced
     scored = any(metrics.get(name) is not None for _, metrics in models for name in ("accuracy", "auc"))
-    if not public and scored and not (data.missing and not data.baselines):
-        figures.append(_models_figure(data, models))
+    if scored and (data.worth is not None or not (public or (data.missing and not data.baselines))):
+        figures.append(_models_figure(data, models, public))
     if asked and not public:
         figures.append(_privacy_figure(data, promised))
     figures.append(
@@ -265,7 +274,7 @@ def _what_it_does(data: ReportData) -> str:
     )
 
 
-def _models_figure(data: ReportData, models: list[tuple[str, dict[str, Any]]]) -> Figure:
+def _models_figure(data: ReportData, models: list[tuple[str, dict[str, Any]]], public: bool) -> Figure:
     told = "; ".join(
         f"{label}: accuracy {share_text(metrics.get('accuracy'))}, AUC {share_text(metrics.get('auc'))}"
         for label, metrics in models
@@ -276,15 +285,23 @@ def _models_figure(data: ReportData, models: list[tuple[str, dict[str, Any]]]) -
         if data.student is not None
         else "There is no student. "
     )
+    by_hand = "" if data.worth is None else "By hand: trained on true labels of public cases. "
+    yardsticks = (
+        f"Mean teacher: what one of the {parties} has by itself. Plurality: all {parties} vote without noise."
+        " Pooled: one model on all rows together. "
+    )
+    if "noisy_average" in dict(data.baselines) and ABSENT not in data.baselines["noisy_average"]:
+        yardsticks += (
+            f"Noisy average: the {parties}’ weights, averaged once with noise at the same epsilon, clipped as does best"
+            " on the test cases. "
+        )
     return Figure(
         "models",
         "The student against what it could have been",
-        f"Further right is better. {private}Mean teacher: what one of the {parties} has"
-        f" by itself. Plurality: all {parties} vote without noise. Pooled: one model on all rows together."
-        " The axes do not start at zero.",
+        f"Further right is better. {private}{by_hand}{'' if public else yardsticks}The axes do not start at zero.",
         f"Dots: {told}.",
         Markup(charts.models_chart(models, _MODELS[STUDENT])),
-        secret=True,
+        secret=not public,
     )
 
 

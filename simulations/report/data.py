@@ -39,7 +39,9 @@ class ReportData:
     reinforced: the student's own predictions that interactive rounds confirmed. claimed_epsilon: what the literature
         claims of a mechanism that has no guarantee, to be shown struck through.
     student, baselines: metrics as `student.evaluation.evaluate` gives them (accuracy, auc, recall_per_class); baselines
-        by name: majority, mean_teacher, plurality, pooled.
+        by name, see `compare.baselines`.
+    worth: what the student is worth in labels by hand, see `compare.worth`; None where nobody looked for it. Covered by
+        the guarantee of the labels.
     consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
         epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
         and party table are functions of private data: `public` leaves them out.
@@ -78,6 +80,7 @@ class ReportData:
     epsilon_worst_case: np.ndarray = field(repr=False)
     epsilon_data_dependent: np.ndarray = field(repr=False)
     quality: list[PartyQuality] = field(repr=False)
+    worth: dict[str, Any] | None = None
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""
     warnings: list[dict[str, str]] = field(default_factory=list)

@@ -41,7 +41,17 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
     assert 0.5 < privacy["released_label_accuracy"] < 0.8
     assert summary["student"]["auc"] > 0.7
     assert set(summary["student"]["recall_per_class"]) == {"independent", "dead or dependent"}
-    assert set(summary["baselines"]) == {"majority", "pooled", "plurality", "mean_teacher"}
+    assert set(summary["baselines"]) == {
+        "majority", "pooled", "plurality", "mean_teacher", "local_only", "noisy_average",
+    }  # fmt: skip
+    alone = summary["baselines"]["local_only"]
+    assert alone["auc_p10"] < alone["auc"] == summary["baselines"]["mean_teacher"]["auc"] < alone["auc_p90"]
+    assert 0.7 < summary["baselines"]["noisy_average"]["auc"] < summary["baselines"]["pooled"]["auc"]
+    worth = summary["worth"]
+    assert 0 <= worth["low"] <= worth["hand_labels"] <= (worth["high"] or worth["most"]) <= worth["public_rows"]
+    assert worth["student"] == pytest.approx(summary["student"]["auc"])
+    counted = summary["queries"]
+    assert (worth["released"]["labels"], worth["asked"]["labels"]) == (counted["answered"], counted["asked"])
     assert summary["baselines"]["pooled"]["auc"] > summary["student"]["auc"]
     assert summary["seconds"]["total"] > 0
 
@@ -53,6 +63,8 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
     metrics = pl.read_parquet(run / "metrics.parquet")
     student = metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))
     assert student["value"].to_list() == [summary["student"]["auc"]]
+    by_hand = metrics.filter((pl.col("name") == "hand_labels_released") & (pl.col("metric") == "auc"))
+    assert by_hand["value"].to_list() == [worth["released"]["auc"]]
     assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 207
 
     again = consilium("run", "--out", "result", cwd=tmp_path)

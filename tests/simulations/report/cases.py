@@ -95,6 +95,27 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
     )
 
 
+def in_labels(**change: Any) -> dict[str, Any]:
+    """As `compare.worth` gives it."""
+    point = {**metrics(0.6911, 0.7712), "trainer": "own", "deviation": 0.01, "draws": 20, "own": 0.7712, "plain": 0.7}
+    return {
+        "metric": "auc",
+        "student": 0.7659,
+        "hand_labels": 123,
+        "low": 81,
+        "high": 204,
+        "level": 0.95,
+        "fewest": 5,
+        "most": 900,
+        "public_rows": 900,
+        "trainer": "own",
+        "draws": 20,
+        "released": {**point, "labels": 17},
+        "asked": {**point, "labels": 40, "auc": 0.7813},
+        **change,
+    }
+
+
 def nothing_asked() -> ReportData:
     """A run that ended before the first query; the coordinator then knows the promise only."""
     data = run(asked=0)
@@ -142,6 +163,21 @@ def cases() -> dict[str, ReportData]:
             guarantees=dict.fromkeys(("promised", "worst_case"), unbounded),
             epsilon_worst_case=np.full(len(nobody), np.inf),
         ),
+        "worth in labels": replace(data, worth=in_labels()),
+        "worth none": replace(data, worth=in_labels(hand_labels=0, low=0, high=None)),
+        "worth all": replace(data, worth=in_labels(hand_labels=None, high=None)),
+        "a party alone": replace(
+            data,
+            baselines={
+                **data.baselines,
+                "local_only": {
+                    **{"accuracy": 0.6, "accuracy_p10": 0.5112, "accuracy_p90": 0.6998},
+                    **{"auc": None, "auc_p10": None, "auc_p90": None},
+                },
+                "noisy_average": {"absent": "teachers of kind random_forest are not linear"},
+            },
+        ),
+        "a noisy average": replace(data, baselines={**data.baselines, "noisy_average": metrics(0.7012, 0.7416)}),
         "sanitised": replace(data, guarantees={**data.guarantees, "sanitised": guarantee(Kind.SANITISED, 0.4242)}),
     }
 

@@ -113,6 +113,48 @@ def test_sentence_says_what_happened(name: str, expected: str) -> None:
     assert expected in Page(html_of(name)).text
 
 
+@pytest.mark.parametrize("public", [False, True], ids=["full", "public"])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "worth in labels",
+            "This student is worth about 120 hand-labelled cases (81 to 200); 17 labels were released at epsilon 0.988."
+            " With 17 cases labelled by hand instead, AUC is 0.771.",
+        ),
+        ("worth none", "is worth no hand-labelled cases: 5 do as well (0 to more than 900); 17 labels were released"),
+        (
+            "worth all",
+            "is worth more than all 900 public cases labelled by hand (81 at least); 17 labels were released",
+        ),
+    ],
+)
+def test_what_it_is_worth_stands_at_the_top_of_both_versions(name: str, expected: str, public: bool) -> None:
+    """Public rows and released labels determine it."""
+    page = html_of(name, public)
+    text = " ".join(Page(page).text.split())
+    assert expected in text and text.index(expected) < text.index("labels released")
+    for label, auc in (("17 labels by hand", "0.771"), ("40 labels by hand", "0.781")):
+        assert re.search(rf"{label}[\d.]+ {auc}", text), label
+    figure = page[page.index('id="figure-models"') : page.index('id="figure-outcome"')]
+    assert "17 labels by hand" in figure and ("not covered" in figure) is (not public)
+    assert ("0.808" in text) is (not public)
+
+
+def test_a_party_alone_and_an_average_that_there_is_not() -> None:
+    text = " ".join(Page(html_of("a party alone")).text.split())
+    assert "one hospital alone, 10th to 90th percentile0.511 to 0.700 –" in text
+    assert "No noisy average: teachers of kind random_forest are not linear." in text
+    public = html_of("a party alone", public=True)
+    assert "0.511" not in public and "random_forest" not in public
+
+
+def test_an_average_that_there_is() -> None:
+    text = " ".join(Page(html_of("a noisy average")).text.split())
+    assert "noisy average of weights0.701 0.742" in text
+    assert "0.742" not in html_of("a noisy average", public=True)
+
+
 class TestPublic:
     def test_does_not_depend_on_anything_private(self) -> None:
         """Two runs that differ in everything private, and in nothing released, have the same public report."""

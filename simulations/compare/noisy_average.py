@@ -1,0 +1,149 @@
+"""The rival that needs no votes: the average of all parties' linear teachers, once, with noise.
+
+Each teacher's weights, with its intercept, are clipped to norm C; a party gives the mean of its teachers'; the sum over
+the parties gets Gaussian noise for the same epsilon, delta, unit and relation that the run promised, exactly accounted
+(`accounting.curves.gdp`), and is divided by their number (Chaudhuri et al. 2011, output perturbation; Jayaraman et al.
+2018 for the average). C is the best of a few on the test rows, at no charge: both speak for the rival.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from consilium.accounting.curves.gdp import sigma_needed
+from consilium.accounting.units import Neighbouring, Unit, votes_moved
+from consilium.protocol.parties.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
+from consilium.simulations.compare.means import mean_metrics
+from consilium.simulations.compare.row_scores import leading_metric
+from consilium.student.evaluation import evaluate
+
+NORMS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""What C may be. Where it is below every teacher's norm only directions count, and a smaller one changes nothing."""
+_DRAWS = 20
+_PURPOSE = 0x6E6F697379
+
+
+class ClippedSums:
+    """Sums over the parties of what each gives, one for each norm of `NORMS`: never all weights at once."""
+
+    def __init__(self) -> None:
+        self.parties = self.teachers_per_party = 0
+        self.sums: list[np.ndarray] = []
+
+    def add(self, weights: np.ndarray) -> None:
+        """One party's teachers, float64 (teachers, inputs + 1, classes) as `linear_scores` gives them."""
+        given = [clipped(weights, norm).mean(axis=0) for norm in NORMS]
+        self.sums = given if not self.sums else [before + more for before, more in zip(self.sums, given, strict=True)]
+        self.parties, self.teachers_per_party = self.parties + 1, len(weights)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What the average may cost. `epsilon` at `delta`, finite and above 0, for each `unit` under the relation."""
+
+    epsilon: float
+    delta: float
+    unit: Unit
+    neighbouring: Neighbouring
+
+
+def noisy_average(
+    given: ClippedSums, promise: Allowance, test_x: np.ndarray, test_y: np.ndarray, classes: tuple[str, ...], seed: int
+) -> dict[str, Any]:
+    """Metrics as `evaluate` gives them, means over draws of the noise; with norm, noise_deviation (of a weight), draws.
+
+    `test_x` float (test, inputs), `test_y` int64 (test,). At least one party has given its weights.
+    """
+    noise = sigma_needed(1, promise.epsilon, promise.delta, scalar=True)
+    generator = np.random.default_rng([seed, _PURPOSE])
+    rows = np.concatenate([test_x, np.ones((len(test_x), 1))], axis=1)
+    from_noise = [rows @ generator.standard_normal(given.sums[0].shape) for _ in range(_DRAWS)]
+    metric = leading_metric(test_y, len(classes))
+    best: dict[str, Any] = {}
+    for norm, total in zip(NORMS, given.sums, strict=True):
+        change = sensitivity(norm, promise.unit, promise.neighbouring, given.teachers_per_party)
+        deviation = noise * change / given.parties
+        scores = rows @ (total / given.parties)
+        found = [evaluate(softmax(scores + deviation * drawn, axis=1), test_y, classes) for drawn in from_noise]
+        means = mean_metrics(found)
+        if not best or means[metric] > best[metric]:
+            best = {**means, "norm": norm, "noise_deviation": deviation, "draws": _DRAWS}
+    return best
+
+
+def clipped(weights: np.ndarray, norm: float) -> np.ndarray:
+    """`weights` (teachers, inputs + 1, classes), each teacher's scaled to Euclidean norm `norm` at most.
+
+    >>> clipped(np.array([[[3.0], [4.0]], [[0.3], [0.4]]]), 1.0).ravel().round(6).tolist()
+    [0.6, 0.8, 0.3, 0.4]
+    """
+    lengths = np.sqrt((weights**2).sum(axis=(1, 2), keepdims=True))
+    return weights * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))
+
+
+def sensitivity(norm: float, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int) -> float:
+    """Largest Euclidean change of the sum over the parties, each the mean of k teachers' weights of norm C at most.
+
+    A party that is replaced moves its mean by 2 C, one that comes or goes by C. A record or a patient changes one
+    teacher, or two where it is replaced by one of another shard, each by 2 C / k: a teacher is trained anew, and not
+    left out.
+
+    >>> [sensitivity(1.0, unit, Neighbouring.REPLACE, 4) for unit in (Unit.PARTY, Unit.RECORD)]
+    [2.0, 1.0]
+    >>> [sensitivity(1.0, unit, Neighbouring.ADD_OR_REMOVE, 4) for unit in (Unit.PARTY, Unit.RECORD)]
+    [1.0, 0.5]
+    """
+    if unit is Unit.PARTY:
+        return norm * (2 if neighbouring is Neighbouring.REPLACE else 1)
+    return 2 * norm * votes_moved(unit, teachers_per_party, neighbouring) / teachers_per_party
+
+
+@singledispatch
+def linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) -> np.ndarray | None:
+    """Weights float64 (inputs + 1, classes) of a trained teacher, the intercept last; None for a kind that has none.
+
+    A class that the teacher never saw has zeros, and so has every one of a teacher that saw one class only.
+    """
+    return None
+
+
+@linear_scores.register
+def _(spec: LogisticRegressionSpec, teacher: Any, inputs: int, classes: int) -> np.ndarray:
+    if len(teacher.classes_) < 2:
+        return np.zeros((inputs + 1, classes))
+    weights = np.concatenate([teacher.coef_, teacher.intercept_[:, None]], axis=1).T
+    if weights.shape[1] == 1:  # of two classes scikit-learn keeps the second's
+        weights = np.concatenate([np.zeros_like(weights), weights], axis=1)
+    return _among(weights, teacher.classes_, classes)
+
+
+@linear_scores.register
+def _(spec: RidgeSpec, teacher: Any, inputs: int, classes: int) -> np.ndarray:
+    if len(teacher.classes_) < 2:
+        return np.zeros((inputs + 1, classes))
+    return _among(np.concatenate([teacher.weights, teacher.intercept[None, :]]), teacher.classes_, classes)
+
+
+def _among(weights: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
+    every = np.zeros((len(weights), classes))
+    every[:, seen] = weights
+    return every - every.mean(axis=1, keepdims=True)  # the same decisions with the least norm
+
+
+def why_none(spec: TeacherKind, epsilon: float, mixed: bool) -> str:
+    """Why no average of the teachers' weights is made, or empty."""
+    if mixed:
+        return "the parties train teachers of different kinds"
+    if linear_scores.dispatch(type(spec)) is linear_scores.dispatch(TeacherKind):
+        return f"teachers of kind {spec.title} are not linear"
+    if math.isinf(epsilon):
+        return "the run promises no epsilon"
+    if epsilon <= 0:
+        return "the run may spend nothing"
+    return ""

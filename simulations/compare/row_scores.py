@@ -1,0 +1,37 @@
+"""A metric as a mean over test rows, so that test rows can be drawn anew without computing it again."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy.stats import rankdata
+
+Metric = Literal["auc", "accuracy"]
+
+
+def leading_metric(y: np.ndarray, classes: int) -> Metric:
+    """AUC where there are two classes and the test rows `y` int64 (n,) have both; accuracy else."""
+    return "auc" if classes == 2 and len(np.unique(y)) == 2 else "accuracy"
+
+
+def row_scores(probabilities: np.ndarray, y: np.ndarray, metric: Metric) -> np.ndarray:
+    """float64 (n,) whose mean is the metric of `probabilities` (n, classes) on `y` int64 (n,).
+
+    Accuracy: whether each row is right. AUC: the metric, plus each row's influence on it, so that a weighted mean is
+    the AUC of rows drawn with these weights, to first order (DeLong, DeLong, Clarke-Pearson 1988; the placements from
+    ranks as in Sun, Xu 2014).
+
+    >>> risks = np.array([[0.9, 0.1], [0.6, 0.4], [0.65, 0.35], [0.2, 0.8]])
+    >>> float(row_scores(risks, np.array([0, 0, 1, 1]), "auc").mean())
+    0.75
+    """
+    if metric == "accuracy":
+        return (probabilities.argmax(axis=1) == y).astype(np.float64)
+    scores, positive = probabilities[:, 1], y == 1
+    ranks, share = rankdata(scores), positive.mean()
+    placements = np.empty(len(y))
+    placements[positive] = (ranks[positive] - rankdata(scores[positive])) / (~positive).sum()
+    placements[~positive] = 1 - (ranks[~positive] - rankdata(scores[~positive])) / positive.sum()
+    area = placements[positive].mean()
+    return area + (placements - area) / np.where(positive, share, 1 - share)
