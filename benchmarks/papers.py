@@ -1,7 +1,6 @@
 """The papers' rows on MNIST, 250 teachers, delta 1e-5: epsilon, labels, and students by trainer, over several seeds.
 
     python -m benchmarks.papers [--seeds 0 1 2] [--scenario mnist-250] [--rows ROW ...] [--trainers NAME ...] [--out F]
-        [--threads N]
 
 Teachers are those of the scenario, trained and asked once for each seed as its parties would; then every row's
 mechanism draws its labels from those votes with seeded noise, and students learn from them. Needs the MNIST files.
@@ -29,7 +28,7 @@ from consilium.accounting.guarantee import Kind
 from consilium.accounting.sanitise.plan import forecast_sanitised
 from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.mechanisms import AnyMechanism, Confident, GNMax, Immutable, LNMax
+from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram
 from consilium.coordinator.old_keys import drop_other_kinds
 from consilium.party.data.rows import Rows
 from consilium.party.teachers.ensemble import train as train_teacher
@@ -45,7 +44,7 @@ from consilium.student.config import StudentSpec
 from consilium.student.run import inputs
 from consilium.student.run import train as train_student
 from consilium.student.trainers import kinds
-from consilium.student.trainers.images import network
+from consilium.student.trainers.base import Represent, Shares
 
 DELTA = 1e-5
 PUBLISHED = 250
@@ -73,10 +72,24 @@ ROWS = {
     "confident-400": Row(Confident(threshold=240, sigma1=250.0, sigma2=30.0), 400, "", ()),
     "gnmax-70": Row(GNMax(sigma=50.0), 70, "", ("cnn", "graph_cnn")),
     "typical-30": Row(GNMax(sigma=55.0), 30, "", TRAINERS, "typical"),
+    "histogram-200": Row(NoisyHistogram(sigma=173.0), 200, "", ("graph_cnn",), "typical"),
     "immutable-9000": Row(Immutable(gamma=0.05, constant=100, unsafe_not_private=True), 9000, "", ("cnn",)),
 }
 """LNMax: Papernot 2017, noise scale 20. Confident with 640 queries: Papernot 2018, its parameters. Those with 400 were
-chosen on the published 2018 votes (docs/results.md). `typical-30` is what the scenario does."""
+chosen on the published 2018 votes (docs/results.md). `typical-30` is what the scenario did up to version 0.3,
+`histogram-200` what it does now."""
+
+
+class Remembered:
+    """A representation of `rows` (n, features), computed once: of any of them, float32 (m, inputs)."""
+
+    def __init__(self, represent: Represent, rows: np.ndarray) -> None:
+        self._inputs = represent(rows).astype(np.float32)
+        self._at = {row.tobytes(): index for index, row in enumerate(rows.astype(np.float32))}
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """See the class; raises KeyError for other rows."""
+        return self._inputs[[self._at[row.tobytes()] for row in rows.astype(np.float32)]]
 
 
 class Place:
@@ -92,6 +105,7 @@ class Place:
         self.pool_truth = self.dataset.y[self.partition.queries]
         self.test = canonical_queries(self.dataset.x[self.partition.test], width)
         self.truth = self.dataset.y[self.partition.test]
+        self.inputs = Remembered(self.schema.inputs, np.concatenate([self.pool, self.test]))
 
 
 @dataclass(frozen=True)
@@ -198,7 +212,8 @@ def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) ->
     for name in wanted:
         row, keys = ROWS[name], {"scenario": place.name, "seed": place.seed, "row": name}
         chosen = queries(place, row)
-        labels = row.mechanism.draw(asked.pool[chosen], SeededNoise(10_000 * place.seed + row.queries)).labels
+        drawn = row.mechanism.draw(asked.pool[chosen], SeededNoise(10_000 * place.seed + row.queries))
+        labels = drawn.labels
         known = labels != NO_LABEL
         if not kept.has(**keys, trainer=""):
             right = float((labels[known] == place.pool_truth[chosen][known]).mean())
@@ -206,18 +221,30 @@ def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) ->
             kept.add(**keys, trainer="", asked=len(chosen), answered=int(known.sum()), right=right, **spent)
         for trainer in [item for item in row.trainers if not trainers or item in trainers]:
             if not kept.has(**keys, trainer=trainer):
-                kept.add(**keys, trainer=trainer, **student(place, trainer, chosen[known], labels[known]))
+                told = shares(drawn, asked.pool[chosen], row.mechanism)
+                kept.add(**keys, trainer=trainer, **student(place, trainer, chosen[known], labels[known], told))
 
 
 def queries(place: Place, row: Row) -> np.ndarray:
     """Rows of the pool that a student of the scenario would ask in its first round."""
-    seen = place.schema.inputs(place.pool) if row.selection in BY_ROWS else place.pool
+    seen = place.inputs(place.pool) if row.selection in BY_ROWS else place.pool
     candidates, none = np.arange(len(place.pool)), np.empty(0, dtype=np.int64)
     generator = np.random.default_rng([place.seed, 0x617368, 0])
     return choose(row.selection, candidates, row.queries, seen, none, None, generator)
 
 
-def student(place: Place, trainer: str, rows: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def shares(drawn: Drawn, votes: np.ndarray, mechanism: AnyMechanism) -> Shares | None:
+    """What a student is told beside the labels, as a run would tell it; None where labels are all."""
+    if drawn.counts is None:
+        return None
+    teachers = votes.sum(axis=1)
+    sigma = mechanism.count_sigma(int(teachers.max()))
+    return Shares(drawn.counts / teachers[:, None], sigma / teachers)
+
+
+def student(
+    place: Place, trainer: str, rows: np.ndarray, labels: np.ndarray, told: Shares | None = None
+) -> dict[str, float]:
     """Accuracy on the held-out rows of a student with the scenario's other parameters, and seconds."""
     own = place.scenario.student.model_dump()
     own["trainer"]["name"] = trainer
@@ -226,11 +253,11 @@ def student(place: Place, trainer: str, rows: np.ndarray, labels: np.ndarray) ->
     begun = time.monotonic()
     given = inputs(spec, place.schema, place.pool)
     rest = np.setdiff1d(np.arange(len(given)), rows)
-    classes, represent = len(place.schema.classes), place.schema.inputs
-    model = train_student(given[rows], labels, given[rest], classes, spec, place.seed, represent=represent)
+    classes, represent = len(place.schema.classes), place.inputs
+    model = train_student(given[rows], labels, given[rest], classes, spec, place.seed, represent=represent, told=told)
     seconds = round(time.monotonic() - begun, 1)
-    told = model.predict_proba(inputs(spec, place.schema, place.test)).argmax(axis=1)
-    return {"accuracy": float((told == place.truth).mean()), "seconds": seconds}
+    found = model.predict_proba(inputs(spec, place.schema, place.test)).argmax(axis=1)
+    return {"accuracy": float((found == place.truth).mean()), "seconds": seconds}
 
 
 def table(kept: Kept) -> None:
@@ -274,9 +301,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--trainers", nargs="*", default=[])
     parser.add_argument("--out", type=Path, default=Path("papers.jsonl"))
-    parser.add_argument("--threads", type=int, default=network.THREADS, help="of a student, as a run has them")
     chosen = parser.parse_args(arguments or [])
-    network.THREADS = chosen.threads
     kept = Kept(chosen.out)
     for seed in chosen.seeds:
         measure(Place(chosen.scenario, seed), chosen.rows, chosen.trainers, kept)

@@ -80,9 +80,7 @@ class AugmentedStudent(ImageStudent):
     def _no_longer_a_switch(cls, value: Any) -> Any:
         if isinstance(value, bool):
             word = "digits" if value else "none"
-            raise ValueError(
-                f"it says what may change, no longer whether: write {word!r} for what was {value!s}".lower()
-            )
+            raise ValueError(f"it says what may change, no longer whether: {str(value).lower()} is now {word!r}")
         return value
 
     @property

@@ -95,7 +95,7 @@ class GraphCnnTrainer:
         inputs = self.represent(pool).astype(np.float32)
         look, *seeds = (int(own) for own in np.random.SeedSequence(seed).generate_state(1 + spec.networks))
         places = principal_places(inputs, _PLACES)
-        networks = self._first_look(pool, places, told.classes, look)
+        networks = self.first_look(pool, places, told.classes, look)
         sight, seen = self._sight(inputs, networks, pool)
         shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours)
         for own in seeds:
@@ -108,7 +108,8 @@ class GraphCnnTrainer:
         kernel = kernel_ridge(sight(pool), known, spec.gamma, spec.alpha)  # bit by bit as `around`
         return GraphCnnModel(sight, pool, kernel)
 
-    def _first_look(self, pool: np.ndarray, places: np.ndarray, classes: int, seed: int) -> tuple[ImageModel, ...]:
+    def first_look(self, pool: np.ndarray, places: np.ndarray, classes: int, seed: int) -> tuple[ImageModel, ...]:
+        """None, or a network whose features of the `pool` tell what shows the same as the nearest in `places`."""
         if not self.spec.looks or len(pool) < 2:
             return ()
         near, _ = nearest_rows(places, _TWINS)

@@ -14,7 +14,7 @@ import numpy as np
 from consilium.student.asking.graph import nearest_rows, neighbour_graph, smoothest
 from consilium.student.trainers.base import Shares
 
-FUNCTIONS = 60
+FUNCTIONS = 100
 
 _VARIANCES = np.geomspace(1e-4, 3.0, 18)
 _DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])
@@ -23,6 +23,8 @@ _DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])
 def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int) -> np.ndarray:
     """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes), means of the
     posterior, which may lie a little outside 0 to 1."""
+    if len(rows) < 2:
+        return told.shares
     values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS)
     basis = vectors * np.sqrt(len(rows))
     rough = (values[0] - values) / max(values[0] - values[-1], 1e-12)

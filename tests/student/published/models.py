@@ -27,7 +27,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "self_training graph": {"trainer": "graph", "gamma": 0.2, "self_training": True, "self_training_confidence": 0.6},
 }
 IMAGES: dict[str, dict[str, Any]] = {
-    name: {"steps": 4, "channels": 4, "gamma": 0.5, "networks": 2, "settled": 0.0}
+    name: {"steps": 4, "channels": 4, "gamma": 0.5, "networks": 2, "looks": 4, "settled": 0.0}
     for name in ("cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn", "kernel_ridge", "graph", "random_forest")
 }
 SCATTERED = ("graph_cnn", "kernel_ridge", "graph", "logistic_regression")

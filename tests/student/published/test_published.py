@@ -24,11 +24,6 @@ from tests.student.published.models import CASES, case
 KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", "both"}
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consilium.student.trainers.images.network.THREADS", 1)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_saved_student_says_what_the_trained_one_said(name: str, tmp_path: Path) -> None:
     trained = case(name)
