@@ -38,9 +38,9 @@ class KernelStudent(TrainerKind):
     gamma: float = Field(
         default=2.0,
         gt=0,
-        description="of the Gaussian kernel, exp(-gamma |a - b|^2); from histograms one of several, by the evidence",
+        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried",
     )
-    alpha: float = Field(default=0.1, gt=0, description="penalty; not of histograms, where the evidence decides")
+    alpha: float = Field(default=0.1, gt=0, description="penalty; `kernel_ridge` needs none for histograms")
 
 
 class SpreadingStudent(KernelStudent):

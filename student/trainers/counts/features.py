@@ -11,7 +11,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from consilium.student.asking.graph import nearest_rows, neighbour_graph
 from consilium.student.trainers.kernel import kernel
 
-LANDMARKS = 1000
+LANDMARKS = 500
 """Most rows that a kernel is around: noise leaves far fewer directions that can be learned."""
 
 _LANDMARK_LOT = 0x6C6D
@@ -20,7 +20,7 @@ _SAMPLE = 300
 _WIDTHS = (0.5, 2.0, 8.0)
 """Squared length scales over the median squared distance of two rows, half of each."""
 
-_FUNCTIONS = 300
+_FUNCTIONS = 200
 _DENSE = 600
 """Rows up to which all eigenvectors are found, since the sparse solver needs many more rows than vectors."""
 
@@ -67,7 +67,7 @@ class Landmarks:
 
     def weights(self, of_features: np.ndarray) -> np.ndarray:
         """Weights (m, classes) of the features as weights of the kernel around the landmarks."""
-        return solve_triangular(self.root, of_features, lower=True, trans="T")
+        return solve_triangular(self.root.T, of_features, lower=False)
 
 
 def gammas(rows: np.ndarray) -> list[float]:

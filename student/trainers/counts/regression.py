@@ -19,9 +19,11 @@ from consilium.student.trainers.base import Shares
 _RATIOS = np.geomspace(1e-3, 1e9, 121)
 """Prior variance over noise, in the direction that the rows tell most about."""
 
-_EXCESSES = 9
-_SMALLEST = 1e-11
-"""Of the largest eigenvalue: below it is rounding."""
+_STEP = 2.0
+"""Between factors of the noise that are tried."""
+
+_ROUNDING = 1e-12
+"""Of the sum of squares: an eigenvalue below it is what subtracting the offset has left of nothing."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def regress(features: np.ndarray, told: Shares) -> Regression:
     unit = 1 / told.deviation
     unit /= np.linalg.norm(unit)
     rows, targets = _without(unit, features / noise), _without(unit, observed / noise)
-    values, directions = _principal(rows)
+    values, directions = _principal(rows, _ROUNDING * float(((features / noise) ** 2).sum()))
     found = (rows @ directions / np.sqrt(values)).T @ targets  # (kept, contrasts)
     rest = max(float((targets**2).sum() - (found**2).sum()), 0.0)
     free = (len(targets) - 1) * targets.shape[1]
@@ -83,7 +85,7 @@ def _largest_evidence(
     left = free - contrasts * len(values)
     most = max((rest + float(found.sum())) / free, 1.0)
     best = (0.0, 1.0, -math.inf)
-    for excess in np.unique(np.geomspace(1.0, most, _EXCESSES)):
+    for excess in np.geomspace(1.0, most, math.ceil(math.log(most, _STEP)) + 1):
         scales = _RATIOS * excess / values.max()
         total = scales[:, None] * values + excess
         cost = contrasts * np.log(total).sum(axis=1) + (found / total).sum(axis=1)
@@ -104,10 +106,10 @@ def _without(unit: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return columns - np.outer(unit, unit @ columns)
 
 
-def _principal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues (kept,) of rows' rows (n, features), but the zeros, and their directions (features, kept)."""
+def _principal(rows: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues (kept,) of rows' rows (n, features) above `least`, and their directions (features, kept)."""
     wide = rows.shape[1] > len(rows)
     values, vectors = eigh(rows @ rows.T if wide else rows.T @ rows)
-    keep = values > max(_SMALLEST * values[-1], 1e-300) if len(values) else np.zeros(0, dtype=bool)
+    keep = values > least
     values, vectors = values[keep], vectors[:, keep]
     return values, rows.T @ vectors / np.sqrt(values) if wide else vectors

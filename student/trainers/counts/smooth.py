@@ -15,7 +15,7 @@ from consilium.student.trainers.settings import SpreadingStudent
 _LEAST_ROWS = 4
 """Of a graph."""
 
-_SAMPLE = 1000
+_SAMPLE = 500
 _LITTLE_NOISE = 0.01
 
 

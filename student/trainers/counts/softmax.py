@@ -20,18 +20,28 @@ from consilium.student.trainers.counts.features import column_scales
 from consilium.student.trainers.counts.regression import contrasts, regress
 from consilium.student.trainers.linear import Linear
 
-_MOST_WEIGHTS = 600
+_MOST_WEIGHTS = 300
 """Beyond so many, over all contrasts, the directions in which the rows vary least are left out."""
 
 _SCALES = np.geomspace(0.4, 6.0, 7)
 """Times the scale of the linear regression; deviations of a weight, so that their squares are the prior's."""
+
+_ROUNDING = 1e-12
 
 _LEAST_MEAN = 0.01
 """Share of a class where the steps begin."""
 
 _STEPS = 30
 _HALVINGS = 12
-_SETTLED = 1e-6
+_SETTLED = 1e-4
+"""Gain of a step in log posterior, below which there is no other."""
+
+_SWEEPS = 2
+
+_AS_ASSUMED = 0.9
+
+_FAR_BELOW = 3.0
+"""Log evidence below the best so far: wider priors have still less."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +59,26 @@ def fit_softmax(x: np.ndarray, told: Shares) -> SoftmaxFit:
     turn = _leading((x - centre) * columns, _MOST_WEIGHTS // (told.classes - 1))
     features = (x - centre) * columns @ turn
     start = regress(features, told)
-    problem = _Problem(features, told, start.excess)
     mean = np.clip(told.deviation**-2.0 @ told.shares / (told.deviation**-2.0).sum(), _LEAST_MEAN, None)
-    weights = np.zeros((features.shape[1] + 1, told.classes - 1))
-    weights[0] = np.log(mean) @ basis
-    slope = float(np.mean(np.diag(_slope(softmax(weights[0] @ basis.T)[None], basis)[0])))
+    offset = np.log(mean) @ basis
+    slope = float(np.mean(np.diag(_slope(softmax(offset @ basis.T)[None], basis)[0])))
     # where the noise is far larger than the mean share, steps run off to a corner: then what is linear is kept
-    best, evidence = weights.copy(), start.evidence
-    best[1:] = start.weights @ basis / slope
-    for factor in _SCALES:
-        variance = start.scale * (factor / slope) ** 2
-        if variance > 0:
-            weights, found = problem.fit(weights, variance)
+    best, evidence = np.concatenate([offset[None], start.weights @ basis / slope]), start.evidence
+    excess = start.excess
+    for _ in range(_SWEEPS):
+        problem, weights = _Problem(features, told, excess), np.concatenate([offset[None], 0 * best[1:]])
+        before = -math.inf
+        for factor in _SCALES if start.scale > 0 else ():
+            weights, found = problem.fit(weights, start.scale * (factor / slope) ** 2)
             if found > evidence:
                 best, evidence = weights, found
+            elif found < min(evidence - _FAR_BELOW, before):
+                break
+            before = found
+        # a softmax may explain what a line did not, and what is left is then no more than the noise
+        assumed, excess = excess, problem.excess(best)
+        if excess > _AS_ASSUMED * assumed:
+            break
     scores = columns[:, None] * (turn @ best[1:]) @ basis.T  # (inputs, classes)
     intercept = best[0] @ basis.T - centre @ scores
     return SoftmaxFit(Linear(scores.T.copy(), intercept, np.arange(told.classes), told.classes), evidence)
@@ -75,6 +91,7 @@ class _Problem:
         self._basis = contrasts(told.classes)
         self._rows = np.concatenate([np.ones((len(features), 1)), features], axis=1)
         self._observed = told.shares @ self._basis
+        self._deviation = told.deviation
         self._noise = told.deviation**2 * excess
         self._precision = float((told.deviation**-2.0).sum())
         self._excess = excess
@@ -93,9 +110,14 @@ class _Problem:
             else:
                 break
             weights, gained, loss = weights + step, loss - new, new
-            if gained < _SETTLED * (1 + abs(loss)):
+            if gained < _SETTLED:
                 break
         return weights, self._evidence(weights, variance, loss)
+
+    def excess(self, weights: np.ndarray) -> float:
+        """Squares of the residuals over those of the noise; 1 at least."""
+        missed = (self._observed - self._probabilities(weights) @ self._basis) / self._deviation[:, None]
+        return max(float((missed**2).sum()) / max((len(missed) - 1) * missed.shape[1], 1), 1.0)
 
     def _probabilities(self, weights: np.ndarray) -> np.ndarray:
         return softmax(self._rows @ weights @ self._basis.T, axis=1)
@@ -149,8 +171,13 @@ def _leading(rows: np.ndarray, most: int) -> np.ndarray:
     """The `most` orthonormal directions (inputs, kept) in which rows (n, inputs) vary most; all, if they are fewer."""
     if rows.shape[1] <= most:
         return np.eye(rows.shape[1])
-    width = rows.shape[1]
-    return eigh(rows.T @ rows, subset_by_index=[width - most, width - 1])[1]
+    wide = rows.shape[1] > len(rows)
+    gram = rows @ rows.T if wide else rows.T @ rows
+    values, vectors = eigh(gram, subset_by_index=[max(len(gram) - most, 0), len(gram) - 1])
+    if not wide:
+        return vectors
+    kept = values > _ROUNDING * np.trace(gram)
+    return rows.T @ vectors[:, kept] / np.sqrt(values[kept])
 
 
 @dataclass(frozen=True)

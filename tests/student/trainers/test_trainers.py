@@ -18,6 +18,7 @@ SPECS = {
     "mlp": student_of(trainer="mlp", epochs=30),
     "kernel ridge": student_of(trainer="kernel_ridge", gamma=0.2),
     "graph": student_of(trainer="graph", gamma=0.2),
+    "auto": student_of(trainer="auto"),
     "self-training": student_of(C=1.0, self_training=True, self_training_confidence=0.8),
     "self-training mlp": student_of(trainer="mlp", epochs=10, self_training=True, self_training_rounds=1),
 }

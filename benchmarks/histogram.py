@@ -1,0 +1,102 @@
+"""Labels against noisy histograms at the same epsilon, on tables and X-rays: AUC of the student over five seeds.
+
+    python -m benchmarks.histogram [--scenarios stroke ...] [--seeds 0 1 ...] [--out F]
+
+Teachers are trained and asked once for each seed, and their votes kept beside F. Labels are GNMax's, for as many
+queries as the scenario has, learned by its own student; histograms are of up to 2,000 rows, learned by the same kind of
+student and by `auto`. Both have the same worst-case epsilon at delta 1e-5, from exact composition. Student and noise
+are functions of the seed. Nothing is chosen on the test rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.papers import Kept, Place, Votes, teachers_votes
+from consilium.accounting.curves.gdp import sigma_needed
+from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.histogram import NoisyHistogram
+from consilium.protocol.noise import SeededNoise
+from consilium.student.config import StudentSpec
+from consilium.student.evaluation import evaluate
+from consilium.student.run import train
+from consilium.student.trainers.base import Shares
+from consilium.student.trainers.kinds import AutoStudent
+
+SCENARIOS = ("stroke", "adult-250", "diabetes-rf", "pneumonia")
+EPSILONS = (1.0, 0.5)
+DELTA = 1e-5
+MOST_QUERIES = 2000
+LOT = 0x68697374
+
+
+def measure(place: Place, votes: Votes, epsilon: float, draw: int) -> dict[str, float]:
+    """AUC by what the student learns from."""
+    spec, x = place.scenario.student, place.schema.inputs(place.pool)
+    test, classes = place.schema.inputs(place.test), place.schema.classes
+    order = np.random.default_rng([place.seed, draw, LOT]).permutation(len(x))
+    noise = SeededNoise(1000 * place.seed + draw)
+    few, many = order[: place.scenario.federation.caps.answers], order[:MOST_QUERIES]
+    labels = GNMax(sigma=sigma_needed(len(few), epsilon, DELTA)).draw(votes.pool[few], noise).labels
+    sigma = sigma_needed(len(many), epsilon, DELTA)
+    counts = NoisyHistogram(sigma=sigma).draw(votes.pool[many], noise).counts
+    if counts is None:
+        raise TypeError("a histogram without counts")
+    teachers = len(place.partition.parties)
+    told = Shares(counts / teachers, np.full(len(many), sigma / teachers))
+    wide = order[MOST_QUERIES:]
+    models = {"labels": train(x[few], labels, x[order[len(few) :]], len(classes), spec, place.seed)}
+    for name, student in {"histogram": spec, "histogram, auto": StudentSpec(trainer=AutoStudent())}.items():
+        models[name] = train(x[many], counts.argmax(axis=1), x[wide], len(classes), student, place.seed, told=told)
+    found = {name: evaluate(model.predict_proba(test), place.truth, classes)["auc"] for name, model in models.items()}
+    return {**found, "plurality": evaluate(votes.test / teachers, place.truth, classes)["auc"]}
+
+
+def table(kept: Kept) -> None:
+    """Mean and standard deviation over the seeds."""
+    names = ("labels", "histogram", "histogram, auto", "plurality")
+    print("\n| scenario | epsilon | " + " | ".join(names) + " |")
+    print("|---" * (2 + len(names)) + "|")
+    for scenario in dict.fromkeys(item["scenario"] for item in kept.found):
+        for epsilon in EPSILONS:
+            some = [item for item in kept.found if (item["scenario"], item["epsilon"]) == (scenario, epsilon)]
+            cells = []
+            for name in names:
+                seeds = sorted({item["seed"] for item in some})
+                means = [np.mean([item[name] for item in some if item["seed"] == seed]) for seed in seeds]
+                cells.append(f"{np.mean(means):.4f} ± {np.std(means, ddof=1) if len(means) > 1 else 0:.4f}")
+            print(f"| {scenario} | {epsilon:g} | " + " | ".join(cells) + " |")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure what F does not hold yet, and print the table."""
+    parser = argparse.ArgumentParser(description="Labels against noisy histograms at the same epsilon.")
+    parser.add_argument("--scenarios", nargs="*", default=list(SCENARIOS))
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--draws", type=int, default=2, help="of the noise, for each seed")
+    parser.add_argument("--out", type=Path, default=Path("histogram.jsonl"))
+    chosen = parser.parse_args(arguments or [])
+    kept = Kept(chosen.out)
+    for scenario in chosen.scenarios:
+        for seed in chosen.seeds:
+            runs = [(epsilon, draw) for epsilon in EPSILONS for draw in range(chosen.draws)]
+            runs = [
+                (epsilon, draw)
+                for epsilon, draw in runs
+                if not kept.has(scenario=scenario, seed=seed, epsilon=epsilon, draw=draw)
+            ]
+            if runs:
+                place = Place(scenario, seed)
+                votes = teachers_votes(place, chosen.out)
+            for epsilon, draw in runs:
+                found = measure(place, votes, epsilon, draw)
+                kept.add(scenario=scenario, seed=seed, epsilon=epsilon, draw=draw, **found)
+    table(kept)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
