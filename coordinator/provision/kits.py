@@ -18,9 +18,11 @@ from cryptography import x509
 
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
-from consilium.coordinator.provision.plan import PartyPlan, read_plan
+from consilium.coordinator.provision.plan import PartyPlan
+from consilium.coordinator.provision.planned import read_planned
 from consilium.coordinator.provision.pool import read_pool
 from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
 from consilium.coordinator.provision.write import (
@@ -48,6 +50,7 @@ class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
     enrolled: fingerprints of the parties that made their own keys. federation_digest, promised: of a new federation.
+    planned: of a new federation whose mechanism was left open.
     """
 
     kits: tuple[Path, ...] = ()
@@ -56,6 +59,7 @@ class Made:
     enrolled: Mapping[str, str] = field(default_factory=dict)
     federation_digest: str = ""
     promised: Guarantee | None = None
+    planned: PlannedFederation | None = None
 
 
 def make(plan_file: Path, out: Path) -> Made:
@@ -65,7 +69,7 @@ def make(plan_file: Path, out: Path) -> Made:
     ------
     OutputExists : `out` is there. ConfigError, DataError : the plan says something it may not say.
     """
-    plan, rows = read_plan(plan_file)
+    plan, rows, planned = read_planned(plan_file)
     pool = read_pool(plan_file, plan, rows)
     if out.exists():
         raise OutputExists(f"{out} is already there", "Choose another folder: keys are never overwritten")
@@ -113,6 +117,7 @@ def make(plan_file: Path, out: Path) -> Made:
         enrolled=_enrolled(keys),
         federation_digest=registry.federation_digest,
         promised=promised(plan.federation),
+        planned=planned,
     )
 
 
