@@ -28,6 +28,7 @@ from consilium.coordinator.mechanisms import (
     Interactive,
     LNMax,
     Mechanism,
+    NoisyHistogram,
     Stable,
 )
 from consilium.coordinator.mechanisms.base import stated
@@ -56,8 +57,9 @@ SOUND: tuple[Mechanism, ...] = (
     DistributedTwoPhase(threshold=100, sigma1=40.0, sigma2=20.0, noise_shares=100),
     DistributedTwoPhase(threshold=200, sigma1=150.0, sigma2=40.0, noise_shares=200),
     DistributedTwoPhase(threshold=300, sigma1=20.0, sigma2=80.0, noise_shares=100),
+    NoisyHistogram(sigma=40.0),
 )
-"""Three settings each of the mechanisms that keep their promise."""
+"""Settings of the mechanisms that keep their promise."""
 
 UNSOUND: tuple[Mechanism, ...] = (
     Immutable(gamma=1e-3, constant=2_000, unsafe_not_private=True),

@@ -10,7 +10,13 @@ from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.labels.service import Answers, LabelTerms, Progress, no_progress
 from consilium.protocol.labels.tls import TlsFiles, channel_credentials, why_no_connection
-from consilium.protocol.labels.wire import answers_from_wire, blocks, refusal_from_wire, terms_from_wire
+from consilium.protocol.labels.wire import (
+    HistogramReader,
+    answers_from_wire,
+    blocks,
+    refusal_from_wire,
+    terms_from_wire,
+)
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.protocol.rows.queries import canonical_queries
 
@@ -55,6 +61,7 @@ class LabelChannel:
         """See `LabelSource.ask`. If the connection breaks, ask again: what was charged is recorded and is free."""
         schema = (self._terms or self.describe()).schema
         canonical = canonical_queries(queries, len(schema.features))
+        histograms = HistogramReader(len(canonical), len(schema.classes))
         try:
             for reply in self._stub.Ask(iter(blocks(canonical, probabilities))):
                 match reply.WhichOneof("reply"):
@@ -62,8 +69,10 @@ class LabelChannel:
                         progress(reply.progress.stage, reply.progress.done, reply.progress.total)
                     case "refusal":
                         raise refusal_from_wire(reply.refusal)
+                    case "histograms":
+                        histograms.add(reply.histograms)
                     case "answers":
-                        return answers_from_wire(reply.answers, len(canonical), len(schema.classes))
+                        return answers_from_wire(reply.answers, len(canonical), len(schema.classes), histograms.read())
         except grpc.RpcError as error:
             raise self._failed(error) from None
         raise MalformedMessage(

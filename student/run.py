@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.protocol.errors import BudgetExceeded
-from consilium.protocol.labels.service import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
+from consilium.protocol.errors import BudgetExceeded, ConfigError
+from consilium.protocol.labels.service import (
+    NO_LABEL,
+    Answers,
+    Histograms,
+    LabelSource,
+    LabelTerms,
+    Outcome,
+    Progress,
+    no_progress,
+)
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
@@ -24,18 +33,36 @@ from consilium.student.evaluation import evaluate
 from consilium.student.published.card import make_card, tested_on, write_cards
 from consilium.student.published.model import MODEL_FILE, Published, check_names, publish
 from consilium.student.result import StudentResult
-from consilium.student.trainers.base import SILENT, Aids, Job, Model, Represent, constant
+from consilium.student.trainers.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
 from consilium.student.trainers.images.rows import square_side
 from consilium.student.trainers.self_training import SelfTraining
 
 
 @dataclass
 class Asked:
-    """What was asked so far, in order: row of the pool, outcome and label (NO_LABEL where there is none)."""
+    """What was asked so far, in order: row of the pool, outcome and label (NO_LABEL where there is none).
+
+    histograms: of all of them, where noisy histograms were given.
+    """
 
     rows: list[int] = field(default_factory=list)
     outcomes: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
+    histograms: Histograms | None = None
+
+    def add(self, rows: np.ndarray, answers: Answers) -> None:
+        """Answers to these further rows."""
+        self.rows += rows.tolist()
+        self.outcomes += answers.outcomes.tolist()
+        self.labels += answers.labels.tolist()
+        self.histograms = answers.histograms if self.histograms is None else self.histograms.then(answers.histograms)
+
+    def shares(self) -> Shares | None:
+        """What noisy histograms say of the rows that have a label; None where there are none."""
+        if self.histograms is None:
+            return None
+        told = self.histograms.of(np.array(self.labels) != NO_LABEL)
+        return Shares(told.counts / told.votes[:, None], told.sigmas / told.votes)
 
     def labelled(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows that have a label, and the labels: two int64 arrays."""
@@ -52,14 +79,18 @@ def train(
     seed: int,
     job: Job = SILENT,
     represent: Represent = np.asarray,
+    told: Shares | None = None,
 ) -> Model:
     """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
 
-    `represent` is the schema's, for a student that takes bare features and also needs their representation.
+    `represent` is the schema's, for a student that takes bare features and also needs their representation. `told`: the
+    noisy shares of the votes on these rows, where they are known; a trainer that cannot use them takes the labels.
     """
+    trainer = spec.trainer.trainer(Aids(unlabelled, represent, job))
+    if told is not None and len(told) and isinstance(trainer, SharesTrainer):
+        return trainer.fit_shares(x, told, seed)
     if len(np.unique(y)) < 2:
         return constant(y, classes)
-    trainer = spec.trainer.trainer(Aids(unlabelled, represent, job))
     if spec.self_training:
         trainer = SelfTraining(trainer, spec.self_training_confidence, spec.self_training_rounds, unlabelled)
     return trainer.fit(x, y, classes, seed)
@@ -92,6 +123,11 @@ def run_student(
     terms = source.describe()
     check_fits(pool, terms.schema)
     check_names(terms.schema)
+    if spec.self_training and terms.count_sigma > 0:
+        raise ConfigError(
+            "student.self_training takes labels, and this federation gives noisy histograms",
+            "Leave it out: trainers that learn from histograms use the rows without one themselves",
+        )
     if spec.inputs == "features":
         square_side(len(terms.schema.features))
         resolve_device(asked_device())
@@ -116,7 +152,8 @@ def run_student(
         progress(f"train student, round {number + 1}", number, spec.rounds)
         labelled, labels = asked.labelled()
         rest = np.setdiff1d(np.arange(len(rows)), labelled)
-        model = train(rows[labelled], labels, rows[rest], classes, spec, seed, job, terms.schema.inputs)
+        told = asked.shares()
+        model = train(rows[labelled], labels, rows[rest], classes, spec, seed, job, terms.schema.inputs, told)
         if not more:
             break
     if model is None:  # the plan is empty
@@ -165,9 +202,7 @@ def _ask(
             if not asked.rows:
                 raise
             return False  # used up by what was asked before, or by another student meanwhile
-        asked.rows += part.tolist()
-        asked.outcomes += answers.outcomes.tolist()
-        asked.labels += answers.labels.tolist()
+        asked.add(part, answers)
         if (answers.outcomes == Outcome.NOT_ASKED).any():
             return False
     return True
@@ -193,8 +228,18 @@ def _write_labels(out: Path, terms: LabelTerms, ids: list[str], asked: Asked) ->
             "query_id": ids,
             "outcome": [Outcome(outcome).name.lower() for outcome in asked.outcomes],
             "label": [None if label == NO_LABEL else names[label] for label in asked.labels],
+            "counts": [
+                None if label == NO_LABEL or asked.histograms is None else asked.histograms.counts[at].tolist()
+                for at, label in enumerate(asked.labels)
+            ],
         },
-        schema={"row": pl.Int64, "query_id": pl.String, "outcome": pl.String, "label": pl.String},
+        schema={
+            "row": pl.Int64,
+            "query_id": pl.String,
+            "outcome": pl.String,
+            "label": pl.String,
+            "counts": pl.List(pl.Int64),
+        },
     )
     content = io.BytesIO()
     table.write_parquet(content)  # to a full disk, polars itself would raise an error of its own

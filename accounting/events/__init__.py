@@ -2,7 +2,7 @@
 
 release     what all events share, and what can be asked of each
 parts       the pieces of a release that an event tells of: steps, threshold check, noise of the parties
-gaussian    GNMax, alone, after a check on agreement, and against a student's predictions
+gaussian    GNMax, alone, after a check on agreement, and against a student's predictions; the noisy histogram
 laplace     LNMax
 stable      the exact plurality where it is stable
 distributed histograms with noise of the parties
@@ -15,7 +15,7 @@ Each class states the source of its bound.
 
 from consilium.accounting.events.codec import EVENTS, event_from_json
 from consilium.accounting.events.distributed import DistributedEvent, DistributedTwoPhaseEvent
-from consilium.accounting.events.gaussian import ConfidentEvent, GNMaxEvent, InteractiveEvent
+from consilium.accounting.events.gaussian import ConfidentEvent, GNMaxEvent, HistogramEvent, InteractiveEvent
 from consilium.accounting.events.immutable import ImmutableEvent
 from consilium.accounting.events.laplace import LNMaxEvent
 from consilium.accounting.events.parts import Comparison, Evidence, PartyNoise, Step
@@ -31,6 +31,7 @@ __all__ = [
     "DistributedTwoPhaseEvent",
     "Evidence",
     "GNMaxEvent",
+    "HistogramEvent",
     "ImmutableEvent",
     "InteractiveEvent",
     "LNMaxEvent",

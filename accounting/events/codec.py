@@ -10,7 +10,7 @@ from dataclasses import fields
 
 from consilium.accounting.errors import EventError
 from consilium.accounting.events.distributed import DistributedEvent, DistributedTwoPhaseEvent
-from consilium.accounting.events.gaussian import ConfidentEvent, GNMaxEvent, InteractiveEvent
+from consilium.accounting.events.gaussian import ConfidentEvent, GNMaxEvent, HistogramEvent, InteractiveEvent
 from consilium.accounting.events.immutable import ImmutableEvent
 from consilium.accounting.events.laplace import LNMaxEvent
 from consilium.accounting.events.release import ReleaseEvent
@@ -22,6 +22,7 @@ EVENTS: dict[str, type[ReleaseEvent]] = {
     for cls in (
         LNMaxEvent,
         GNMaxEvent,
+        HistogramEvent,
         ConfidentEvent,
         InteractiveEvent,
         DistributedEvent,

@@ -195,7 +195,7 @@ def _draw_and_choose(
     a, b = (
         play(mechanism, votes, layout, runs, noise, one_call=setup.one_call) for votes in (layout.d, layout.d_prime)
     )
-    codes = codes_of(setup.classes)
+    codes = codes_of(setup.classes, mechanism.count_sigma(1) > 0)
     fitted = [each.fitted(a[:half], b[:half]) for each in statistics_of(layout, codes)]
     more = MORE_DELTAS if claims.every_delta else ()
     return choose(fitted, a[half:], b[half:], scout.claim, setup.delta, more, alpha)

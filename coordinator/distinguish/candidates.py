@@ -220,6 +220,7 @@ def _stable(mechanism: Mechanism, shape: Shape) -> list[Pair]:
 
 BUILDERS: dict[str, Callable[[Mechanism, Shape], list[Pair]]] = {
     "gnmax": _gnmax,
+    "histogram": _gnmax,
     "lnmax": _lnmax,
     "immutable": _lnmax,
     "confident": _confident,

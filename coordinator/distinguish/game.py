@@ -51,13 +51,27 @@ class PooledNoise:
         return self._take("laplace", gamma, shape)
 
 
-def codes_of(classes: int) -> int:
-    """Number of outcomes: none, a label, a label of the student's own, and "not asked any more"."""
-    return 2 * classes + 2
+BINS = 24
+"""Outcomes that a released histogram is sorted into."""
+REACH = 2.5
+"""Standard deviations around the middle of D and D' that they cover evenly; the two at the ends have the rest."""
 
 
-def _coded(drawn: Drawn, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    outcomes = np.where(drawn.labels == NO_LABEL, 0, 1 + drawn.labels + classes * drawn.reinforced)
+def codes_of(classes: int, counts: bool = False) -> int:
+    """Number of outcomes: none, a label, a label of the student's own, and "not asked any more".
+
+    counts : histograms are released, and an outcome is none, where the histogram lies, or "not asked any more".
+    """
+    return BINS + 2 if counts else 2 * classes + 2
+
+
+def _coded(drawn: Drawn, classes: int, middle: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray]:
+    """`middle` float64 (queries,): between D and D', of the difference of the first two counts, where votes move."""
+    if drawn.counts is None:
+        outcomes = np.where(drawn.labels == NO_LABEL, 0, 1 + drawn.labels + classes * drawn.reinforced)
+    else:  # Gaussian noise of one width: the difference is all that tells D from D'
+        away = (drawn.counts[:, 0] - drawn.counts[:, 1] - middle) / (math.sqrt(2) * sigma)
+        outcomes = 1 + np.clip(np.floor((away / REACH + 1) / 2 * BINS), 0, BINS - 1)
     return outcomes.astype(np.int16), drawn.answered
 
 
@@ -74,6 +88,8 @@ def play(
     """
     queries, classes = votes.shape
     said = layout.probabilities
+    between = (layout.d + layout.d_prime) / 2
+    middle, sigma = between[:, 0] - between[:, 1], mechanism.count_sigma(1)
     outcomes, answered = np.empty((runs, queries), dtype=np.int16), np.empty((runs, queries), dtype=bool)
     if one_call:
         most = max(1, _NUMBERS // votes.size)
@@ -81,15 +97,18 @@ def play(
             part = slice(start, min(start + most, runs))
             times = (part.stop - start, 1)
             asked = None if said is None else np.tile(said, times)
-            coded = _coded(mechanism.draw(np.tile(votes, times), noise, asked), classes)
+            drawn = mechanism.draw(np.tile(votes, times), noise, asked)
+            coded = _coded(drawn, classes, np.tile(middle, times[0]), sigma)
             outcomes[part], answered[part] = (each.reshape(-1, queries) for each in coded)
     else:
         for run in range(runs):
             fresh = copy.deepcopy(mechanism)
             for call in layout.calls:
                 asked = None if said is None else said[call]
-                outcomes[run, call], answered[run, call] = _coded(fresh.draw(votes[call], noise, asked), classes)
+                outcomes[run, call], answered[run, call] = _coded(
+                    fresh.draw(votes[call], noise, asked), classes, middle[call], sigma
+                )
     if layout.answered_cap < queries:
         before = answered.cumsum(axis=1) - answered
-        outcomes[before >= layout.answered_cap] = codes_of(classes) - 1
+        outcomes[before >= layout.answered_cap] = codes_of(classes, sigma > 0) - 1
     return outcomes

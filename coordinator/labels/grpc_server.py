@@ -23,7 +23,7 @@ from consilium.protocol.files import more_descriptors
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels.service import Answers
 from consilium.protocol.labels.tls import AllowList, TlsFiles, server_credentials
-from consilium.protocol.labels.wire import GENERIC, answers_to_wire, refusal_to_wire, terms_to_wire
+from consilium.protocol.labels.wire import GENERIC, answers_to_wire, histogram_blocks, refusal_to_wire, terms_to_wire
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 
 log = logging.getLogger("consilium.coordinator")
@@ -57,6 +57,10 @@ class Door:
 
 
 OPEN_DOOR = Door()
+
+
+LAST = ("answers", "refusal")
+"""Replies after which there is no other."""
 
 
 class _Servicer:
@@ -161,7 +165,7 @@ class _Servicer:
         pending.begin()
         threading.Thread(target=self._answer, args=(queries, probabilities, replies, pending), daemon=True).start()
         while (reply := replies.get()) is not None:
-            if reply.WhichOneof("reply") != "progress":
+            if reply.WhichOneof("reply") in LAST:
                 pending.gone()  # before the last reply is sent: the student may ask again as soon as it has it
             yield reply
 
@@ -178,6 +182,9 @@ class _Servicer:
         try:
             answers: Answers = self._service.ask(queries, progress, probabilities)
             reply = answers_to_wire(answers)
+            if answers.histograms is not None:
+                for block in histogram_blocks(answers.histograms):
+                    replies.put(pb.AskReply(histograms=block))
         except ConsiliumError as error:
             reply = refusal_to_wire(error)
         except Exception as error:  # the text could quote votes: the student gets none of it

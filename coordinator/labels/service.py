@@ -13,10 +13,18 @@ from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger
+from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger, Release
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
-from consilium.protocol.labels.service import NO_LABEL, Answers, LabelTerms, Outcome, Progress, no_progress
+from consilium.protocol.labels.service import (
+    NO_LABEL,
+    Answers,
+    Histograms,
+    LabelTerms,
+    Outcome,
+    Progress,
+    no_progress,
+)
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
@@ -64,6 +72,7 @@ class LabelService:
         self._log = log
         self._pool = pool
         self._keeps_votes = config.privacy.sanitised is not None  # a sanitised epsilon is computed from them at close
+        self._gives_counts = config.mechanism.count_sigma(parties) > 0
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
         self.finished = threading.Event()
@@ -84,6 +93,7 @@ class LabelService:
             answers_left=(self._config.caps.answers - answered) * open_,
             parties=self._parties,
             simulation=self._config.simulation,
+            count_sigma=self._config.mechanism.count_sigma(self._parties),
         )
 
     def ask(
@@ -117,7 +127,19 @@ class LabelService:
                 recorded = self._ledger.find(ids)
         outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
         labels = [recorded[i].label if i in recorded else NO_LABEL for i in ids]
-        return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64))
+        histograms = self._histograms([recorded.get(i) for i in ids]) if self._gives_counts else None
+        return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64), histograms)
+
+    def _histograms(self, releases: list[Release | None]) -> Histograms:
+        """The recorded noisy histograms, with the votes and the noise in each."""
+        none = (0,) * len(self._config.rows.classes)
+        parties = [0 if release is None else release.parties for release in releases]
+        sigma = {count: self._config.mechanism.count_sigma(count) for count in set(parties)} | {0: 0.0}
+        return Histograms(
+            counts=np.array([none if r is None or r.counts is None else r.counts for r in releases], dtype=np.int64),
+            votes=np.array(parties, dtype=np.int64) * self._config.teachers_per_party,
+            sigmas=np.array([sigma[count] for count in parties], dtype=np.float64),
+        )
 
     def finish(self) -> None:
         """See `LabelSource.finish`."""
@@ -166,6 +188,7 @@ class LabelService:
                 query_ids=tuple(ids[:asked]),
                 labels=drawn.labels,
                 reinforced=drawn.reinforced,
+                counts=drawn.counts,
                 log_q_check=evidence.log_q_check,
                 log_q_label=evidence.log_q_label,
                 histogram=histogram.votes[:asked] if self._keeps_votes else None,

@@ -1,10 +1,11 @@
 """The ledger: what was charged and what was released, durable before a label leaves.
 
 One SQLite file, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
-parameters, counts) and the outcome of each query; it is chained by SHA-256 to the batch before. Beside it, table
-`evidence` keeps per query the two log q of the data-dependent analysis, and the histogram itself where a sanitised
-epsilon is planned. Those are functions of the votes: the file is secret, as the votes are, and readable by its owner
-only. The chain ends with the closing, if there is one: after it nothing is charged any more.
+parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released; it is
+chained by SHA-256 to the batch before. Beside it, table `evidence` keeps per query the two log q of the data-dependent
+analysis, and the exact histogram where a sanitised epsilon is planned. Those are functions of the votes: the file is
+secret, as the votes are, and readable by its owner only. The chain ends with the closing, if there is one: after it
+nothing is charged any more.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.parties.messages import LedgerPosition
 
-FORMAT = 2
+FORMAT = 3
 GENESIS = "0" * 64
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -37,7 +38,7 @@ CREATE TABLE batches (
     parties INTEGER NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
 CREATE TABLE releases (
     query_id TEXT PRIMARY KEY, seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,
-    outcome INTEGER NOT NULL, label INTEGER NOT NULL);
+    outcome INTEGER NOT NULL, label INTEGER NOT NULL, counts BLOB);
 CREATE TABLE evidence (
     query_id TEXT PRIMARY KEY REFERENCES releases, log_q_check REAL, log_q_label REAL, histogram BLOB,
     probabilities BLOB);
@@ -51,16 +52,22 @@ HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
 
 @dataclass(frozen=True)
 class Release:
-    """The recorded outcome of one query."""
+    """The recorded outcome of one query; counts: the noisy histogram, where that was released.
+
+    parties: how many were in the sum.
+    """
 
     outcome: Outcome
     label: int
+    counts: tuple[int, ...] | None
+    parties: int
 
 
 @dataclass(frozen=True)
 class Batch:
     """One charge with what it paid for; arrays in the order of the queries, `log_q_*` float64 or None.
 
+    counts int64 (queries, classes): the noisy histograms, where these were released.
     histogram int64 and probabilities float64 (queries, classes), or None where no sanitised epsilon is planned.
     """
 
@@ -69,6 +76,7 @@ class Batch:
     query_ids: tuple[str, ...]
     labels: np.ndarray = field(repr=False)
     reinforced: np.ndarray = field(repr=False)
+    counts: np.ndarray | None = field(default=None, repr=False)
     log_q_check: np.ndarray | None = field(default=None, repr=False)
     log_q_label: np.ndarray | None = field(default=None, repr=False)
     histogram: np.ndarray | None = field(default=None, repr=False)
@@ -193,9 +201,12 @@ class Ledger:
             part = query_ids[start : start + 500]
             marks = ",".join("?" * len(part))
             for row in self._connection.execute(
-                f"SELECT query_id, outcome, label FROM releases WHERE query_id IN ({marks})", part
+                "SELECT query_id, outcome, label, counts, parties FROM releases JOIN batches USING (seq)"
+                f" WHERE query_id IN ({marks})",
+                part,
             ):
-                found[row[0]] = Release(Outcome(row[1]), row[2])
+                counts = None if row[3] is None else tuple(np.frombuffer(row[3], HISTOGRAM).tolist())
+                found[row[0]] = Release(Outcome(row[1]), row[2], counts, row[4])
         return found
 
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
@@ -213,11 +224,12 @@ class Ledger:
         checks = [None] * len(answered) if batch.log_q_check is None else (batch.log_q_check + 0.0).tolist()
         labels_q = [None] * len(answered) if batch.log_q_label is None else (batch.log_q_label + 0.0).tolist()
         rows = [
-            (query_id, int(outcome), int(label), *evidence)
-            for query_id, outcome, label, *evidence in zip(
+            (query_id, int(outcome), int(label), *more)
+            for query_id, outcome, label, *more in zip(
                 batch.query_ids,
                 batch.outcomes,
                 batch.labels,
+                _blobs(batch.counts, HISTOGRAM, len(answered)),
                 checks,
                 labels_q,
                 _blobs(batch.histogram, HISTOGRAM, len(answered)),
@@ -243,11 +255,11 @@ class Ledger:
                     (seq, at, event, len(rows), int(answered.sum()), batch.parties, previous, link),
                 )
                 self._connection.executemany(
-                    "INSERT INTO releases VALUES (?, ?, ?, ?, ?)",
-                    [(row[0], seq, position, row[1], row[2]) for position, row in enumerate(rows)],
+                    "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
+                    [(row[0], seq, position, *row[1:4]) for position, row in enumerate(rows)],
                 )
                 self._connection.executemany(
-                    "INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", [(row[0], *row[3:]) for row in rows]
+                    "INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", [(row[0], *row[4:]) for row in rows]
                 )
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
@@ -308,7 +320,7 @@ class Ledger:
             "SELECT * FROM batches ORDER BY seq"
         ).fetchall():
             rows = self._connection.execute(
-                "SELECT query_id, outcome, label, log_q_check, log_q_label, histogram, probabilities"
+                "SELECT query_id, outcome, label, counts, log_q_check, log_q_label, histogram, probabilities"
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
@@ -322,10 +334,11 @@ class Ledger:
                     query_ids=tuple(row[0] for row in rows),
                     labels=np.array([row[2] for row in rows], dtype=np.int64),
                     reinforced=np.array([row[1] == Outcome.REINFORCED for row in rows], dtype=bool),
-                    log_q_check=_column([row[3] for row in rows]),
-                    log_q_label=_column([row[4] for row in rows]),
-                    histogram=_matrix([row[5] for row in rows], HISTOGRAM),
-                    probabilities=_matrix([row[6] for row in rows], PROBABILITIES),
+                    counts=_matrix([row[3] for row in rows], HISTOGRAM),
+                    log_q_check=_column([row[4] for row in rows]),
+                    log_q_label=_column([row[5] for row in rows]),
+                    histogram=_matrix([row[6] for row in rows], HISTOGRAM),
+                    probabilities=_matrix([row[7] for row in rows], PROBABILITIES),
                 )
             )
         return result

@@ -1,5 +1,5 @@
-"""Noisy-argmax mechanisms. Each is one frozen object that draws the outcome and describes the event it must be charged
-for, so that the sigma in the noise cannot differ from the sigma in the ledger."""
+"""Mechanisms: noisy argmax, and the noisy histogram. Each is one frozen object that draws the outcome and describes the
+event it must be charged for, so that the sigma in the noise cannot differ from the sigma in the ledger."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from consilium.coordinator.mechanisms.base import Drawn, Mechanism
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.distributed import Distributed, DistributedTwoPhase
 from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.histogram import NoisyHistogram
 from consilium.coordinator.mechanisms.immutable import Immutable
 from consilium.coordinator.mechanisms.interactive import Interactive
 from consilium.coordinator.mechanisms.lnmax import LNMax
@@ -28,14 +29,25 @@ __all__ = [
     "Interactive",
     "LNMax",
     "Mechanism",
+    "NoisyHistogram",
     "Stable",
 ]
 
-ALL_MECHANISMS = (LNMax, GNMax, Confident, Interactive, Stable, Immutable, Distributed, DistributedTwoPhase)
+ALL_MECHANISMS = (
+    LNMax,
+    GNMax,
+    NoisyHistogram,
+    Confident,
+    Interactive,
+    Stable,
+    Immutable,
+    Distributed,
+    DistributedTwoPhase,
+)
 """Every mechanism there is."""
 
 AnyMechanism = Annotated[
-    LNMax | GNMax | Confident | Interactive | Stable | Immutable | Distributed | DistributedTwoPhase,
+    LNMax | GNMax | NoisyHistogram | Confident | Interactive | Stable | Immutable | Distributed | DistributedTwoPhase,
     Field(discriminator="name"),
 ]
 """The field type of a configuration: a table whose `name` says which mechanism it is."""

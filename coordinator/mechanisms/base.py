@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Protocol, TypedDict
 
 import numpy as np
@@ -55,12 +55,20 @@ class Drawn:
     """What a mechanism released: `labels` int64 (queries,), NO_LABEL for an abstention; `reinforced` bool (queries,),
     True where the label is the student's own prediction, confirmed at no further cost.
 
+    counts: the noisy histograms int64 (queries, classes) where these are what is released, and a label is their largest
+        count; None where labels alone are.
     failure: why a later phase gave no sums, after a first one that is paid for; None where nothing failed.
     """
 
     labels: np.ndarray = field(repr=False)
     reinforced: np.ndarray = field(repr=False)
     failure: ConsiliumError | None = None
+    counts: np.ndarray | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_counts(cls, counts: np.ndarray) -> Drawn:
+        """Noisy histograms int64 (queries, classes), released whole."""
+        return replace(cls.from_teachers(counts.argmax(axis=1)), counts=counts.astype(np.int64, copy=False))
 
     @classmethod
     def from_teachers(cls, labels: np.ndarray) -> Drawn:
@@ -86,7 +94,8 @@ class Drawn:
         [2, -1, 0]
         """
         end = int(np.searchsorted(np.cumsum(self.answered), answers)) + 1
-        return Drawn(self.labels[:end], self.reinforced[:end], self.failure)
+        counts = None if self.counts is None else self.counts[:end]
+        return Drawn(self.labels[:end], self.reinforced[:end], self.failure, counts)
 
 
 class Mechanism(Protocol):
@@ -112,6 +121,11 @@ class Mechanism(Protocol):
     @property
     def votes_needed(self) -> int:
         """Votes for one class that a query needs to be answered, noise aside; 0 where no count is asked for."""
+        ...
+
+    def count_sigma(self, parties: int) -> float:
+        """Sigma of the noise on one released count, in votes, where `parties` are in the sum; 0 where labels alone are
+        released. What is charged is never less noise than this, whoever is in the sum."""
         ...
 
     def release(
@@ -180,6 +194,10 @@ class MechanismModel(BaseModel, ABC):
     def votes_needed(self) -> int:
         """See `Mechanism.votes_needed`."""
         return 0
+
+    def count_sigma(self, parties: int) -> float:
+        """See `Mechanism.count_sigma`."""
+        return 0.0
 
     @abstractmethod
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:

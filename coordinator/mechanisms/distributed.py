@@ -81,18 +81,30 @@ class Distributed(_NoiseByParties):
     threshold. Threshold and label come from the same noise, at no cost beyond the histogram's.
 
     threshold: votes, whole; 0 answers every query. sigma: of the noise on one count, all shares together.
-    noise_shares: see `Shares`.
+    noise_shares: see `Shares`. release: whether the student gets labels, or the noisy histograms themselves, which the
+        coordinator sees and every query pays for anyway.
     """
 
     name: Literal["distributed"] = "distributed"
     threshold: Votes
     sigma: Sigma
     noise_shares: Shares
+    release_counts: bool = Field(
+        default=False, description="the student gets the noisy histograms, at the same cost; needs threshold 0"
+    )
 
     @model_validator(mode="after")
     def _share_is_wide_enough(self) -> Distributed:
         _check_share(self.sigma, self.noise_shares)
+        if self.release_counts and self.threshold > 0:
+            raise ValueError(
+                f"release_counts gives every histogram, so that threshold {self.threshold} would hold none back: set 0"
+            )
         return self
+
+    def count_sigma(self, parties: int) -> float:
+        """See `Mechanism.count_sigma`: each party adds a share, and those beyond `noise_shares` add to the noise."""
+        return self.sigma * math.sqrt(max(1.0, parties / self.noise_shares)) if self.release_counts else 0.0
 
     @property
     def votes_needed(self) -> int:
@@ -101,6 +113,8 @@ class Distributed(_NoiseByParties):
 
     def decide(self, noisy: np.ndarray) -> Drawn:
         """Labels from noisy histograms, int64 (queries, classes). Looks at nothing else."""
+        if self.release_counts:
+            return Drawn.from_counts(noisy)
         labels = noisy.argmax(axis=1)
         if self.threshold > 0:
             passed = noisy.max(axis=1) >= self.threshold + noise_bias(self.sigma, noisy.shape[1])
@@ -141,7 +155,8 @@ class Distributed(_NoiseByParties):
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         check = f"threshold {self.threshold}, bias of the maximum compensated" if self.threshold else "no threshold"
-        return f"noise by the parties, sigma {self.sigma:g} in {self.noise_shares} shares, {check}"
+        what = ", histograms released" if self.release_counts else ""
+        return f"noise by the parties, sigma {self.sigma:g} in {self.noise_shares} shares, {check}{what}"
 
 
 class DistributedTwoPhase(_NoiseByParties):

@@ -27,7 +27,7 @@ class DescribeRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Terms(_message.Message):
-    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon_worst_case", "queries_left", "answers_left", "parties", "simulation", "neighbouring")
+    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon_worst_case", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +40,7 @@ class Terms(_message.Message):
     PARTIES_FIELD_NUMBER: _ClassVar[int]
     SIMULATION_FIELD_NUMBER: _ClassVar[int]
     NEIGHBOURING_FIELD_NUMBER: _ClassVar[int]
+    COUNT_SIGMA_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     federation: str
     schema_json: str
@@ -52,7 +53,8 @@ class Terms(_message.Message):
     parties: int
     simulation: bool
     neighbouring: str
-    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon_worst_case: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ...) -> None: ...
+    count_sigma: float
+    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon_worst_case: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ...) -> None: ...
 
 class QueryBlock(_message.Message):
     __slots__ = ("features", "rows", "probabilities")
@@ -88,6 +90,16 @@ class Answers(_message.Message):
     answers: _containers.RepeatedCompositeFieldContainer[Answer]
     def __init__(self, answers: _Optional[_Iterable[_Union[Answer, _Mapping]]] = ...) -> None: ...
 
+class HistogramBlock(_message.Message):
+    __slots__ = ("counts", "votes", "sigmas")
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    SIGMAS_FIELD_NUMBER: _ClassVar[int]
+    counts: bytes
+    votes: bytes
+    sigmas: bytes
+    def __init__(self, counts: _Optional[bytes] = ..., votes: _Optional[bytes] = ..., sigmas: _Optional[bytes] = ...) -> None: ...
+
 class Refusal(_message.Message):
     __slots__ = ("error", "what", "action")
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -99,14 +111,16 @@ class Refusal(_message.Message):
     def __init__(self, error: _Optional[str] = ..., what: _Optional[str] = ..., action: _Optional[str] = ...) -> None: ...
 
 class AskReply(_message.Message):
-    __slots__ = ("progress", "answers", "refusal")
+    __slots__ = ("progress", "answers", "refusal", "histograms")
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    HISTOGRAMS_FIELD_NUMBER: _ClassVar[int]
     progress: Progress
     answers: Answers
     refusal: Refusal
-    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
+    histograms: HistogramBlock
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., histograms: _Optional[_Union[HistogramBlock, _Mapping]] = ...) -> None: ...
 
 class FinishRequest(_message.Message):
     __slots__ = ()

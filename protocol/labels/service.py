@@ -30,7 +30,8 @@ class LabelTerms:
     """On which terms labels are given.
 
     `epsilon_worst_case` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
-    It is of a `unit`, whose data may differ as `neighbouring` says.
+    It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
+    noisy histograms are given, 0 where labels alone are; each answer says its own.
     """
 
     federation: str
@@ -44,14 +45,46 @@ class LabelTerms:
     parties: int
     simulation: bool
     neighbouring: str = "replace"
+    count_sigma: float = 0.0
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Noisy histograms of votes, in the order of the queries; all 0 for a query that was not asked.
+
+    counts: int64 (queries, classes), negative ones among them. votes: int64 (queries,), how many were counted, noise
+    aside. sigmas: float64 (queries,), of the Gaussian noise on each count of a query, in votes.
+    """
+
+    counts: np.ndarray = field(repr=False)
+    votes: np.ndarray = field(repr=False)
+    sigmas: np.ndarray = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def of(self, rows: np.ndarray) -> Histograms:
+        """Those of some queries: indices, a slice, or bool (queries,)."""
+        return Histograms(self.counts[rows], self.votes[rows], self.sigmas[rows])
+
+    def then(self, more: Histograms | None) -> Histograms:
+        """These, and those of further queries."""
+        if more is None:
+            return self
+        columns = ((getattr(self, name), getattr(more, name)) for name in ("counts", "votes", "sigmas"))
+        return Histograms(*map(np.concatenate, columns))
 
 
 @dataclass(frozen=True)
 class Answers:
-    """In the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not answered."""
+    """In the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not answered.
+
+    histograms: what the labels are the largest counts of, where that is released.
+    """
 
     outcomes: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
+    histograms: Histograms | None = None
 
     @property
     def answered(self) -> np.ndarray:

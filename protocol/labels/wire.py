@@ -7,13 +7,16 @@ from pydantic import ValidationError
 
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb
-from consilium.protocol.labels.service import NO_LABEL, Answers, LabelTerms, Outcome
+from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.protocol.rows.queries import QUERY_DTYPE
 from consilium.protocol.rows.schema import Schema
 
 BLOCK_BYTES = 1_000_000
 """Rows of a query set travel in blocks of about this size; gRPC's own limit is 4 MB a message."""
+
+MOST_COUNT = 2**53
+"""Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
 
 TRAVELLING = {error.__name__: error for error in (BudgetExceeded, DataError, MalformedMessage)}
 """What a student may learn of an error: those about its own request."""
@@ -40,6 +43,7 @@ def terms_to_wire(terms: LabelTerms) -> pb.Terms:
         answers_left=terms.answers_left,
         parties=terms.parties,
         simulation=terms.simulation,
+        count_sigma=terms.count_sigma,
     )
 
 
@@ -66,6 +70,7 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         answers_left=message.answers_left,
         parties=message.parties,
         simulation=message.simulation,
+        count_sigma=message.count_sigma,
     )
 
 
@@ -117,14 +122,68 @@ def answers_to_wire(answers: Answers) -> pb.AskReply:
     )
 
 
-def answers_from_wire(message: pb.Answers, queries: int, classes: int) -> Answers:
-    """Message -> answers to `queries` queries; MalformedMessage if they cannot be that."""
+def histogram_blocks(histograms: Histograms) -> list[pb.HistogramBlock]:
+    """Histograms -> blocks of them, which go before the answers."""
+    step = max(1, BLOCK_BYTES // (8 * histograms.counts.shape[1] + 16))
+    return [
+        pb.HistogramBlock(
+            counts=np.ascontiguousarray(part.counts, dtype="<i8").tobytes(),
+            votes=np.ascontiguousarray(part.votes, dtype="<i8").tobytes(),
+            sigmas=np.ascontiguousarray(part.sigmas, dtype="<f8").tobytes(),
+        )
+        for start in range(0, len(histograms), step)
+        for part in [histograms.of(np.arange(start, min(start + step, len(histograms))))]
+    ]
+
+
+class HistogramReader:
+    """Puts together the histograms of `queries` queries of so many classes from their blocks."""
+
+    def __init__(self, queries: int, classes: int) -> None:
+        self._queries, self._classes = queries, classes
+        self._parts: list[Histograms] = []
+
+    def add(self, block: pb.HistogramBlock) -> None:
+        """The next block. Raises MalformedMessage if it is none, or one too many."""
+        rows, rest = divmod(len(block.counts), 8 * self._classes)
+        if rest or not rows or len(block.votes) != 8 * rows or len(block.sigmas) != 8 * rows:
+            raise MalformedMessage("a block of histograms is not whole rows")
+        if sum(map(len, self._parts)) + rows > self._queries:
+            raise MalformedMessage(f"histograms of more than the {self._queries} queries asked")
+        part = Histograms(
+            np.frombuffer(block.counts, "<i8").reshape(rows, self._classes).astype(np.int64),
+            np.frombuffer(block.votes, "<i8").astype(np.int64),
+            np.frombuffer(block.sigmas, "<f8").astype(np.float64),
+        )
+        within = (np.abs(part.counts) <= MOST_COUNT).all() and (np.abs(part.votes) <= MOST_COUNT).all()
+        if not (within and (part.votes >= 0).all() and np.isfinite(part.sigmas).all() and (part.sigmas >= 0).all()):
+            raise MalformedMessage("a block of histograms has numbers that no votes and no noise give")
+        self._parts.append(part)
+
+    def read(self) -> Histograms | None:
+        """All of them, None if there was no block. Raises MalformedMessage if some are missing."""
+        if not self._parts:
+            return None
+        columns = zip(*((part.counts, part.votes, part.sigmas) for part in self._parts), strict=True)
+        whole = Histograms(*(np.concatenate(column) for column in columns))
+        if len(whole) != self._queries:
+            raise MalformedMessage(f"histograms of {len(whole)} of the {self._queries} queries asked")
+        return whole
+
+
+def answers_from_wire(message: pb.Answers, queries: int, classes: int, histograms: Histograms | None = None) -> Answers:
+    """Message, and what came before it -> answers to `queries` queries; MalformedMessage if they cannot be that."""
     outcomes = np.array([item.outcome for item in message.answers], dtype=np.int64)
     labels = np.array([item.label for item in message.answers], dtype=np.int64)
     labels[~np.isin(outcomes, (Outcome.ANSWERED, Outcome.REINFORCED))] = NO_LABEL
     if len(outcomes) != queries or not np.isin(outcomes, list(Outcome)).all() or (labels >= classes).any():
         raise MalformedMessage("the coordinator's answers do not fit the queries")
-    return Answers(outcomes, labels)
+    if histograms is not None:
+        answered = outcomes == Outcome.ANSWERED
+        voted = (histograms.votes > 0) & (histograms.sigmas > 0)
+        if not voted[answered].all() or (histograms.counts.argmax(axis=1) != labels)[answered].any():
+            raise MalformedMessage("the coordinator's histograms do not fit its labels")
+    return Answers(outcomes, labels, histograms)
 
 
 def refusal_to_wire(error: ConsiliumError) -> pb.AskReply:

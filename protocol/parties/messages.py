@@ -14,7 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
 from consilium.protocol.models import Strict
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
 MOST_CLASSES = 1000

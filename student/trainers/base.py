@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,35 @@ class Trainer(Protocol):
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """`x` float64 (n, features) standardised, `y` int64 (n,) in 0..classes-1; at least one row."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What noisy histograms say of the share of the votes that each class got, with the noise that is known.
+
+    shares: float64 (n, classes), noisy counts over votes; negative ones and ones above 1 among them, and a row need
+    not sum to 1. deviation: float64 (n,), standard deviation of the noise of each share of a row.
+    """
+
+    shares: np.ndarray = field(repr=False)
+    deviation: np.ndarray = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return self.shares.shape[1]
+
+
+@runtime_checkable
+class SharesTrainer(Protocol):
+    """Trains on noisy shares of votes, and knows how noisy they are."""
+
+    def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> Model:
+        """`x` float64 (n, inputs), `told` of the same n >= 1 rows -> a model of the shares of votes."""
         ...
 
 

@@ -17,6 +17,7 @@ from tests.federation import make_config
 
 PARTLY: dict[str, dict[str, Any]] = {
     "gnmax": {},
+    "histogram": {},
     "lnmax": {},
     "confident": {"threshold": 150},
     "interactive": {"threshold": 150, "confidence": 0.9},
@@ -24,7 +25,7 @@ PARTLY: dict[str, dict[str, Any]] = {
     "distributed": {"threshold": 0, "noise_shares": 3},
     "distributed_two_phase": {"threshold": 10, "noise_shares": 3},
 }
-ALL_ANSWERED = {"gnmax", "lnmax", "distributed"}
+ALL_ANSWERED = {"gnmax", "histogram", "lnmax", "distributed"}
 
 
 def table(mechanism: dict[str, Any], queries: int = 100, answers: int = 100, **changes: Any) -> dict[str, Any]:
@@ -112,6 +113,7 @@ class TestCalibration:
         assert {name: list(noise_scales(kind)) for name, kind in KINDS.items()} == {
             "lnmax": ["gamma"],
             "gnmax": ["sigma"],
+            "histogram": ["sigma"],
             "confident": ["sigma1", "sigma2"],
             "interactive": ["sigma1", "sigma2"],
             "stable": ["sigma"],

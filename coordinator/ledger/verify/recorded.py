@@ -118,6 +118,7 @@ def _check_counts(
         labels = batch.labels[batch.labels != NO_LABEL]
         if np.any((labels < 0) | (labels >= len(config.rows.classes))):
             raise Contradiction(f"batch {number} has a label that is none of the {len(config.rows.classes)} classes")
+        _check_histograms(config, number, batch)
         found = [releases[query_id].outcome for query_id in batch.query_ids]
         if found != batch.outcomes.tolist():
             raise Contradiction(f"batch {number} has an outcome that does not belong to its label")
@@ -125,6 +126,19 @@ def _check_counts(
             raise Contradiction(
                 f"batch {number} counts {batch.parties} parties, at least {config.minimum_parties} vote"
             )
+
+
+def _check_histograms(config: FederationConfig, number: int, batch: Batch) -> None:
+    """Noisy histograms are there if the mechanism releases them, of all classes, and the labels are their largest."""
+    if (config.mechanism.count_sigma(batch.parties) > 0) != (batch.counts is not None) and len(batch.labels):
+        has = "no histograms" if batch.counts is None else "histograms"
+        raise Contradiction(f"batch {number} has {has}, unlike what {config.mechanism.describe()} releases")
+    if batch.counts is None:
+        return
+    if batch.counts.shape[1] != len(config.rows.classes):
+        raise Contradiction(f"batch {number} has histograms of {batch.counts.shape[1]} classes")
+    if not np.array_equal(batch.counts.argmax(axis=1), batch.labels):
+        raise Contradiction(f"batch {number} has a label that is not the largest count of its histogram")
 
 
 def _journal(path: Path) -> Path:

@@ -52,7 +52,7 @@ class Labels:
 
 
 def read_labels(files: Files) -> dict[str, list[Any]]:
-    """The columns row, query_id, outcome and label, of one length.
+    """The columns row, query_id, outcome, label and counts, of one length.
 
     Raises
     ------
@@ -61,6 +61,7 @@ def read_labels(files: Files) -> dict[str, list[Any]]:
     import polars as pl  # a fifth of a second, which no coordinator needs
 
     types = {"row": pl.Int64, "query_id": pl.String, "outcome": pl.String, "label": pl.String}
+    types["counts"] = pl.List(pl.Int64)
     content = files.content(LABELS)
     if content[:4] != b"PAR1" or content[-4:] != b"PAR1":  # before the parser, which says more than one line of it
         raise files.broken(LABELS, "it is empty" if not content else "it is no whole Parquet file")
@@ -80,17 +81,19 @@ def _labels(files: Files, recorded: Recorded, table: Labels) -> str:
     columns = read_labels(files)
     table.rows, table.outcomes, table.read = columns["row"], columns["outcome"], True
     names = recorded.config.rows.classes
-    for at, (query_id, outcome, label) in enumerate(
-        zip(columns["query_id"], columns["outcome"], columns["label"], strict=True)
+    for at, (query_id, outcome, label, counts) in enumerate(
+        zip(columns["query_id"], columns["outcome"], columns["label"], columns["counts"], strict=True)
     ):
         if outcome == Outcome.NOT_ASKED.name.lower():
             agree(f"{LABELS}: line {at}, a query that was not asked: label", label, None)
+            agree(f"{LABELS}: line {at}, a query that was not asked: counts", counts, None)
             continue
         found = recorded.releases.get(query_id)
         if found is None:
             raise Contradiction(f"{LABELS}: line {at} is not in the ledger")
         agree(f"{LABELS}: line {at}: outcome", outcome, found.outcome.name.lower())
         agree(f"{LABELS}: line {at}: label", label, None if found.label == NO_LABEL else names[found.label])
+        agree(f"{LABELS}: line {at}: counts", counts, None if found.counts is None else list(found.counts))
     return f"{len(table.rows)} outcomes"
 
 

@@ -36,6 +36,7 @@ from consilium.accounting.events import (
     DistributedTwoPhaseEvent,
     Evidence,
     GNMaxEvent,
+    HistogramEvent,
     ImmutableEvent,
     InteractiveEvent,
     LNMaxEvent,
@@ -52,6 +53,7 @@ CONFIDENT = {"threshold": 60.0, "sigma1": 30.0, "sigma2": 10.0}
 EXAMPLES = [
     (LNMaxEvent, {"gamma": 0.1}),
     (GNMaxEvent, {"sigma": 10.0}),
+    (HistogramEvent, {"sigma": 10.0}),
     (ConfidentEvent, CONFIDENT),
     (InteractiveEvent, CONFIDENT),
     (DistributedEvent, {"sigma": 20.0, "noise_shares": 50}),
@@ -60,7 +62,7 @@ EXAMPLES = [
     (SparseVectorEvent, {"threshold": 900.0, "scale": 30.0, "unstable_cap": 4}),
     (ImmutableEvent, {"gamma": 0.1, "constant": 1000}),
 ]
-NO_EVIDENCE = (DistributedEvent, DistributedTwoPhaseEvent, SparseVectorEvent, ImmutableEvent)
+NO_EVIDENCE = (HistogramEvent, DistributedEvent, DistributedTwoPhaseEvent, SparseVectorEvent, ImmutableEvent)
 ALL = [pytest.param(cls, extra, id=cls.TYPE) for cls, extra in EXAMPLES]
 VOTES = np.random.default_rng(5).multinomial(100, [0.75, 0.15, 0.1], size=40).astype(np.int64)
 
@@ -193,6 +195,7 @@ class TestEveryEvent:
 PROFILES = {
     "lnmax": (1, False, None, (None, None)),
     "gnmax": (1, False, 10.0, (None, None)),
+    "histogram": (1, False, None, (None, None)),
     "confident": (1, False, 10.0, (None, None)),
     "interactive": (1, False, 10.0, (None, None)),
     "distributed": (1, True, None, ((20.0, 50), None)),

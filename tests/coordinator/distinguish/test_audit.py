@@ -26,7 +26,17 @@ from benchmarks.audit import (
 from consilium.accounting.units import Unit
 from consilium.coordinator.cli import audit_app
 from consilium.coordinator.distinguish import GameSetup, UserClaims, audit_mechanism, pair
-from consilium.coordinator.mechanisms import Confident, Drawn, GNMax, Immutable, Interactive, LNMax, Mechanism, Stable
+from consilium.coordinator.mechanisms import (
+    Confident,
+    Drawn,
+    GNMax,
+    Immutable,
+    Interactive,
+    LNMax,
+    Mechanism,
+    NoisyHistogram,
+    Stable,
+)
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 
@@ -44,6 +54,9 @@ class Leaks:
     low: float
     name: str = "leaks"
     needs_probabilities: bool = False
+
+    def count_sigma(self, parties: int) -> float:
+        return 0.0
 
     def describe(self) -> str:
         return "a coin"
@@ -167,12 +180,14 @@ HEAVY = ("half the noise: lnmax", "half the noise: confident", "no check in the 
 CASES: tuple[tuple[str, Planted, GameSetup], ...] = (
     ("half the noise: gnmax", TooLittleNoise(GNMax(sigma=40.0)), LARGE),
     ("half the noise: lnmax", TooLittleNoise(LNMax(gamma=0.05)), replace(LARGE, runs=100_000)),
+    ("half the noise: histogram", TooLittleNoise(NoisyHistogram(sigma=40.0)), MIDDLE),
     ("half the noise: stable", TooLittleNoise(Stable(threshold=80, sigma=15.0)), LARGE),
     ("half the noise: confident", TooLittleNoise(SOUND[6]), replace(LARGE, runs=60_000)),
     ("no check in the event: confident", ForgetsCheck(CHECKED), MIDDLE),
     ("no check in the event: interactive", ForgetsCheck(ASKED), LARGE),
     ("no noise on the check: confident", ExactCheck(CHECKED), SMALL),
     ("same noise in a call: gnmax", SameNoiseInACall(GNMax(sigma=40.0)), APART),
+    ("same noise in a call: histogram", SameNoiseInACall(NoisyHistogram(sigma=40.0)), APART),
     ("same noise in a call: lnmax", SameNoiseInACall(LNMax(gamma=0.05)), APART),
     ("same noise in a call: confident", SameNoiseInACall(SOUND[7]), APART),
     ("same noise in a call: stable", SameNoiseInACall(Stable(threshold=80, sigma=15.0)), APART),

@@ -162,6 +162,9 @@ class FirstCallOnly:
     used: bool = False
     needs_probabilities: bool = False
 
+    def count_sigma(self, parties: int) -> float:
+        return 0.0
+
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         labels = np.full(len(votes), int(self.used), dtype=np.int64)
         self.used = True
@@ -187,6 +190,9 @@ class TestGame:
         class Script:
             labels: tuple[int, ...]
             reinforced: tuple[bool, ...]
+
+            def count_sigma(self, parties: int) -> float:
+                return 0.0
 
             def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
                 return Drawn(np.array(self.labels[: len(votes)]), np.array(self.reinforced[: len(votes)]))

@@ -98,7 +98,7 @@ def rechain(path: Path) -> None:
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
         ).fetchall():
             rows = ledger.execute(
-                "SELECT query_id, outcome, label, log_q_check, log_q_label, histogram, probabilities"
+                "SELECT query_id, outcome, label, counts, log_q_check, log_q_label, histogram, probabilities"
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
@@ -146,7 +146,7 @@ def hot_journal(ledger: Path, out: Path) -> None:
         connection.execute("UPDATE batches SET event = event || ' '")
         connection.execute("UPDATE evidence SET log_q_label = 0")
         many = ((f"{number:064x}",) for number in range(5000))
-        connection.executemany("INSERT INTO releases VALUES (?, 1, 0, 2, -1)", many)
+        connection.executemany("INSERT INTO releases VALUES (?, 1, 0, 2, -1, NULL)", many)
         out.write_bytes(work.read_bytes())
         out.with_name(out.name + "-journal").write_bytes(work.with_name("work.db-journal").read_bytes())
         connection.execute("ROLLBACK")

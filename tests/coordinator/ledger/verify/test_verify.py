@@ -92,7 +92,7 @@ def view(folder: Path) -> None:
     sql("ALTER TABLE closing RENAME TO shut", "CREATE VIEW closing AS SELECT * FROM shut WHERE 0")(folder)
 
 
-STRAY = f"INSERT INTO releases VALUES ('{'a' * 64}', 99, 0, 1, 0)"
+STRAY = f"INSERT INTO releases VALUES ('{'a' * 64}', 99, 0, 1, 0, NULL)"
 FIRST = "WHERE query_id = (SELECT MIN(query_id) FROM releases WHERE outcome = 1)"
 LIES: dict[str, tuple[Tamper, str]] = {
     # the ledger, without care

@@ -1,0 +1,48 @@
+"""The noisy histogram itself: what GNMax is charged for in the worst case, and does not show."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from consilium.accounting.events import Evidence, HistogramEvent, ReleaseEvent
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, stated
+from consilium.protocol.noise import NoiseSource
+
+
+class NoisyHistogram(MechanismModel):
+    """The student gets n_j + N_Z(0, sigma^2) for every class j of every query. `sigma`: of the noise on one count.
+
+    A student that learns from counts with known noise gets more out of the same charge than from their argmax.
+    """
+
+    answers_all: ClassVar[bool] = True
+
+    name: Literal["histogram"] = "histogram"
+    sigma: Sigma
+
+    def count_sigma(self, parties: int) -> float:
+        """See `Mechanism.count_sigma`."""
+        return self.sigma
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        """See `Mechanism.draw`; never abstains."""
+        return Drawn.from_counts(votes + noise.gaussian(self.sigma, votes.shape))
+
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> HistogramEvent:
+        """See `Mechanism.event`."""
+        return HistogramEvent(
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT), sigma=self.sigma
+        )
+
+    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
+        """See `Mechanism.evidence`: the whole histogram leaves, so that no vote makes it cheaper."""
+        return Evidence(None, None)
+
+    def describe(self) -> str:
+        """See `Mechanism.describe`."""
+        return f"noisy histogram, sigma {self.sigma:g}"

@@ -1,0 +1,270 @@
+"""Released histograms, from the mechanism over ledger and socket to the student: the noisy counts and nothing else."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.config import Caps
+from consilium.coordinator.labels.grpc_server import serving
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.privacy import promised, spent
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger.verify.findings import Contradiction
+from consilium.coordinator.ledger.verify.recorded import read_ledger
+from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
+from consilium.protocol.errors import LedgerError, MalformedMessage
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels.service import Histograms, Outcome
+from consilium.protocol.labels.wire import HistogramReader, answers_from_wire, histogram_blocks
+from consilium.protocol.noise import SeededNoise
+from consilium.student.channel import LabelChannel
+from tests.federation import make_config, make_rows
+
+PARTIES = 10
+MECHANISM = NoisyHistogram(sigma=3.0)
+
+
+def exact(queries: np.ndarray) -> np.ndarray:
+    """The votes of 10 parties with 2 teachers each."""
+    ones = (np.abs(queries[:, 0]) * 7).astype(np.int64) % (2 * PARTIES + 1)
+    return np.column_stack([2 * PARTIES - ones, ones])
+
+
+class Votes:
+    """A collector of those votes."""
+
+    def settle(self) -> None:
+        pass
+
+    def __call__(self, queries, query_set, progress, phase=1):
+        return Histogram(exact(queries), tuple(f"p{i}" for i in range(PARTIES)), 2 * PARTIES)
+
+
+@pytest.fixture
+def make(tmp_path: Path, log):
+    def build(name: str = "ledger.db", **changes):
+        config = make_config(
+            **{
+                "mechanism": MECHANISM,
+                "caps": Caps(queries=100, answers=100),
+                "teachers_per_party": 2,
+                **changes,
+            }
+        )
+        ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
+        return LabelService(config, ledger, SeededNoise, Votes(), PARTIES, log), ledger, config
+
+    return build
+
+
+def test_the_student_gets_votes_with_the_noise_that_is_charged(make) -> None:
+    service, ledger, config = make()
+    x, _ = make_rows(40, 3)
+    answers = service.ask(x)
+    noise = SeededNoise(1).gaussian(3.0, (40, 2))
+    assert answers.histograms is not None
+    assert answers.histograms.counts.tolist() == (exact(x) + noise).tolist()
+    assert answers.histograms.votes.tolist() == [2 * PARTIES] * 40
+    assert answers.histograms.sigmas.tolist() == [3.0] * 40
+    assert answers.labels.tolist() == answers.histograms.counts.argmax(axis=1).tolist()
+    assert service.describe().count_sigma == 3.0
+    [batch] = ledger.batches()
+    assert (
+        batch.event
+        == MECHANISM.event(
+            asked=40,
+            answered=40,
+            unit=config.privacy.unit,
+            neighbouring=config.privacy.neighbouring,
+            teachers_per_party=2,
+        ).to_json()
+    )
+
+
+def test_asking_again_gives_the_same_counts_for_nothing(make) -> None:
+    service, ledger, _ = make()
+    x, _ = make_rows(40, 3)
+    first, again = service.ask(x[:30]), service.ask(x[::-1])
+    assert again.histograms.counts[10:].tolist() == first.histograms.counts[::-1].tolist()
+    assert ledger.spent() == (40, 40)
+
+
+def test_what_is_beyond_the_cap_has_no_histogram(make) -> None:
+    service, _, _ = make(caps=Caps(queries=30, answers=30))
+    x, _ = make_rows(30, 3)
+    service.ask(x[:25])
+    more = service.ask(np.concatenate([x[:25], x[25:]]))
+    assert (more.outcomes == Outcome.ANSWERED).all() and (more.histograms.votes > 0).all()
+
+
+def test_it_costs_what_gnmax_costs_in_the_worst_case_and_nothing_less(make) -> None:
+    """The same promise as GNMax; and votes that agree save nothing, since all of the histogram leaves."""
+    service, ledger, config = make()
+    other = make_config(mechanism=GNMax(sigma=3.0), caps=Caps(queries=100, answers=100), teachers_per_party=2)
+    assert promised(config).epsilon == promised(other).epsilon
+    x, _ = make_rows(40, 3)
+    service.ask(x)
+    guarantees = spent(config, ledger.batches())
+    assert guarantees["worst_case"].epsilon == guarantees["data_dependent"].epsilon > 0
+
+
+def test_labels_alone_have_no_histogram(make) -> None:
+    service, ledger, _ = make(mechanism=GNMax(sigma=3.0))
+    x, _ = make_rows(10, 3)
+    assert service.ask(x).histograms is None
+    assert service.describe().count_sigma == 0.0
+    assert ledger.batches()[0].counts is None
+
+
+@pytest.mark.parametrize(("parties", "sigma"), [(3, 8.0), (4, 8.0), (16, 16.0)])
+def test_noise_of_the_parties_grows_with_those_that_stay(parties: int, sigma: float) -> None:
+    """Shares beyond those that are counted on come on top; with fewer the sum is not what was charged, and none is."""
+    mechanism = Distributed(threshold=0, sigma=8.0, noise_shares=4, release_counts=True)
+    assert mechanism.count_sigma(parties) == sigma
+    assert Distributed(threshold=0, sigma=8.0, noise_shares=4).count_sigma(parties) == 0.0
+
+
+def test_counts_behind_a_threshold_are_refused() -> None:
+    with pytest.raises(ValueError, match="threshold 5 would hold none back"):
+        Distributed(threshold=5, sigma=8.0, noise_shares=4, release_counts=True)
+
+
+def test_the_socket_gives_what_the_process_gives(make) -> None:
+    service, _, _ = make(caps=Caps(queries=2000, answers=2000))
+    x, _ = make_rows(2000, 3)
+    with serving(service, "127.0.0.1:0", 2000) as address, LabelChannel(address, wait=250) as channel:
+        assert channel.describe().count_sigma == 3.0
+        there = channel.ask(x)
+    here = service.ask(x)
+    assert there.labels.tolist() == here.labels.tolist()
+    for name in ("counts", "votes", "sigmas"):
+        assert getattr(there.histograms, name).tolist() == getattr(here.histograms, name).tolist()
+
+
+def blocks(queries: int = 400_000) -> list[pb.HistogramBlock]:
+    counts = np.arange(2 * queries).reshape(queries, 2) - queries
+    return histogram_blocks(Histograms(counts, np.full(queries, 7), np.full(queries, 2.5)))
+
+
+def test_many_histograms_travel_in_messages_that_grpc_takes() -> None:
+    made, reader = blocks(), HistogramReader(400_000, 2)
+    assert len(made) > 5 and max(block.ByteSize() for block in made) < 2_000_000
+    for block in made:
+        reader.add(block)
+    read = reader.read()
+    assert read is not None and read.counts.tolist() == (np.arange(800_000).reshape(-1, 2) - 400_000).tolist()
+
+
+def sent(**changed: object) -> pb.HistogramBlock:
+    fields = {
+        "counts": np.array([[1, 5], [3, -2]], dtype="<i8"),
+        "votes": np.array([4, 4], dtype="<i8"),
+        "sigmas": np.array([2.0, 2.0]),
+        **changed,
+    }
+    return pb.HistogramBlock(**{name: np.asarray(value).tobytes() for name, value in fields.items()})
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pb.HistogramBlock(),
+        sent(counts=np.zeros(3, "<i8")),
+        sent(votes=np.zeros(1, "<i8")),
+        sent(sigmas=np.zeros(3)),
+        sent(counts=np.zeros((3, 2), "<i8"), votes=np.zeros(3, "<i8"), sigmas=np.zeros(3)),
+        sent(votes=np.array([-1, 4], "<i8")),
+        sent(counts=np.array([[2**60, 0], [0, 0]], "<i8")),
+        sent(sigmas=np.array([np.nan, 1.0])),
+        sent(sigmas=np.array([np.inf, 1.0])),
+        sent(sigmas=np.array([-1.0, 1.0])),
+    ],
+)
+def test_a_hostile_coordinator_s_blocks_are_refused(block: pb.HistogramBlock) -> None:
+    with pytest.raises(MalformedMessage):
+        HistogramReader(2, 2).add(block)
+
+
+@pytest.mark.parametrize(
+    ("block", "labels"),
+    [
+        (sent(), [0, 0]),
+        (sent(votes=np.array([0, 4], "<i8")), [1, 0]),
+        (sent(sigmas=np.array([0.0, 2.0])), [1, 0]),
+    ],
+)
+def test_histograms_that_do_not_fit_the_labels_are_refused(block: pb.HistogramBlock, labels: list[int]) -> None:
+    reader = HistogramReader(2, 2)
+    reader.add(block)
+    message = pb.Answers(answers=[pb.Answer(outcome=pb.ANSWERED, label=label) for label in labels])
+    with pytest.raises(MalformedMessage):
+        answers_from_wire(message, 2, 2, reader.read())
+    good = HistogramReader(2, 2)
+    good.add(sent())
+    right = pb.Answers(answers=[pb.Answer(outcome=pb.ANSWERED, label=label) for label in (1, 0)])
+    assert answers_from_wire(right, 2, 2, good.read()).histograms is not None
+
+
+def test_missing_blocks_are_noticed() -> None:
+    reader = HistogramReader(3, 2)
+    reader.add(sent())
+    with pytest.raises(MalformedMessage, match="2 of the 3"):
+        reader.read()
+    assert HistogramReader(3, 2).read() is None
+
+
+def rewritten(path: Path, change: Callable[[sqlite3.Connection], object]) -> None:
+    with sqlite3.connect(path) as connection:
+        change(connection)
+
+
+def test_the_chain_covers_the_counts(make, tmp_path: Path) -> None:
+    service, ledger, _ = make()
+    x, _ = make_rows(5, 3)
+    service.ask(x)
+    ledger.close()
+    assert read_ledger(tmp_path / "ledger.db").answered == 5
+    other = np.array([90, 1], "<i8").tobytes()
+    rewritten(tmp_path / "ledger.db", lambda file: file.execute("UPDATE releases SET counts = ?", (other,)))
+    with pytest.raises(LedgerError, match="chain is broken"):
+        read_ledger(tmp_path / "ledger.db")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda drawn: {"counts": None}, "has no histograms"),
+        (lambda drawn: {"counts": drawn.counts[:, :1]}, "histograms of 1 classes"),
+        (lambda drawn: {"labels": 1 - drawn.labels}, "is not the largest count"),
+    ],
+)
+def test_a_ledger_that_contradicts_its_mechanism_is_found(make, tmp_path: Path, monkeypatch, change, told) -> None:
+    """Written by the coordinator itself, chain and all."""
+    from dataclasses import replace
+
+    service, ledger, _ = make()
+    commit = Ledger.commit
+    monkeypatch.setattr(
+        Ledger, "commit", lambda self, batch, *caps: commit(self, replace(batch, **change(batch)), *caps)
+    )
+    x, _ = make_rows(5, 3)
+    service.ask(x)
+    ledger.close()
+    with pytest.raises(Contradiction, match=told):
+        read_ledger(tmp_path / "ledger.db")
+
+
+def test_counts_are_in_no_text(make) -> None:
+    service, ledger, _ = make()
+    x, _ = make_rows(3, 3)
+    answers = service.ask(x)
+    [batch] = ledger.batches()
+    numbers = json.dumps(answers.histograms.counts.tolist())[2:-2].split("], [")
+    assert not any(number in text for number in numbers for text in (repr(answers), repr(batch), repr(service)))
