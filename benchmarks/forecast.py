@@ -5,8 +5,8 @@
 For each run, `coordinator.planning` chooses mechanism, noise, queries and student from public facts; then real
 teachers vote, the chosen mechanism draws, and the student that was named is trained and tested. The prior of the
 made-up tasks was chosen on the half called "chosen on" (stroke) and left as it was for the half called "judged on"
-(Adult, Diabetes, and early readmission with small unequal parties). `--labelled N` forecasts from N labelled public rows
-too, which are taken out of the test rows. One JSON line for each run stands in F; the script goes on from there.
+(Adult, Diabetes, and early readmission with small unequal parties). `--labelled N` forecasts from N labelled public
+rows, which are taken out of the test rows. One JSON line for each run stands in F; the script goes on from there.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ class Measured:
             parties = [parties[index] for index in generator.permutation(len(parties))[: run.parties]]
         if run.unequal:
             sizes = np.clip(np.exp(generator.normal(np.log(40), UNEQUAL, len(parties))), 5, 200).astype(int)
-            parties = [(name, generator.permutation(rows)[:size]) for (name, rows), size in zip(parties, sizes, strict=True)]
+            parties = [
+                (name, generator.permutation(rows)[:size]) for (name, rows), size in zip(parties, sizes, strict=True)
+            ]
         self.parties = dict(parties)
         self.schema = schema(self.scenario.data, self.dataset, self.partition)
         self.pool = queries(self.dataset, self.partition)

@@ -15,7 +15,7 @@ Ballot = Literal["likeliest", "balanced", "relative"]
 """How teachers vote: for the class that they find likeliest; as though all classes were equally frequent; or relative
 to their own scores of the public rows."""
 
-MOST_ROWS = 3000
+MOST_ROWS = 2000
 """Public rows that a plan looks at, and so most queries that it plans: at one epsilon more of them make a share of the
 votes known no better, and each is work for every party."""
 

@@ -17,6 +17,7 @@ from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.features import FeatureMap
 
 _STEPS = 25
+_POINTS = 300
 _TEACHERS = 50
 
 
@@ -38,18 +39,23 @@ class PublicTask:
 class TaskPrior:
     """Ranges from which tasks are drawn, each uniformly on the scale that is named.
 
+    tilt: power of a component's size that its weight has: at 0 all components of the rows weigh alike, at 1 all
+        features do, at 2 the few largest components are what counts.
     separation: AUC of the truth itself for two classes; for more, the share that the best guess gets right.
     rarest: share of the rarer of two classes, on a logarithmic scale.
     smooth: share of the function that is not linear.
     shared: how much of the teachers' common function is not the truth's, as a share of variance.
-    teacher: size of a teacher's own change, in standard deviations of the function, on a logarithmic scale.
+    teacher, teacher_tilt: size of a teacher's own change, in standard deviations of the function, on a logarithmic
+        scale; and its tilt.
     """
 
+    tilt: tuple[float, float] = (0.0, 4.0)
     separation: tuple[float, float] = (0.62, 0.95)
     rarest: tuple[float, float] = (0.05, 0.5)
     smooth: tuple[float, float] = (0.0, 0.5)
     shared: tuple[float, float] = (0.0, 0.2)
     teacher: tuple[float, float] = (0.3, 4.0)
+    teacher_tilt: tuple[float, float] = (0.0, 1.0)
 
 
 PRIOR = TaskPrior()
@@ -65,13 +71,13 @@ class TaskMaker:
         rows = np.concatenate([facts.rows, judged])
         linear, self._smooth = features.linear(rows), features.kernel(rows)
         self._scale = np.maximum(linear[: self._asked].std(axis=0), 1e-9)
-        self._white = linear / self._scale
+        self._white = (linear / self._scale).astype(np.float32)
 
     def draw(self, generator: np.random.Generator) -> PublicTask:
         """One task."""
         prior, classes = self._prior, self._facts.classes
         smooth, shared = generator.uniform(*prior.smooth), generator.uniform(*prior.shared)
-        tilt = generator.uniform(0, 1)  # from functions of all components alike to functions of the large ones
+        tilt = generator.uniform(*prior.tilt)
         functions = 1 if classes == 2 else classes
         truth = self._functions(functions, smooth, tilt, generator)
         common = np.sqrt(1 - shared) * truth + np.sqrt(shared) * self._functions(functions, smooth, tilt, generator)
@@ -91,7 +97,7 @@ class TaskMaker:
         if self._facts.ballot == "balanced":
             start = start - np.log(prevalence)
         drawn = (scores + generator.gumbel(size=scores.shape)).argmax(axis=1)
-        votes = self._votes(start, gain * noise, tilt, generator)
+        votes = self._votes(start, gain * noise, generator.uniform(*prior.teacher_tilt), generator)
         return PublicTask(votes[: self._asked], votes[self._asked :], drawn[self._asked :])
 
     def _functions(self, count: int, smooth: float, tilt: float, generator: np.random.Generator) -> np.ndarray:
@@ -108,15 +114,17 @@ class TaskMaker:
         votes = np.zeros((rows, classes), dtype=np.int64)
         # two classes differ by two independent changes, of which one would be enough
         noise = noise / np.sqrt(2) if classes == 2 else noise
+        base = start.T.astype(np.float32)[:, :, None]
         for first in range(0, self._facts.votes, _TEACHERS):
             teachers = min(_TEACHERS, self._facts.votes - first)
-            weights = generator.standard_normal((len(direction), teachers * classes)) * direction[:, None]
-            level = 0.3 * generator.standard_normal(teachers * classes)
-            scores = start[:, None, :] + noise * (self._white @ weights + level).reshape(rows, teachers, classes)
+            weights = noise * generator.standard_normal((classes, len(direction), teachers)) * direction[:, None]
+            level = noise * 0.3 * generator.standard_normal((classes, 1, teachers))
+            scores = base + self._white @ weights.astype(np.float32) + level.astype(np.float32)
             if self._facts.ballot == "relative":
-                lead = scores - scores.mean(axis=2, keepdims=True)
-                scores = lead - np.median(lead[: self._asked], axis=0)
-            votes += np.eye(classes, dtype=np.int64)[scores.argmax(axis=2)].sum(axis=1)
+                scores = scores - scores.mean(axis=0)
+                scores = scores - np.median(scores[:, : self._asked], axis=1, keepdims=True)
+            chosen = scores.argmax(axis=0)
+            votes += np.stack([(chosen == label).sum(axis=1) for label in range(classes)], axis=1)
         return votes
 
 
@@ -127,7 +135,7 @@ def _standard(functions: np.ndarray, rows: int) -> np.ndarray:
 
 def _scaled(function: np.ndarray, auc: float, rate: float) -> tuple[float, float]:
     """Factor and level that make log-odds of a standard function (n,), with this AUC and this rate."""
-    ordered = np.sort(function)
+    ordered = np.quantile(function, (np.arange(_POINTS) + 0.5) / _POINTS)
 
     def level_of(gain: float) -> float:
         low, high = -60.0, 60.0

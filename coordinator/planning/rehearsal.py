@@ -59,7 +59,7 @@ class Stage:
             right.append(self._right(candidate, task, number))
             floor.append(_floor(task))
             for place, learner in enumerate(LEARNERS):
-                fitted = self._of(place, len(drawn.labels))
+                fitted = self._of(place, len(asked))
                 for penalty, scores in self._scores(learner, fitted, drawn, candidate, task.votes.shape[1]):
                     qualities.setdefault((place, penalty), []).append(_judged(scores, task))
         best = {}
@@ -90,7 +90,9 @@ class Stage:
     ) -> Iterator[tuple[float | None, np.ndarray]]:
         """A penalty, None where the noise itself says how much, and scores (judged, classes)."""
         if drawn.counts is None:
-            yield from zip(learner.penalties, fitted.from_labels(drawn.labels, classes, learner.penalties), strict=True)
+            labels = np.full(len(fitted.left), NO_LABEL)
+            labels[: len(drawn.labels)] = drawn.labels  # none beyond the last answer that there is room for
+            yield from zip(learner.penalties, fitted.from_labels(labels, classes, learner.penalties), strict=True)
         else:
             sigma, votes = candidate.mechanism.count_sigma(self._facts.parties), self._facts.votes
             yield None, fitted.from_shares(drawn.counts / votes, sigma / votes)
