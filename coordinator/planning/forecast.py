@@ -17,6 +17,8 @@ COVERED = 0.9
 """Share of the tasks that a range holds, an equal share left out on each side."""
 MARGIN = 0.05
 """By so much a student must be better than guessing to be worth anything: AUC .55 finds next to nobody."""
+LIKELY = 2 / 3
+"""On this share of the tasks it must be: by chance alone a student of pure noise is on up to half of them."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class NoiseInVotes:
     @classmethod
     def of(cls, federation: Federation, facts: PublicFacts, features: FeatureMap) -> NoiseInVotes | None:
         """Of a federation whose mechanism adds Gaussian noise to counts; None otherwise."""
-        sigma = federation.event(0, 0).label_sigma
-        if sigma is None:
+        sigma = federation.mechanism.count_sigma(facts.parties) or federation.event(0, 0).label_sigma
+        if not sigma:
             return None
         sizes = features.linear(facts.rows).var(axis=0)
         directions = float(sizes.sum() ** 2 / max((sizes**2).sum(), 1e-300))
@@ -127,7 +129,7 @@ class Forecast:
 def cautions(forecast: Forecast, noise: NoiseInVotes | None, facts: PublicFacts, epsilon: float) -> list[Caution]:
     """What to say before anything is spent."""
     found = []
-    if forecast.better_than_guessing < 0.5:
+    if forecast.better_than_guessing < LIKELY:
         found.append(
             Caution(
                 "expect-nothing",

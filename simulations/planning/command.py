@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import replace_text, writing
 from consilium.protocol.output import Format, FormatOption, show
 
 UNFIT = 1
@@ -34,6 +35,9 @@ def plan_command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.minimum_parties=20."),
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="New file: FILE with the plan in it, to be run or provisioned as it stands.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where there is a warning.")] = False,
     output: FormatOption = Format.text,
 ) -> None:
@@ -42,12 +46,19 @@ def plan_command(
     Only public facts are looked at: numbers of parties and classes, the public rows, epsilon. Where the file has a
     mechanism, that one is forecast.
     """
+    import tomli_w
+
     from consilium.simulations.planning.subject import subject_of
 
     if epsilon is not None and not 0 < epsilon < float("inf"):
         raise ConfigError(f"--epsilon is {epsilon}, it must be a number above 0", "Give, for example, --epsilon 1")
+    if out is not None and out.exists():
+        raise OutputExists(f"{out} is already there", "Choose another file")
     subject = subject_of(file, overrides or [], seed, epsilon)
     made = subject.planned(labelled, rows_per_party)
-    show(output, {"file": file, **made.to_json()}, [*made.lines(), "", *subject.to_write(made)])
+    if out is not None:
+        with writing(out):
+            replace_text(out, tomli_w.dumps(subject.resolved(made)))
+    show(output, {"file": file, **made.to_json()}, [*made.lines(), *subject.to_write(made)])
     if strict and made.cautions:
         raise typer.Exit(UNFIT)

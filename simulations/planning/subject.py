@@ -31,8 +31,16 @@ from consilium.simulations.scenario import (
 )
 
 
+@dataclass(frozen=True)
 class PlanSubject(ABC):
-    """A file that says what is to be planned."""
+    """A file that says what is to be planned. content: what it says, not validated."""
+
+    content: dict[str, Any]
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The table `[federation]`, not validated."""
+        return self.content["federation"]
 
     @abstractmethod
     def schema(self) -> Schema:
@@ -45,11 +53,6 @@ class PlanSubject(ABC):
     @abstractmethod
     def facts(self) -> PublicFacts:
         """What may be known."""
-
-    @property
-    @abstractmethod
-    def table(self) -> dict[str, Any]:
-        """The table `[federation]`, not validated."""
 
     @property
     @abstractmethod
@@ -70,23 +73,20 @@ class PlanSubject(ABC):
         """What a file says to have this plan, line by line; nothing where it says so already."""
         if not is_open(self.table):
             return []
-        trainer = {"student": {"trainer": made.trainer}}
-        text = tomli_w.dumps({"federation": made.table, **trainer})
-        return ["to fix it, write:", "", *text.rstrip().splitlines()]
+        text = tomli_w.dumps({"federation": made.table, "student": {"trainer": made.trainer}})
+        return ["", "what the plan adds; --out writes the whole file:", "", *text.rstrip().splitlines()]
+
+    def resolved(self, made: PlannedFederation) -> dict[str, Any]:
+        """The file with the plan in it: whoever runs or deploys it has the same federation."""
+        return {**self.content, "federation": {**self.table, **made.table}}
 
 
 @dataclass(frozen=True)
 class PlannedScenario(PlanSubject):
     """A scenario and its seed."""
 
-    content: dict[str, Any]
     where: str
     seed: int
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """See `PlanSubject.table`."""
-        return self.content.get("federation", {})
 
     @property
     def most_queries(self) -> int:
@@ -106,6 +106,11 @@ class PlannedScenario(PlanSubject):
         """See `PlanSubject.facts`."""
         return facts_of(self._known(), self.seed)
 
+    def resolved(self, made: PlannedFederation) -> dict[str, Any]:
+        """See `PlanSubject.resolved`. The student's trainer is the plan's too, where the file leaves it out."""
+        student = {"trainer": made.trainer, **self.content.get("student", {})}
+        return {**super().resolved(made), "student": student}
+
     def _known(self) -> Scenario:
         federation = stand_in(self.table) if is_open(self.table) else self.table
         return validate({**self.content, "federation": federation}, Scenario, self.where)
@@ -115,13 +120,7 @@ class PlannedScenario(PlanSubject):
 class PlannedKits(PlanSubject):
     """A provisioning file."""
 
-    content: dict[str, Any]
     path: Path
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """See `PlanSubject.table`."""
-        return self.content.get("federation", {})
 
     @property
     def most_queries(self) -> int:
