@@ -3,10 +3,14 @@
     python -m benchmarks forecast            (or: python -m benchmarks.forecast [--labelled 400] [--out F])
 
 For each run, `coordinator.planning` chooses mechanism, noise, queries and student from public facts; then real
-teachers vote, the chosen mechanism draws, and the student that was named is trained and tested. The prior of the
-made-up tasks was chosen on the half called "chosen on" (stroke) and left as it was for the half called "judged on"
-(Adult, Diabetes, and early readmission with small unequal parties). `--labelled N` forecasts from N labelled public
-rows, which are taken out of the test rows. One JSON line for each run stands in F; the script goes on from there.
+teachers vote, the chosen mechanism draws, and the student that was named is trained and tested.
+
+The prior of the made-up tasks was chosen on the half called "chosen on": the sets' own questions, among them early
+readmission with small unequal parties. The half called "judged on" was not looked at before the prior stood: each run
+asks about a column of the rows that is drawn by lot, from the others, so that there are as many questions as runs.
+
+`--labelled N` forecasts from N labelled public rows, which are taken out of the test rows. One JSON line for each run
+stands in F; the script goes on from there.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,7 @@ from consilium.party.teachers.ensemble import train, vote
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import canonical_queries
+from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.planning.labelled import LabelledRows, LabelledTasks
 from consilium.simulations.population.public_facts import public_facts
 from consilium.simulations.population.public_rows import queries, schema
@@ -47,7 +52,8 @@ UNEQUAL = 1.0
 
 @dataclass(frozen=True)
 class Run:
-    """One of the 40. parties 0: all there are. unequal: sizes are dealt, see `UNEQUAL`."""
+    """One of the 40. parties 0: all there are. unequal: sizes are dealt, see `UNEQUAL`. drawn: the question is a column
+    by lot."""
 
     half: str
     name: str
@@ -57,32 +63,64 @@ class Run:
     epsilon: float
     seed: int
     unequal: bool = False
+    drawn: bool = False
 
     @property
     def key(self) -> str:
         """Of its line in the file."""
-        return f"{self.name}-{self.parties}-{self.epsilon:g}-{self.seed}"
+        return f"{self.half}-{self.name}-{self.parties}-{self.epsilon:g}-{self.seed}"
+
+
+OWN = (
+    ("stroke", "stroke", (), (20, 50, 100, 0), (0.25, 1.0), False),
+    ("early, unequal", "diabetes-rf", (*LINEAR, *EARLY), (50, 100, 400), (0.5, 1.0), True),
+    ("adult", "adult-250", LINEAR, (50, 100, 250), (1.0,), False),
+    ("diabetes", "diabetes-rf", LINEAR, (50, 100, 250), (1.0,), False),
+)
+"""Questions of the sets' own: name, scenario, overrides, numbers of parties, epsilons, unequal."""
+BY_LOT = (
+    ("stroke", "stroke", (), (50, 0), (0.25, 0.5, 1.0, 2.0)),
+    ("adult", "adult-250", LINEAR, (50, 250), (0.25, 0.5, 1.0)),
+    ("diabetes", "diabetes-rf", LINEAR, (50, 250), (0.25, 0.5, 1.0)),
+)
+"""Columns by lot: name, scenario, overrides, numbers of parties, epsilons."""
 
 
 def runs() -> list[Run]:
     """The 40 runs: 20 on which the prior was chosen, 20 that judge it."""
-    stroke = [
-        Run("chosen on", "stroke", "stroke", (), parties, epsilon, number % 5)
-        for number, (parties, epsilon) in enumerate(
-            (parties, epsilon) for parties in (20, 50, 100, 150, 0) for epsilon in (0.25, 0.5, 1.0, 2.0)
-        )
-    ]
-    sets = (
-        ("adult", "adult-250", LINEAR, (50, 100, 250), (0.25, 1.0), False),
-        ("diabetes", "diabetes-rf", LINEAR, (50, 100, 250), (0.25, 1.0), False),
-        ("early, unequal", "diabetes-rf", (*LINEAR, *EARLY), (50, 100, 200, 400), (0.5, 1.0), True),
-    )
-    others = [
-        Run("judged on", name, scenario, overrides, parties, epsilon, number, unequal)
-        for name, scenario, overrides, sizes, epsilons, unequal in sets
+    own = [
+        Run("chosen on", name, scenario, overrides, parties, epsilon, number, unequal)
+        for name, scenario, overrides, sizes, epsilons, unequal in OWN
         for number, (parties, epsilon) in enumerate((parties, epsilon) for parties in sizes for epsilon in epsilons)
     ]
-    return stroke + others
+    by_lot = [
+        Run("judged on", name, scenario, overrides, parties, epsilon, number, drawn=True)
+        for name, scenario, overrides, sizes, epsilons in BY_LOT
+        for number, (parties, epsilon) in enumerate((parties, epsilon) for parties in sizes for epsilon in epsilons)
+    ]
+    return own + by_lot
+
+
+def asking_for_a_column(dataset: Dataset, number: int) -> Dataset:
+    """The same rows, asked for a column: the one of this number in a lot of those with two values, each in 5 to 95 % of
+    the rows. All columns of its group ("name=value") are no longer among the features."""
+    shares = {
+        index: float((dataset.x[:, index] == dataset.x[:, index].max()).mean())
+        for index in range(len(dataset.features))
+        if len(np.unique(dataset.x[:, index])) == 2
+    }
+    likely = [index for index, share in shares.items() if 0.05 <= share <= 0.95]
+    chosen = int(np.random.default_rng(0x636F6C).permutation(likely)[number])
+    group = dataset.features[chosen].partition("=")[0]
+    stay = [index for index, name in enumerate(dataset.features) if name.partition("=")[0] != group]
+    return replace(
+        dataset,
+        name=f"{dataset.name}: {dataset.features[chosen]}",
+        features=tuple(dataset.features[index] for index in stay),
+        classes=("no", "yes"),
+        x=dataset.x[:, stay],
+        y=(dataset.x[:, chosen] == dataset.x[:, chosen].max()).astype(np.int64),
+    )
 
 
 class Measured:
@@ -94,7 +132,8 @@ class Measured:
         self.scenario: Scenario = load_scenario(
             run.scenario, [*run.overrides, *by_lot, "federation.minimum_parties=2"], run.seed
         )
-        self.dataset, self.partition = divided_data(self.scenario, run.seed)
+        dataset, self.partition = divided_data(self.scenario, run.seed)
+        self.dataset = asking_for_a_column(dataset, run.seed) if run.drawn else dataset
         generator = np.random.default_rng([run.seed, 0x72756E])
         parties = list(self.partition.parties.items())
         if 0 < run.parties < len(parties):
@@ -160,6 +199,7 @@ def measure(run: Run, labelled: int) -> dict[str, Any]:
         "key": run.key,
         "labelled": labelled,
         **asdict(run),
+        "question": measured.dataset.name,
         "plan": made.federation.mechanism.describe(),
         "queries": made.federation.caps.queries,
         "trainer": made.trainer["name"],
@@ -177,8 +217,9 @@ def lines(found: list[dict[str, Any]]) -> Iterator[str]:
     for item in found:
         where = "" if item["inside"] else ("below" if item["student"] < item["low"] else "above")
         warned = " (expect nothing)" if "expect-nothing" in item["warned"] else ""
+        question = item["question"] + (", unequal" if item["unequal"] else "")
         yield (
-            f"| {item['name']} | {item['parties'] or 'all'} | {item['epsilon']:g} | {item['plan']}, {item['queries']} |"
+            f"| {question} | {item['parties'] or 'all'} | {item['epsilon']:g} | {item['plan']}, {item['queries']} |"
             f" {item['low']:.2f} to {item['high']:.2f}{warned} | {item['student']:.3f} | {where} |"
         )
     yield ""

@@ -11,7 +11,7 @@ from consilium.coordinator.planning.candidates import Candidate
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.features import FeatureMap
 from consilium.coordinator.planning.prior import PRIOR, PublicTask, TaskMaker, TaskPrior
-from consilium.coordinator.planning.rehearsal import Outcomes, Stage
+from consilium.coordinator.planning.rehearsal import Outcomes, Rehearsal
 
 FIRST_LOOK = 16
 """Tasks on which all candidates are tried."""
@@ -57,7 +57,7 @@ def ranked(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Ranking:
     """Try all candidates on some tasks, and the best on all. The larger mean quality is the better."""
-    stage = Stage(features, facts, told.judged)
+    stage = Rehearsal(features, facts, told.judged)
     looks = []
     for number, candidate in enumerate(found):
         looks += stage.rehearse(candidate, told.tasks[:FIRST_LOOK])

@@ -78,7 +78,7 @@ class Caution:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class StudentForecast:
     """Of one federation with one student. metric: of `student`, "auc" for two classes, "accuracy" for more.
 
     student, accuracy, labels_right: over the tasks; labels_right None where no label is released. guessing: what no
@@ -95,7 +95,7 @@ class Forecast:
     better_than_guessing: float
 
     @classmethod
-    def of(cls, outcomes: Outcomes, classes: int, source: str) -> Forecast:
+    def of(cls, outcomes: Outcomes, classes: int, source: str) -> StudentForecast:
         """From what came out on the tasks."""
         student, accuracy = Interval.of(outcomes.quality), Interval.of(outcomes.accuracy)
         if student is None or accuracy is None:
@@ -126,7 +126,9 @@ class Forecast:
         return [*lines, f"ranges hold {COVERED:.0%} of {self.tasks} {self.source}"]
 
 
-def cautions(forecast: Forecast, noise: NoiseInVotes | None, facts: PublicFacts, epsilon: float) -> list[Caution]:
+def cautions(
+    forecast: StudentForecast, noise: NoiseInVotes | None, facts: PublicFacts, epsilon: float
+) -> list[Caution]:
     """What to say before anything is spent."""
     found = []
     if forecast.better_than_guessing < LIKELY:

@@ -14,8 +14,8 @@ from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.choice import TaskSet, made_up, ranked
 from consilium.coordinator.planning.facts import MOST_ROWS, PublicFacts
 from consilium.coordinator.planning.features import FeatureMap
-from consilium.coordinator.planning.forecast import Caution, Forecast, NoiseInVotes, cautions
-from consilium.coordinator.planning.rehearsal import Outcomes, Stage
+from consilium.coordinator.planning.forecast import Caution, NoiseInVotes, StudentForecast, cautions
+from consilium.coordinator.planning.rehearsal import Outcomes, Rehearsal
 from consilium.protocol.config_faults import faults_of, in_one
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -45,8 +45,8 @@ class PlannedFederation:
     facts: PublicFacts
     federation: Federation
     trainer: dict[str, Any]
-    forecast: Forecast
-    runner_up: tuple[Candidate, Forecast] | None
+    forecast: StudentForecast
+    runner_up: tuple[Candidate, StudentForecast] | None
     noise: NoiseInVotes | None
     epsilon: float
     cautions: list[Caution]
@@ -165,7 +165,7 @@ def plan(
     caps = best.candidate.caps.model_dump()
     resolved = validate({**table, "mechanism": best.candidate.table, "caps": caps}, Federation, "federation, planned")
     second = ranking.runner_up
-    other = None if second is None else (second.candidate, Forecast.of(second, facts.classes, told.source))
+    other = None if second is None else (second.candidate, StudentForecast.of(second, facts.classes, told.source))
     return _told(facts, features, resolved, best, told, other)
 
 
@@ -188,7 +188,7 @@ def look_at(
     features = FeatureMap.of(facts.rows)
     told = tasks(facts, features)
     own = Candidate({}, federation.mechanism, federation.caps)
-    outcomes = Stage(features, facts, told.judged).rehearse(own, told.tasks)
+    outcomes = Rehearsal(features, facts, told.judged).rehearse(own, told.tasks)
     return _told(facts, features, federation, max(outcomes, key=lambda each: each.expected), told, None)
 
 
@@ -209,9 +209,9 @@ def _told(
     federation: Federation,
     best: Outcomes,
     told: TaskSet,
-    runner_up: tuple[Candidate, Forecast] | None,
+    runner_up: tuple[Candidate, StudentForecast] | None,
 ) -> PlannedFederation:
-    forecast = Forecast.of(best, facts.classes, told.source)
+    forecast = StudentForecast.of(best, facts.classes, told.source)
     noise = NoiseInVotes.of(federation, facts, features)
     epsilon = worst_case(federation.promised_events(), federation.privacy.delta).epsilon
     warned = cautions(forecast, noise, facts, epsilon)

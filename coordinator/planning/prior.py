@@ -50,11 +50,11 @@ class TaskPrior:
     """
 
     tilt: tuple[float, float] = (0.0, 4.0)
-    separation: tuple[float, float] = (0.62, 0.95)
+    separation: tuple[float, float] = (0.55, 0.98)
     rarest: tuple[float, float] = (0.05, 0.5)
     smooth: tuple[float, float] = (0.0, 0.5)
     shared: tuple[float, float] = (0.0, 0.2)
-    teacher: tuple[float, float] = (0.3, 4.0)
+    teacher: tuple[float, float] = (0.3, 6.0)
     teacher_tilt: tuple[float, float] = (0.0, 1.0)
 
 

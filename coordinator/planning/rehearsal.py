@@ -39,7 +39,7 @@ class Outcomes:
         return float(self.quality.mean())
 
 
-class Stage:
+class Rehearsal:
     """The pool and the judged rows, made ready once for all tasks. judged: float64 (m, inputs)."""
 
     def __init__(self, features: FeatureMap, facts: PublicFacts, judged: np.ndarray) -> None:

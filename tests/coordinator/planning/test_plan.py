@@ -16,7 +16,7 @@ from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.features import FeatureMap
 from consilium.coordinator.planning.plan import PlannedFederation, is_open, look_at, plan, stand_in
-from consilium.coordinator.planning.rehearsal import Stage
+from consilium.coordinator.planning.rehearsal import Rehearsal
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.strict_json import dumps
 
@@ -83,7 +83,7 @@ def rehearsed(parties: int, epsilon: float, mechanism: str = "histogram") -> flo
     features = FeatureMap.of(known.rows)
     told = made_up(known, features, draws=48)
     found = [each for each in candidates(table(epsilon), known, 300) if each.mechanism.name == mechanism]
-    outcomes = Stage(features, known, told.judged).rehearse(found[-1], told.tasks)
+    outcomes = Rehearsal(features, known, told.judged).rehearse(found[-1], told.tasks)
     return max(each.expected for each in outcomes)
 
 
