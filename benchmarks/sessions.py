@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.coordinator.secagg.drive import drive
-from consilium.protocol.secagg.stages import Rehearsal
+from consilium.protocol.secagg.stages import Stage
 from tests.secagg.across import choices, differencing, sets_unchecked
 from tests.secagg.network import Federation, Network, make_queries, run_until
 
@@ -41,9 +41,9 @@ def seconds(n: int) -> tuple[float, float]:
     """Of a sum with a tenth of the parties lost, and of one that ends after the masked stage; all parties in turn."""
     with tempfile.TemporaryDirectory() as folder:
         federation = Federation(Path(folder), n, teachers=1, queries=make_queries(LABELS, seed=1))
-        network = Network(federation, lost={Rehearsal.SHARE: federation.names[: round(LOST * n)]})
+        network = Network(federation, lost={Stage.SHARE: federation.names[: round(LOST * n)]})
         start = time.perf_counter()
-        run_until(federation, Rehearsal.CONSISTENCY, network)
+        run_until(federation, Stage.CONSISTENCY, network)
         refused = time.perf_counter() - start
         start = time.perf_counter()
         drive(federation.machine(), network.send)
