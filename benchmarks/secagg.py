@@ -28,7 +28,7 @@ from consilium.protocol.secagg import shamir
 from consilium.protocol.secagg.agreement import Agreement, new_private, public_of, seal, sealing_key
 from consilium.protocol.secagg.masks import MaskAdder, pair_key
 from consilium.protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
-from consilium.protocol.secagg.stages import Rehearsal
+from consilium.protocol.secagg.stages import Stage
 from tests.secagg.network import Federation, make_queries
 
 FEATURES = 10
@@ -67,19 +67,19 @@ def session(n: int, queries: int, classes: int, folder: Path) -> Cost:
     down: dict[str, int] = defaultdict(int)
     parties = 0.0
 
-    def send(stage: Rehearsal, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel]:
+    def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel]:
         nonlocal parties
         begin = time.perf_counter()
         replies = {}
         for name, request in requests.items():
-            if stage is Rehearsal.MASKED and name in gone:
+            if stage is Stage.MASKED and name in gone:
                 continue
             received = from_record(to_record(request), REQUESTS[stage])
             start = time.process_time()
             reply = federation.serve(name, stage, received)
             spent = time.process_time() - start
             cpu[name] += spent
-            if stage is Rehearsal.MASKED:
+            if stage is Stage.MASKED:
                 masked.append(spent)
             up[name] += size(reply)
             down[name] += size(received)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.coordinator.secagg.drive import drive
-from consilium.protocol.secagg.stages import STAGES, Rehearsal
+from consilium.protocol.secagg.stages import STAGES, Stage
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.secagg.network import Federation, Network, make_queries
@@ -23,7 +23,7 @@ from tests.secagg.network import Federation, Network, make_queries
 SHARES = (0.0, 0.1, 0.3)
 
 
-def check(federation: Federation, share: float, stage: Rehearsal) -> tuple[int, float]:
+def check(federation: Federation, share: float, stage: Stage) -> tuple[int, float]:
     """Parties in the sum, and seconds; AssertionError if it is not the plain sum of their votes."""
     gone = federation.names[: round(share * federation.n)]
     network = Network(federation, mute={later: gone for later in STAGES[STAGES.index(stage) :]})
@@ -31,7 +31,7 @@ def check(federation: Federation, share: float, stage: Rehearsal) -> tuple[int, 
         path.unlink()  # each session is asked the same queries, which no party would answer twice
     start = time.perf_counter()
     result = drive(federation.machine(), network.send)
-    expected = federation.n - (len(gone) if STAGES.index(stage) <= STAGES.index(Rehearsal.MASKED) else 0)
+    expected = federation.n - (len(gone) if STAGES.index(stage) <= STAGES.index(Stage.MASKED) else 0)
     assert len(result.survivors) == expected, f"{len(result.survivors)} parties in the sum instead of {expected}"
     assert np.array_equal(result.sums, federation.total(result.survivors)), "the sum is not that of the votes"
     return expected, time.perf_counter() - start

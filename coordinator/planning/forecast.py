@@ -19,6 +19,8 @@ MARGIN = 0.05
 """By so much a student must be better than guessing to be worth anything: AUC .55 finds next to nobody."""
 LIKELY = 2 / 3
 """On this share of the tasks it must be: by chance alone a student of pure noise is on up to half of them."""
+UNANIMOUS = 0.5
+"""How far a vote on which all agree is from an undecided one of two classes, as a share of the votes."""
 
 
 @dataclass(frozen=True)
@@ -130,23 +132,15 @@ def cautions(
     forecast: StudentForecast, noise: NoiseInVotes | None, facts: PublicFacts, epsilon: float
 ) -> list[Caution]:
     """What to say before anything is spent."""
-    found = []
-    if forecast.better_than_guessing < LIKELY:
-        found.append(
-            Caution(
-                "expect-nothing",
-                f"with {facts.parties} parties at epsilon {epsilon:.3g} expect nothing: on"
-                f" {1 - forecast.better_than_guessing:.0%} of the tasks the student is not better than guessing by"
-                f" {MARGIN:g}. Find more parties or raise epsilon",
-            )
+    if forecast.better_than_guessing >= LIKELY:
+        return []
+    drowned = noise is not None and noise.on_share >= UNANIMOUS
+    return [
+        Caution(
+            "expect-nothing",
+            f"with {facts.parties} parties at epsilon {epsilon:.3g}"
+            f"{' the noise is larger than any vote:' if drowned else ''} expect nothing: on"
+            f" {1 - forecast.better_than_guessing:.0%} of the tasks the student is not better than guessing by"
+            f" {MARGIN:g}, at most {1 - LIKELY:.0%} would do. Find more parties or raise epsilon",
         )
-    if noise is not None and noise.on_share >= 0.5:
-        found.append(
-            Caution(
-                "noise-above-votes",
-                f"with {facts.parties} parties at epsilon {epsilon:.3g} the noise is larger than any vote: after all"
-                f" answers a share of the votes is known to ±{noise.on_share:.2f}, and even votes that all agree are"
-                " only .5 from undecided. Find more parties or raise epsilon",
-            )
-        )
-    return found
+    ]
