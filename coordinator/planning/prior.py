@@ -40,7 +40,7 @@ class TaskPrior:
     """Ranges from which tasks are drawn, each uniformly on the scale that is named.
 
     tilt: power of a component's size that its weight has: at 0 all components of the rows weigh alike, at 1 all
-        features do, at 2 the few largest components are what counts.
+        features do, at more the few largest components are what counts.
     separation: AUC of the truth itself for two classes; for more, the share that the best guess gets right.
     rarest: share of the rarer of two classes, on a logarithmic scale.
     smooth: share of the function that is not linear.
@@ -49,12 +49,12 @@ class TaskPrior:
         scale; and its tilt.
     """
 
-    tilt: tuple[float, float] = (0.0, 4.0)
-    separation: tuple[float, float] = (0.55, 0.98)
+    tilt: tuple[float, float] = (1.0, 7.0)
+    separation: tuple[float, float] = (0.52, 0.99)
     rarest: tuple[float, float] = (0.05, 0.5)
-    smooth: tuple[float, float] = (0.0, 0.5)
-    shared: tuple[float, float] = (0.0, 0.2)
-    teacher: tuple[float, float] = (0.3, 6.0)
+    smooth: tuple[float, float] = (0.0, 0.2)
+    shared: tuple[float, float] = (0.0, 0.1)
+    teacher: tuple[float, float] = (0.1, 8.0)
     teacher_tilt: tuple[float, float] = (0.0, 1.0)
 
 

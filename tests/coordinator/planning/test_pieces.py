@@ -160,8 +160,8 @@ def test_constant_rows_can_be_looked_at() -> None:
     assert made_up(known, FeatureMap.of(known.rows), draws=1).tasks[0].votes.sum() == 200
 
 
-def test_an_interval_leaves_out_five_percent_on_each_side() -> None:
+def test_an_interval_leaves_out_as_much_on_each_side() -> None:
     found = Interval.of(np.append(np.arange(101.0), np.nan))
     assert found is not None
-    assert (found.low, found.median, found.high) == pytest.approx((5.0, 50.0, 95.0))
+    assert (found.low, found.median, found.high) == pytest.approx((2.5, 50.0, 97.5))
     assert Interval.of(np.array([np.nan])) is None
