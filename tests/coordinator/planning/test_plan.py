@@ -49,11 +49,12 @@ def planned() -> PlannedFederation:
 def test_a_plan_of_a_small_case(planned: PlannedFederation) -> None:
     """Golden. What may change it: the prior, the candidates, numpy's generators."""
     federation = planned.federation
-    assert federation.mechanism.name == "histogram"
-    assert federation.caps.answers == federation.caps.queries
+    assert (federation.mechanism.describe(), federation.caps.queries) == ("GNMax, sigma 47.19", 80)
+    assert planned.trainer["name"] == "kernel_ridge"
     assert planned.forecast.metric == "auc"
+    assert planned.forecast.student.median == pytest.approx(0.718, abs=0.001)
     assert planned.runner_up is not None
-    assert planned.runner_up[0].mechanism.name != "histogram"
+    assert planned.runner_up[0].mechanism.name == "confident"
 
 
 def test_a_plan_keeps_its_epsilon_and_uses_it(planned: PlannedFederation) -> None:
@@ -114,7 +115,7 @@ def test_many_parties_are_not() -> None:
 def test_the_noise_is_told_in_votes(planned: PlannedFederation) -> None:
     noise, federation = planned.noise, planned.federation
     assert noise is not None
-    assert noise.on_count == federation.mechanism.count_sigma(100)
+    assert noise.on_count == planned.table["mechanism"]["sigma"]
     sizes = np.var(facts().rows - facts().rows.mean(axis=0), axis=0)
     assert 1 < noise.directions < 5
     expected = math.sqrt(noise.directions * noise.on_count**2 / federation.caps.answers) / 100
