@@ -14,8 +14,8 @@ from consilium.coordinator.planning.features import FeatureMap
 from consilium.coordinator.planning.rehearsal import Outcomes
 
 COVERED = 0.95
-"""Share of the tasks that a range holds, an equal share left out on each side. With .9, ranges held 15 of the 20 real
-students on which the prior was chosen, with .95 they held 19."""
+"""Share of the tasks that a range holds, an equal share left out on each side. It was .9 until ranges held too few of
+the real students on which the prior was chosen; docs/planning.md says how often it holds."""
 MARGIN = 0.05
 """By so much a student must be better than guessing to be worth anything: AUC .55 finds next to nobody."""
 LIKELY = 2 / 3
