@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 from consilium.coordinator.config import Caps, Federation, Privacy, Sanitised, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
+from consilium.coordinator.planning.plan import PlannedMechanism
 from consilium.coordinator.provision.plan import PartyPlan, RowsPlan, StudentPlan
 from consilium.protocol.node.kit import Coordinator
 from consilium.protocol.parties.ballot import BALLOTS
@@ -59,7 +60,7 @@ TABLES = {
     "timeouts": lambda: of_model(Timeouts, "federation.timeouts"),
     "ballots": lambda: of_kinds(BALLOTS, "rule", "federation.ballot"),
     "teachers": lambda: of_kinds(TEACHERS, "model", "federation.teacher"),
-    "mechanisms": lambda: of_kinds(ALL_MECHANISMS, "name", "federation.mechanism"),
+    "mechanisms": lambda: of_kinds((*ALL_MECHANISMS, PlannedMechanism), "name", "federation.mechanism"),
     "student": lambda: of_model(StudentSpec, "student"),
     "trainers": lambda: of_kinds(TRAINERS, "name", "student.trainer"),
     "simulation": lambda: of_model(SimulationSpec, "simulation"),

@@ -1,4 +1,4 @@
-"""Commands of the simulations: run, scenarios, report, prepare; and the audit of any run."""
+"""Commands of the simulations: run, plan, scenarios, report, prepare; and the audit of any run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 
 from consilium.protocol.files import new_here, writing
 from consilium.protocol.output import Format, FormatOption, show, tell_warnings
+from consilium.simulations.planning.command import plan_command
 
 
 class EngineName(StrEnum):
@@ -79,7 +80,7 @@ def run(
         with writing(resume):
             summary = resume_run(resume, watch, keep_work, asked, overrides or [])
     else:
-        loaded = load_scenario(scenario, overrides or [])
+        loaded = load_scenario(scenario, overrides or [], seed)
         name = Path(scenario).stem
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
         if output is Format.text:
@@ -151,7 +152,7 @@ def prepare(
 
     check_address("--service", service)
     with writing(out), new_here(out):
-        lines = prepare_scenario(load_scenario(scenario, overrides or []), seed, out, service)
+        lines = prepare_scenario(load_scenario(scenario, overrides or [], seed), seed, out, service)
     show(output, {"out": str(out), "next": lines}, lines)
 
 
@@ -202,6 +203,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the command line's root."""
     for command in (run, scenarios, report, prepare):
         app.command()(command)
+    app.command("plan")(plan_command)
 
 
 def _number(value: object) -> str:

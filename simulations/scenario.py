@@ -14,6 +14,9 @@ from pydantic import BaseModel, Field, model_validator
 from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.old_keys import drop_other_kinds, is_old, old_form
+from consilium.coordinator.planning.choice import made_up
+from consilium.coordinator.planning.facts import PublicFacts
+from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.models import Frozen
@@ -29,6 +32,7 @@ from consilium.simulations.population.partition import (
     iid_partition,
     natural_partition,
 )
+from consilium.simulations.population.public_facts import public_facts
 from consilium.simulations.population.public_rows import without_near_rows
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.student.config import StudentSpec
@@ -73,13 +77,24 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def load_scenario(name: str, overrides: Sequence[str] = ()) -> Scenario:
+def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Scenario:
     """A shipped scenario by name, or a file by path, with `key=value` overrides applied.
+
+    A mechanism that it leaves open is planned (`coordinator.planning`) on the rows that are public with this seed.
 
     Raises
     ------
     ConfigError : no such scenario or file, an unknown key, a wrong type or value, a malformed override.
+    NotEnoughParties, DataError : it leaves its mechanism open, and its data cannot be divided.
     """
+    table, where = scenario_table(name, overrides), f"scenario {name}"
+    if is_open(table.get("federation", {})):
+        return planned_scenario(table, where, seed)[0]
+    return validate(table, Scenario, where)
+
+
+def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """What a scenario says, with overrides applied, not validated. Raises ConfigError."""
     path = shipped().get(name)
     if path is None:
         path = Path(name)
@@ -94,13 +109,37 @@ def load_scenario(name: str, overrides: Sequence[str] = ()) -> Scenario:
     # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
     for override in sorted(overrides, key=lambda text: _key(text) not in TAGS):
         apply_override(table, override)
-    return validate(table, Scenario, f"scenario {name}")
+    return table
+
+
+def planned_scenario(
+    table: dict[str, Any], where: str, seed: int, tasks: Tasks = made_up
+) -> tuple[Scenario, PlannedFederation]:
+    """A scenario that leaves its mechanism open, with a plan for it, and the plan.
+
+    The student's trainer is the plan's too, where the table leaves it out. See `coordinator.planning.plan`.
+
+    Raises
+    ------
+    ConfigError, NotEnoughParties, DataError
+    """
+    open_table = table["federation"]
+    known = validate({**table, "federation": stand_in(open_table)}, Scenario, where)
+    made = plan(open_table, facts_of(known, seed), known.simulation.most_queries, tasks)
+    student = {"trainer": made.trainer, **table.get("student", {})}
+    return validate({**table, "federation": {**open_table, **made.table}, "student": student}, Scenario, where), made
+
+
+def facts_of(scenario: Scenario, seed: int) -> PublicFacts:
+    """What a plan may know of a scenario with this seed. Raises NotEnoughParties, DataError."""
+    dataset, partition = divided_data(scenario, seed)
+    return public_facts(scenario.data, scenario.federation, dataset, partition)
 
 
 TAGS: dict[str, tuple[type[BaseModel], ...]] = {
     "federation.teacher.model": TEACHERS,
     "federation.ballot.rule": BALLOTS,
-    "federation.mechanism.name": ALL_MECHANISMS,
+    "federation.mechanism.name": (*ALL_MECHANISMS, PlannedMechanism),
     "student.trainer.name": TRAINERS,
 }
 """Keys that choose a kind, and the kinds."""

@@ -90,6 +90,8 @@ def _tell(made: Made, output: Format) -> None:
         lines.append(f"epsilon promised   {made.promised.epsilon:.4g} at delta {made.promised.delta:g}")
     lines += [f"kit     {kit}.tar.gz" for kit in made.kits]
     lines += [f"update  {update}  (at the node: tar -xzf FILE -C KIT)" for update in made.updates]
+    if made.planned is not None:
+        lines += made.planned.lines()
     for name, fingerprint in made.enrolled.items():
         lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
     told = {
@@ -98,6 +100,7 @@ def _tell(made: Made, output: Format) -> None:
         "kits": [f"{kit}.tar.gz" for kit in made.kits],
         "updates": [str(update) for update in made.updates],
         "enrolled": dict(made.enrolled),
+        "planned": None if made.planned is None else made.planned.to_json(),
         "note": made.note,
         "warnings": listed(made.warnings),
     }

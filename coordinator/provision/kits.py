@@ -19,9 +19,11 @@ from cryptography import x509
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
-from consilium.coordinator.provision.plan import PartyPlan, read_plan
+from consilium.coordinator.provision.plan import PartyPlan
+from consilium.coordinator.provision.planned import read_planned
 from consilium.coordinator.provision.pool import read_pool, read_reference
 from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
 from consilium.coordinator.provision.write import (
@@ -52,7 +54,7 @@ class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
     enrolled: fingerprints of the parties that made their own keys. federation_digest, promised, warnings: of a new
-    federation.
+    federation. planned: of a new federation whose mechanism was left open.
     """
 
     kits: tuple[Path, ...] = ()
@@ -62,6 +64,7 @@ class Made:
     federation_digest: str = ""
     promised: Guarantee | None = None
     warnings: tuple[RunWarning, ...] = ()
+    planned: PlannedFederation | None = None
 
 
 def make(plan_file: Path, out: Path) -> Made:
@@ -71,7 +74,7 @@ def make(plan_file: Path, out: Path) -> Made:
     ------
     OutputExists : `out` is there. ConfigError, DataError : the plan says something it may not say.
     """
-    plan, rows = read_plan(plan_file)
+    plan, rows, planned = read_planned(plan_file)
     pool = read_pool(plan_file, plan, rows)
     if out.exists():
         raise OutputExists(f"{out} is already there", "Choose another folder: keys are never overwritten")
@@ -121,6 +124,7 @@ def make(plan_file: Path, out: Path) -> Made:
         federation_digest=registry.federation_digest,
         promised=promised(plan.federation),
         warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes)))),
+        planned=planned,
     )
 
 

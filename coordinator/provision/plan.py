@@ -155,10 +155,20 @@ def read_plan(path: Path) -> tuple[Plan, Schema]:
     ------
     ConfigError, DataError
     """
+    return validated(plan_table(path), path)
+
+
+def plan_table(path: Path) -> dict[str, Any]:
+    """What the file says, with what it takes from a scenario, not validated. Raises ConfigError."""
     table = read_table(path)
     if is_old(table):
         raise old_form(new_plan(table), str(path))
-    plan = validate(_with_scenario(table, path), Plan, str(path))
+    return _with_scenario(table, path)
+
+
+def validated(table: dict[str, Any], path: Path) -> tuple[Plan, Schema]:
+    """The plan that a table of the file at `path` is, and its schema. Raises ConfigError, DataError."""
+    plan = validate(table, Plan, str(path))
     try:
         return plan, plan.rows.schema(path.parent)
     except ValidationError as error:

@@ -40,6 +40,20 @@ class RosterEntry(Strict):
     ed25519_pk: PublicKey
 
 
+def least_rebuilders(parties: int, colluders: int) -> int:
+    """t of a roster of so many: floor(2n/3) + 1, raised where colluders ask for more."""
+    return max(2 * parties // 3, (parties + colluders) // 2) + 1
+
+
+def least_sum(parties: int, colluders: int) -> int:
+    """u_min of a roster of so many, unless it is stated.
+
+    >>> least_sum(207, 0)
+    139
+    """
+    return max(least_rebuilders(parties, colluders), colluders + 2)
+
+
 class Roster(Strict):
     """All parties in a fixed order; a party's place in it is its index on the wire.
 
@@ -101,14 +115,13 @@ class Roster(Strict):
         ------
         ConfigError : no safe roster of these parties exists.
         """
-        n = len(identities)
-        t = max(2 * n // 3, (n + colluders) // 2) + 1
+        t = least_rebuilders(len(identities), colluders)
         try:
             return cls(
                 parties=tuple(RosterEntry(id=name, ed25519_pk=key) for name, key in identities.items()),
                 coordinator_pk=coordinator_pk,
                 t=t,
-                u_min=max(t, colluders + 2) if least_survivors is None else least_survivors,
+                u_min=least_sum(len(identities), colluders) if least_survivors is None else least_survivors,
                 c=colluders,
                 least_difference=colluders + 2 if least_difference is None else least_difference,
             )

@@ -133,7 +133,7 @@ def subject_of_scenario(
     from consilium.simulations.scenario import divided_data, load_scenario
     from consilium.simulations.workspace import Workspace, federation_config, lay_out
 
-    scenario = load_scenario(name, overrides)
+    scenario = load_scenario(name, overrides, seed)
     dataset, partition = divided_data(scenario, seed)
     config = federation_config(scenario, dataset, partition, seed)
     names = list(partition.parties)

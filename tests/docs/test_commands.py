@@ -26,6 +26,7 @@ ONLY_PARSED = {
     r"audit (kits|runs)/.*": "a deployed run: tests/simulations/test_deployed.py; a simulated one is audited below",
     r"audit teachers": "minutes: tests/simulations/teacher_audit/test_teacher_audit.py",
     r"(coordinator|party|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
+    r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",
     r"student run --coordinator": "needs a coordinator that serves: tests/deploy/test_kits_loopback.py",
 }
 """Beginning of a `consilium` command -> why it is not run here, and where it is."""

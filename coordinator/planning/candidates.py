@@ -1,0 +1,74 @@
+"""What could be run within one epsilon: mechanisms with their noise, and how many queries they are asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from consilium.coordinator.config import Caps, Federation
+from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
+from consilium.coordinator.planning.facts import PublicFacts
+from consilium.protocol.secagg.roster import least_sum
+
+QUERIES = (10, 20, 40, 80, 160, 320, 640, 1280)
+"""Numbers of queries that are tried, beside all rows of the pool."""
+FEW = 8
+"""Queries for which noise is calibrated while candidates are compared: it grows as the root of the number of queries,
+and exact composition of thousands takes seconds."""
+ANSWERED = 0.25
+"""Share of the queries that a mechanism with a threshold may answer."""
+THRESHOLDS = (0.6, 0.75, 0.9)
+"""Thresholds that are tried, as shares of all votes."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run. table: of the mechanism, without its noise. mechanism: with noise for these caps."""
+
+    table: dict[str, Any]
+    mechanism: AnyMechanism
+    caps: Caps
+
+    def described(self) -> str:
+        """For people."""
+        answers = "" if self.caps.answers == self.caps.queries else f", at most {self.caps.answers} answers"
+        return f"{self.mechanism.describe()}, {self.caps.queries} queries{answers}"
+
+
+def candidates(federation: Mapping[str, Any], facts: PublicFacts, most: int) -> list[Candidate]:
+    """All that are worth a try: `federation` is its table, without mechanism and caps; at most `most` queries."""
+    found = []
+    for table, share in _tables(federation, facts):
+        small = Federation.model_validate(
+            {**federation, "mechanism": table, "caps": {"queries": FEW, "answers": round(share * FEW)}}
+        ).mechanism
+        numbers = sorted({queries for queries in QUERIES if queries < most} | {most})
+        for queries in numbers:
+            if share * queries < 1:
+                continue
+            caps = Caps(queries=queries, answers=round(share * queries))
+            found.append(Candidate(table, _wider(small, math.sqrt(queries / FEW)), caps))
+    return found
+
+
+def _tables(federation: Mapping[str, Any], facts: PublicFacts) -> Iterator[tuple[dict[str, Any], float]]:
+    """Tables of mechanisms without noise, and the share of the queries that they answer."""
+    if federation.get("votes", "secure") == "distributed":
+        colluders = int(federation.get("colluders", 0))
+        present = federation.get("least_survivors") or least_sum(facts.parties, colluders)
+        common = {"name": "distributed", "threshold": 0, "noise_shares": max(1, present - colluders)}
+        for release_counts in (False, True):
+            yield {**common, "release_counts": release_counts}, 1.0
+        return
+    for name in ("gnmax", "histogram"):
+        yield {"name": name}, 1.0
+    for threshold in THRESHOLDS:
+        yield {"name": "confident", "threshold": round(threshold * facts.votes)}, ANSWERED
+
+
+def _wider(mechanism: AnyMechanism, factor: float) -> AnyMechanism:
+    scales = noise_scales(KINDS[mechanism.name])
+    return mechanism.model_copy(update={name: getattr(mechanism, name) * factor for name in scales})

@@ -1,0 +1,84 @@
+"""What a plan is made from: facts that everybody may know before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from consilium.coordinator.config import Federation
+from consilium.protocol.errors import ConfigError
+
+Ballot = Literal["likeliest", "balanced", "relative"]
+"""How teachers vote: for the class that they find likeliest; as though all classes were equally frequent; or relative
+to their own scores of the public rows."""
+
+MOST_ROWS = 2000
+"""Public rows that a plan looks at, and so most queries that it plans: at one epsilon more of them make a share of the
+votes known no better, and each is work for every party."""
+
+_LOT = 0x706C616E
+
+
+def ballot_of(federation: Federation) -> Ballot:
+    """How the teachers of a federation vote, as far as a plan can tell."""
+    if federation.ballot.rule == "relative":
+        return "relative"
+    return "balanced" if getattr(federation.teacher, "class_weight", "none") == "balanced" else "likeliest"
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """What is known of a federation before it runs.
+
+    parties, teachers_per_party: who votes. classes: how many. ballot: see `Ballot`.
+    rows: float64 (n, inputs), the pool as models see it, in the order of a public lot; at most `MOST_ROWS`.
+    available: rows of the pool altogether.
+    """
+
+    parties: int
+    teachers_per_party: int
+    classes: int
+    ballot: Ballot
+    rows: np.ndarray = field(repr=False)
+    available: int
+
+    @classmethod
+    def of(
+        cls,
+        parties: int,
+        teachers_per_party: int,
+        classes: int,
+        ballot: Ballot,
+        pool: np.ndarray,
+        represent: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    ) -> PublicFacts:
+        """Facts with the rows `pool` (n, features); `represent` makes of them what models see (`Schema.inputs`).
+
+        Raises
+        ------
+        ConfigError : nothing can be planned from this.
+        """
+        for name, value, least in (
+            ("parties", parties, 2),
+            ("teachers per party", teachers_per_party, 1),
+            ("classes", classes, 2),
+            ("public rows", len(pool), 2),
+        ):
+            if value < least:
+                raise ConfigError(f"a plan needs at least {least} {name}, not {value}", f"Give more {name}")
+        lot = np.random.default_rng(_LOT).permutation(len(pool))[:MOST_ROWS]
+        rows = represent(pool[lot]).astype(np.float64)
+        if rows.ndim != 2 or not np.isfinite(rows).all():
+            raise ConfigError(
+                f"the public rows have shape {rows.shape} or missing values, so nothing can be planned on them",
+                "Give a table of complete rows",
+            )
+        return cls(parties, teachers_per_party, classes, ballot, rows, len(pool))
+
+    @property
+    def votes(self) -> int:
+        """Votes on each query."""
+        return self.parties * self.teachers_per_party

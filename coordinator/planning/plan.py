@@ -1,0 +1,218 @@
+"""From a federation's table without a mechanism to one with it, and what to expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from consilium.accounting.planning.target import worst_case
+from consilium.coordinator.config import Caps, Federation
+from consilium.coordinator.planning.candidates import Candidate, candidates
+from consilium.coordinator.planning.choice import TaskSet, made_up, ranked
+from consilium.coordinator.planning.facts import MOST_ROWS, PublicFacts
+from consilium.coordinator.planning.features import FeatureMap
+from consilium.coordinator.planning.forecast import Caution, NoiseInVotes, StudentForecast, cautions
+from consilium.coordinator.planning.rehearsal import Outcomes, Rehearsal
+from consilium.protocol.config_faults import faults_of, in_one
+from consilium.protocol.config_files import validate
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
+
+AUTO = "auto"
+Progress = Callable[[int, int], None]
+"""Told how many candidates were tried, of how many."""
+Tasks = Callable[[PublicFacts, FeatureMap], TaskSet]
+"""Where tasks come from."""
+
+
+class PlannedMechanism(Frozen):
+    """Planned from public facts before the run: mechanism, noise and caps, see docs/planning.md; needs
+    `privacy.epsilon`. `caps` may be left out; `caps.queries` is then a limit."""
+
+    name: Literal["auto"] = AUTO
+
+
+@dataclass(frozen=True)
+class PlannedFederation:
+    """A federation that is planned, or whose own plan was looked at.
+
+    federation: resolved. trainer: a table `[student.trainer]` for it. runner_up: the best with another mechanism.
+    """
+
+    facts: PublicFacts
+    federation: Federation
+    trainer: dict[str, Any]
+    forecast: StudentForecast
+    runner_up: tuple[Candidate, StudentForecast] | None
+    noise: NoiseInVotes | None
+    epsilon: float
+    cautions: list[Caution]
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """What the plan adds to a table `[federation]`, plain values."""
+        return self.federation.model_dump(mode="json", include={"mechanism", "caps"})
+
+    def lines(self) -> list[str]:
+        """For people."""
+        facts, privacy = self.facts, self.federation.privacy
+        own = Candidate({}, self.federation.mechanism, self.federation.caps)
+        lines = [
+            f"{facts.parties} parties, {facts.votes} votes on a query, {facts.classes} classes,"
+            f" {facts.available} public rows",
+            f"plan       {own.described()}",
+            f"promise    epsilon {self.epsilon:.4g} at delta {privacy.delta:g}; unit: {privacy.unit.value}",
+            f"student    {', '.join(f'{key} {value}' for key, value in self.trainer.items())}",
+        ]
+        if self.noise is not None:
+            lines.append(
+                f"noise      ±{self.noise.on_count:.4g} on a count of at most {facts.votes} votes; from all answers"
+                f" together a share of the votes is known to ±{self.noise.on_share:.2f}"
+            )
+        lines += [f"forecast   {line}" for line in self.forecast.lines()]
+        if self.runner_up is not None:
+            candidate, forecast = self.runner_up
+            lines.append(f"runner-up  {candidate.described()}: {forecast.lines()[0]}")
+        return [*lines, *(f"WARNING    {caution.text}" for caution in self.cautions)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, strict JSON."""
+        facts, runner_up = self.facts, None
+        if self.runner_up is not None:
+            candidate, forecast = self.runner_up
+            runner_up = {
+                "mechanism": candidate.mechanism.model_dump(mode="json"),
+                "caps": candidate.caps.model_dump(mode="json"),
+                "forecast": forecast.to_json(),
+            }
+        return {
+            "facts": {
+                "parties": facts.parties,
+                "teachers_per_party": facts.teachers_per_party,
+                "classes": facts.classes,
+                "ballot": facts.ballot,
+                "public_rows": facts.available,
+            },
+            "federation_digest": self.federation.federation_digest(),
+            **self.table,
+            "trainer": self.trainer,
+            "epsilon": self.epsilon,
+            "delta": self.federation.privacy.delta,
+            "noise": None if self.noise is None else asdict(self.noise),
+            "forecast": self.forecast.to_json(),
+            "runner_up": runner_up,
+            "warnings": [asdict(caution) for caution in self.cautions],
+        }
+
+
+def is_open(federation: Mapping[str, Any]) -> bool:
+    """Whether a table `[federation]` leaves its mechanism to a plan: it is "auto", or left out beside an epsilon."""
+    mechanism, privacy = federation.get("mechanism"), federation.get("privacy")
+    if isinstance(mechanism, dict):
+        return mechanism.get("name") == AUTO
+    return mechanism is None and isinstance(privacy, dict) and privacy.get("epsilon") is not None
+
+
+def stand_in(federation: Mapping[str, Any]) -> dict[str, Any]:
+    """An open table with the least of mechanisms, so that all else in it can be checked and used before the plan.
+
+    Raises
+    ------
+    ConfigError : it says nothing that could be planned to.
+    """
+    mechanism, privacy = federation.get("mechanism"), federation.get("privacy")
+    if mechanism is not None:
+        validate(dict(mechanism), PlannedMechanism, "federation.mechanism")
+    if isinstance(privacy, dict) and privacy.get("epsilon") is None:
+        raise ConfigError(
+            "federation.mechanism is to be planned, but federation.privacy.epsilon is left out: there is nothing to"
+            " plan to",
+            "Set federation.privacy.epsilon, for example 1.0",
+        )
+    distributed = federation.get("votes", "secure") == "distributed"
+    least = {"name": "distributed", "threshold": 0, "noise_shares": 1} if distributed else {"name": "gnmax"}
+    return {**federation, "mechanism": least, "caps": {"queries": 1, "answers": 1}}
+
+
+def plan(
+    federation: Mapping[str, Any],
+    facts: PublicFacts,
+    most_queries: int,
+    tasks: Tasks = made_up,
+    progress: Progress = lambda done, total: None,
+) -> PlannedFederation:
+    """Choose mechanism, noise, caps and student for an open table `[federation]`.
+
+    most_queries: limit of the parties' policies. tasks: where tasks come from.
+
+    Raises
+    ------
+    ConfigError : no noise keeps the epsilon, or the table is wrong.
+    """
+    table = {key: value for key, value in federation.items() if key not in ("mechanism", "caps")}
+    most = min(len(facts.rows), most_queries, _stated_limit(federation))
+    try:
+        found = candidates(table, facts, most)
+    except ValidationError as error:
+        raise ConfigError(in_one("federation", faults_of(error, Federation, dict(federation)))) from None
+    features = FeatureMap.of(facts.rows)
+    told = tasks(facts, features)
+    ranking = ranked(facts, features, found, told, progress)
+    best = ranking.best
+    caps = best.candidate.caps.model_dump()
+    resolved = validate({**table, "mechanism": best.candidate.table, "caps": caps}, Federation, "federation, planned")
+    second = ranking.runner_up
+    other = None if second is None else (second.candidate, StudentForecast.of(second, facts.classes, told.source))
+    return _told(facts, features, resolved, best, told, other)
+
+
+def look_at(
+    federation: Federation,
+    facts: PublicFacts,
+    tasks: Tasks = made_up,
+) -> PlannedFederation:
+    """What to expect of a federation that has its mechanism already, with the best student of those that are tried.
+
+    Raises
+    ------
+    ConfigError : its labels depend on what the student believes, which no plan knows.
+    """
+    if federation.mechanism.needs_probabilities:
+        raise ConfigError(
+            f"mechanism {federation.mechanism.name} answers to what the student believes, which is not known before",
+            'Plan another: --set federation.mechanism.name="auto"',
+        )
+    features = FeatureMap.of(facts.rows)
+    told = tasks(facts, features)
+    own = Candidate({}, federation.mechanism, federation.caps)
+    outcomes = Rehearsal(features, facts, told.judged).rehearse(own, told.tasks)
+    return _told(facts, features, federation, max(outcomes, key=lambda each: each.expected), told, None)
+
+
+def _stated_limit(federation: Mapping[str, Any]) -> int:
+    """Most queries that the table's own caps allow."""
+    caps = federation.get("caps")
+    if caps is None:
+        return MOST_ROWS
+    stated = validate({"answers": 1, **caps}, Caps, "federation.caps") if isinstance(caps, dict) else None
+    if stated is None:
+        raise ConfigError("federation.caps is no table", "Leave it out, or write [federation.caps] with queries")
+    return stated.queries
+
+
+def _told(
+    facts: PublicFacts,
+    features: FeatureMap,
+    federation: Federation,
+    best: Outcomes,
+    told: TaskSet,
+    runner_up: tuple[Candidate, StudentForecast] | None,
+) -> PlannedFederation:
+    forecast = StudentForecast.of(best, facts.classes, told.source)
+    noise = NoiseInVotes.of(federation, facts, features)
+    epsilon = worst_case(federation.promised_events(), federation.privacy.delta).epsilon
+    warned = cautions(forecast, noise, facts, epsilon)
+    return PlannedFederation(facts, federation, best.trainer, forecast, runner_up, noise, epsilon, warned)

@@ -1,0 +1,168 @@
+"""Made-up tasks on the real pool: what the rows may mean, and how teachers may see it. No labels, no votes of anybody.
+
+A task is a random function of the public rows, linear and smooth, with a base rate and a separation. A teacher sees it
+through a random change of its own, which stands for the few rows that it learned from, and all share one, which stands
+for what no teacher of this kind learns. The ranges are declared here; the benchmark `forecast` says how often they
+held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import expit
+
+from consilium.coordinator.planning.facts import PublicFacts
+from consilium.coordinator.planning.features import FeatureMap
+
+_STEPS = 25
+_POINTS = 300
+_TEACHERS = 50
+
+
+@dataclass(frozen=True)
+class PublicTask:
+    """What parties might answer: on the pool, and on rows of which the truth is known (made up, or public labels).
+
+    votes: int64 (rows, classes). judged_votes: int64 (judged, classes). truth: int64 (judged,). picked: int64, which of
+    the judged rows count, some of them twice where they were drawn with replacement; None: each once.
+    """
+
+    votes: np.ndarray = field(repr=False)
+    judged_votes: np.ndarray = field(repr=False)
+    truth: np.ndarray = field(repr=False)
+    picked: np.ndarray | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class TaskPrior:
+    """Ranges from which tasks are drawn, each uniformly on the scale that is named.
+
+    tilt: power of a component's size that its weight has: at 0 all components of the rows weigh alike, at 1 all
+        features do, at more the few largest components are what counts.
+    separation: AUC of the truth itself for two classes; for more, the share that the best guess gets right.
+    rarest: share of the rarer of two classes, on a logarithmic scale.
+    smooth: share of the function that is not linear.
+    shared: how much of the teachers' common function is not the truth's, as a share of variance.
+    teacher, teacher_tilt: size of a teacher's own change, in standard deviations of the function, on a logarithmic
+        scale; and its tilt.
+    """
+
+    tilt: tuple[float, float] = (1.0, 7.0)
+    separation: tuple[float, float] = (0.52, 0.99)
+    rarest: tuple[float, float] = (0.05, 0.5)
+    smooth: tuple[float, float] = (0.0, 0.2)
+    shared: tuple[float, float] = (0.0, 0.1)
+    teacher: tuple[float, float] = (0.1, 8.0)
+    teacher_tilt: tuple[float, float] = (0.0, 1.0)
+
+
+PRIOR = TaskPrior()
+"""What is declared."""
+
+
+class TaskMaker:
+    """Draws tasks on the pool of `facts`, and on `judged` rows of it, float64 (m, inputs)."""
+
+    def __init__(self, facts: PublicFacts, features: FeatureMap, judged: np.ndarray, prior: TaskPrior) -> None:
+        self._facts, self._prior = facts, prior
+        self._asked = len(facts.rows)
+        rows = np.concatenate([facts.rows, judged])
+        linear, self._smooth = features.linear(rows), features.kernel(rows)
+        self._scale = np.maximum(linear[: self._asked].std(axis=0), 1e-9)
+        self._white = (linear / self._scale).astype(np.float32)
+
+    def draw(self, generator: np.random.Generator) -> PublicTask:
+        """One task."""
+        prior, classes = self._prior, self._facts.classes
+        smooth, shared = generator.uniform(*prior.smooth), generator.uniform(*prior.shared)
+        tilt = generator.uniform(*prior.tilt)
+        functions = 1 if classes == 2 else classes
+        truth = self._functions(functions, smooth, tilt, generator)
+        common = np.sqrt(1 - shared) * truth + np.sqrt(shared) * self._functions(functions, smooth, tilt, generator)
+        noise = float(np.exp(generator.uniform(*np.log(prior.teacher))))
+        separation = generator.uniform(*prior.separation)
+        if classes == 2:
+            rarest = float(np.exp(generator.uniform(*np.log(prior.rarest))))
+            rate = rarest if generator.random() < 0.5 else 1 - rarest
+            gain, level = _scaled(truth[: self._asked, 0], separation, rate)
+            scores = np.column_stack([np.zeros(len(truth)), gain * truth[:, 0] + level])
+            start = np.column_stack([np.zeros(len(truth)), gain * common[:, 0] + level])
+            prevalence = np.array([1 - rate, rate])
+        else:
+            gain = _sharpened(truth[: self._asked], separation)
+            scores, start = gain * truth, gain * common
+            prevalence = np.full(classes, 1 / classes)
+        if self._facts.ballot == "balanced":
+            start = start - np.log(prevalence)
+        drawn = (scores + generator.gumbel(size=scores.shape)).argmax(axis=1)
+        votes = self._votes(start, gain * noise, generator.uniform(*prior.teacher_tilt), generator)
+        return PublicTask(votes[: self._asked], votes[self._asked :], drawn[self._asked :])
+
+    def _functions(self, count: int, smooth: float, tilt: float, generator: np.random.Generator) -> np.ndarray:
+        """Random functions (rows, count), each with mean 0 and variance 1 over the pool."""
+        weights = generator.standard_normal((len(self._scale), count)) * (self._scale**tilt)[:, None]
+        straight = _standard(self._white @ weights, self._asked)
+        curved = _standard(self._smooth @ generator.standard_normal((self._smooth.shape[1], count)), self._asked)
+        return _standard(np.sqrt(1 - smooth) * straight + np.sqrt(smooth) * curved, self._asked)
+
+    def _votes(self, start: np.ndarray, noise: float, tilt: float, generator: np.random.Generator) -> np.ndarray:
+        """int64 (rows, classes): one vote of each teacher, which sees `start` and its own change of it."""
+        rows, classes = start.shape
+        direction = self._scale**tilt / np.sqrt((self._scale ** (2 * tilt)).sum())
+        votes = np.zeros((rows, classes), dtype=np.int64)
+        # two classes differ by two independent changes, of which one would be enough
+        noise = noise / np.sqrt(2) if classes == 2 else noise
+        base = start.T.astype(np.float32)[:, :, None]
+        for first in range(0, self._facts.votes, _TEACHERS):
+            teachers = min(_TEACHERS, self._facts.votes - first)
+            weights = noise * generator.standard_normal((classes, len(direction), teachers)) * direction[:, None]
+            level = noise * 0.3 * generator.standard_normal((classes, 1, teachers))
+            scores = base + self._white @ weights.astype(np.float32) + level.astype(np.float32)
+            if self._facts.ballot == "relative":
+                scores = scores - scores.mean(axis=0)
+                scores = scores - np.median(scores[:, : self._asked], axis=1, keepdims=True)
+            chosen = scores.argmax(axis=0)
+            votes += np.stack([(chosen == label).sum(axis=1) for label in range(classes)], axis=1)
+        return votes
+
+
+def _standard(functions: np.ndarray, rows: int) -> np.ndarray:
+    own = functions[:rows]
+    return (functions - own.mean(axis=0)) / np.maximum(own.std(axis=0), 1e-9)
+
+
+def _scaled(function: np.ndarray, auc: float, rate: float) -> tuple[float, float]:
+    """Factor and level that make log-odds of a standard function (n,), with this AUC and this rate."""
+    ordered = np.quantile(function, (np.arange(_POINTS) + 0.5) / _POINTS)
+
+    def level_of(gain: float) -> float:
+        low, high = -60.0, 60.0
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if expit(gain * ordered + middle).mean() < rate else (low, middle)
+        return (low + high) / 2
+
+    def separation(gain: float) -> float:
+        p = expit(gain * ordered + level_of(gain))
+        below = np.cumsum(1 - p) - (1 - p) / 2
+        return float((p * below).sum() / (p.sum() * (1 - p).sum()))
+
+    low, high = 0.0, 20.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if separation(middle) < auc else (low, middle)
+    return high, level_of(high)
+
+
+def _sharpened(functions: np.ndarray, accuracy: float) -> float:
+    """Factor with which the likeliest class of a softmax is right so often, at most 50."""
+    low, high = 0.0, 50.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        scaled = middle * functions
+        shares = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+        right = (1 / shares.sum(axis=1)).mean()
+        low, high = (middle, high) if right < accuracy else (low, middle)
+    return high

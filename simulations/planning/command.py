@@ -1,0 +1,64 @@
+"""`consilium plan FILE`: mechanism, noise, queries and student from public facts, and what to expect of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import replace_text, writing
+from consilium.protocol.output import Format, FormatOption, show
+
+UNFIT = 1
+"""Exit code of --strict where there is a warning."""
+
+
+def plan_command(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A scenario, by name or .toml file, or a provisioning file.")
+    ],
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Plan to this epsilon, whatever mechanism and caps the file has; else what the file says."),
+    ] = None,
+    labelled: Annotated[
+        Path | None,
+        typer.Option(metavar="NPZ", help="Public rows with labels (features, x, y): real teachers on made-up parties."),
+    ] = None,
+    rows_per_party: Annotated[
+        int, typer.Option(min=2, help="Of a made-up party, with --labelled; what is known of the parties' sizes.")
+    ] = 50,
+    seed: Annotated[int, typer.Option(min=0, help="Of a scenario: which rows are public.")] = 0,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.minimum_parties=20."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="New file: FILE with the plan in it, to be run or provisioned as it stands.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where there is a warning.")] = False,
+    output: FormatOption = Format.text,
+) -> None:
+    """Choose mechanism, noise, queries and student before a run, and forecast what it will be worth.
+
+    Only public facts are looked at: numbers of parties and classes, the public rows, epsilon. Where the file has a
+    mechanism, that one is forecast.
+    """
+    import tomli_w
+
+    from consilium.simulations.planning.subject import subject_of
+
+    if epsilon is not None and not 0 < epsilon < float("inf"):
+        raise ConfigError(f"--epsilon is {epsilon}, it must be a number above 0", "Give, for example, --epsilon 1")
+    if out is not None and out.exists():
+        raise OutputExists(f"{out} is already there", "Choose another file")
+    subject = subject_of(file, overrides or [], seed, epsilon)
+    made = subject.planned(labelled, rows_per_party)
+    if out is not None:
+        with writing(out):
+            replace_text(out, tomli_w.dumps(subject.resolved(made)))
+    show(output, {"file": file, **made.to_json()}, [*made.lines(), *subject.to_write(made)])
+    if strict and made.cautions:
+        raise typer.Exit(UNFIT)

@@ -1,0 +1,206 @@
+"""Plans on a small made-up pool: what is chosen, what is forecast, what is said, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from consilium.coordinator.config import Federation
+from consilium.coordinator.planning.candidates import candidates
+from consilium.coordinator.planning.choice import made_up
+from consilium.coordinator.planning.facts import PublicFacts
+from consilium.coordinator.planning.features import FeatureMap
+from consilium.coordinator.planning.plan import PlannedFederation, is_open, look_at, plan, stand_in
+from consilium.coordinator.planning.rehearsal import Rehearsal
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.strict_json import dumps
+
+FEW = partial(made_up, draws=24)
+
+
+def facts(parties: int = 100, classes: int = 2, teachers: int = 1) -> PublicFacts:
+    pool = np.random.default_rng(11).standard_normal((300, 5)) * np.array([2, 1.5, 1, 1, 0.5])
+    return PublicFacts.of(parties, teachers, classes, "likeliest", pool)
+
+
+def table(epsilon: float = 1.0, **changes: object) -> dict[str, object]:
+    return {
+        "name": "made up",
+        "votes": "clear",
+        "minimum_parties": 2,
+        "privacy": {"unit": "party", "delta": 1e-5, "epsilon": epsilon},
+        **changes,
+    }
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def planned() -> PlannedFederation:
+    return plan(table(), facts(), 10_000, FEW)
+
+
+def test_a_plan_of_a_small_case(planned: PlannedFederation) -> None:
+    """Golden. What may change it: the prior, the candidates, numpy's generators."""
+    federation = planned.federation
+    assert (federation.mechanism.describe(), federation.caps.queries) == ("GNMax, sigma 47.19", 80)
+    assert planned.trainer["name"] == "kernel_ridge"
+    assert planned.forecast.metric == "auc"
+    assert planned.forecast.student.median == pytest.approx(0.718, abs=0.001)
+    assert planned.runner_up is not None
+    assert planned.runner_up[0].mechanism.name == "confident"
+
+
+def test_a_plan_keeps_its_epsilon_and_uses_it(planned: PlannedFederation) -> None:
+    assert 0.99 < planned.epsilon <= 1.0
+
+
+def test_a_planned_federation_is_the_one_that_its_table_says(planned: PlannedFederation) -> None:
+    again = Federation.model_validate({**table(), **planned.table})
+    assert again == planned.federation
+    assert again.federation_digest() == planned.federation.federation_digest()
+
+
+def test_the_same_facts_give_the_same_plan(planned: PlannedFederation) -> None:
+    assert plan(table(), facts(), 10_000, FEW).to_json() == planned.to_json()
+
+
+@pytest.mark.parametrize(
+    ("limits", "most", "expected"), [({}, 33, 33), ({"caps": {"queries": 25}}, 1000, 25), ({}, 1000, 300)]
+)
+def test_queries_stay_within_every_limit(limits: dict, most: int, expected: int) -> None:
+    """Of policy, of the table's own caps, and of the pool's 300 rows."""
+    assert plan(table(**limits), facts(), most, partial(made_up, draws=4)).federation.caps.queries <= expected
+
+
+def rehearsed(parties: int, epsilon: float, mechanism: str = "histogram") -> float:
+    known = facts(parties)
+    features = FeatureMap.of(known.rows)
+    told = made_up(known, features, draws=48)
+    found = [each for each in candidates(table(epsilon), known, 300) if each.mechanism.name == mechanism]
+    outcomes = Rehearsal(features, known, told.judged).rehearse(found[-1], told.tasks)
+    return max(each.expected for each in outcomes)
+
+
+def test_more_parties_and_more_epsilon_are_not_worse() -> None:
+    """Means over 48 tasks whose noise is common to all: what is left of chance is about .01 of AUC."""
+    by_parties = [rehearsed(parties, 1.0) for parties in (10, 40, 160, 640)]
+    by_epsilon = [rehearsed(40, epsilon) for epsilon in (0.1, 0.5, 2.0, 8.0)]
+    for ladder in (by_parties, by_epsilon):
+        assert all(better > worse - 0.01 for worse, better in pairwise(ladder)), ladder
+        assert ladder[-1] > ladder[0] + 0.1
+
+
+def test_counts_teach_more_than_their_largest() -> None:
+    assert rehearsed(60, 1.0, "histogram") > rehearsed(60, 1.0, "gnmax")
+
+
+def test_few_parties_are_told_to_expect_nothing() -> None:
+    found = plan(table(0.1), facts(12), 40, FEW)
+    assert [caution.code for caution in found.cautions] == ["expect-nothing"]
+    said = "with 12 parties at epsilon 0.1 the noise is larger than any vote: expect nothing"
+    assert any(said in each for each in found.lines())
+
+
+def test_many_parties_are_not() -> None:
+    assert plan(table(8.0), facts(300), 10_000, FEW).cautions == []
+
+
+def test_the_noise_is_told_in_votes(planned: PlannedFederation) -> None:
+    noise, federation = planned.noise, planned.federation
+    assert noise is not None
+    assert noise.on_count == planned.table["mechanism"]["sigma"]
+    sizes = np.var(facts().rows - facts().rows.mean(axis=0), axis=0)
+    assert 1 < noise.directions < 5
+    expected = math.sqrt(noise.directions * noise.on_count**2 / federation.caps.answers) / 100
+    assert noise.on_share == pytest.approx(expected)
+    assert noise.directions == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum(), rel=0.05)
+
+
+def test_a_plan_as_json(planned: PlannedFederation) -> None:
+    told = json.loads(dumps(planned.to_json()))
+    assert told["facts"]["parties"] == 100
+    assert told["federation_digest"] == planned.federation.federation_digest()
+    assert told["forecast"]["student"]["low"] <= told["forecast"]["student"]["high"]
+    assert set(told["runner_up"]) == {"mechanism", "caps", "forecast"}
+    assert told["warnings"] == []
+
+
+def test_several_classes_are_judged_by_accuracy() -> None:
+    found = plan(table(4.0), facts(200, classes=4), 10_000, partial(made_up, draws=6))
+    assert found.forecast.metric == "accuracy"
+    assert 0.2 < found.forecast.guessing < 0.6
+
+
+def test_distributed_votes_get_noise_by_the_parties_that_are_sure_to_be_there() -> None:
+    found = plan(table(votes="distributed", colluders=3), facts(30), 10_000, partial(made_up, draws=4))
+    assert found.federation.mechanism.noise_by_parties
+    assert found.table["mechanism"]["noise_shares"] == 21 - 3  # floor(2 * 30 / 3) + 1 in every sum, less the colluders
+
+
+def test_a_federation_with_a_mechanism_is_looked_at() -> None:
+    own = Federation.model_validate(
+        table(mechanism={"name": "gnmax"}, caps={"queries": 40, "answers": 40}, minimum_parties=50)
+    )
+    found = look_at(own, facts(), FEW)
+    assert found.federation is own
+    assert found.runner_up is None
+    assert "GNMax" in "\n".join(found.lines())
+
+
+def test_what_the_student_believes_cannot_be_foreseen() -> None:
+    mechanism = {"name": "interactive", "threshold": 3, "sigma1": 50.0, "sigma2": 50.0, "confidence": 0.9}
+    own = Federation.model_validate(table(None, mechanism=mechanism, caps={"queries": 40, "answers": 40}))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="interactive answers to what the student believes"):
+        look_at(own, facts(), FEW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"mechanism": {"name": "auto"}}, True),
+        ({"mechanism": {"name": "gnmax"}}, False),
+        ({"privacy": {"unit": "party", "delta": 1e-5}}, False),
+        ({"privacy": {"unit": "party", "delta": 1e-5}, "mechanism": {"name": "auto"}}, True),
+        ({"mechanism": "gnmax"}, False),
+    ],
+)
+def test_which_tables_are_open(changes: dict, expected: bool) -> None:
+    assert is_open(table(**changes)) is expected
+
+
+@pytest.mark.parametrize("votes", ["clear", "secure", "distributed"])
+def test_an_open_table_can_be_checked_before_it_is_planned(votes: str) -> None:
+    assert Federation.model_validate(stand_in(table(votes=votes))).caps.queries == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"mechanism": {"name": "auto"}, "privacy": {"unit": "party", "delta": 1e-5}}, "nothing to plan to"),
+        ({"mechanism": {"name": "auto", "sigma": 3.0}}, "sigma"),
+    ],
+)
+def test_an_open_table_that_says_too_little_or_too_much(changes: dict, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        stand_in(table(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"caps": {"queries": 0}}, "federation.caps"),
+        ({"caps": 12}, "federation.caps is no table"),
+        ({"minimum_partys": 2}, "minimum_partys"),
+    ],
+)
+def test_a_table_that_cannot_be_planned(changes: dict, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        plan(table(**changes), facts(), 100, FEW)
