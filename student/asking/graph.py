@@ -17,9 +17,6 @@ _STEPS = 300
 _DENSE = 500
 """Rows up to which all eigenvectors are found, since the sparse solver needs many more rows than vectors."""
 
-_PRECISION = 1e-4
-"""Of eigenvalues: they and their vectors are compared with noise that is far larger."""
-
 _PASSES = 3
 
 
@@ -80,7 +77,7 @@ def smoothest(graph: sparse.csr_array, count: int) -> tuple[np.ndarray, np.ndarr
         try:
             wanted = min(count, total - 1)
             start = np.ones(total)
-            values, vectors = eigsh(graph.astype(np.float64), wanted, which="LA", v0=start, tol=_PRECISION)  # pyright: ignore[reportArgumentType]
+            values, vectors = eigsh(graph.astype(np.float64), wanted, which="LA", v0=start)
         except ArpackNoConvergence as error:  # those that it did find
             values, vectors = error.eigenvalues, error.eigenvectors
     order = np.argsort(-values)

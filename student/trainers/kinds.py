@@ -21,6 +21,7 @@ from consilium.student.trainers.settings import (
 if TYPE_CHECKING:
     from consilium.student.trainers.base import Aids, Trainer
     from consilium.student.trainers.images.loop import MakeMethod
+    from consilium.student.trainers.images.rows import Invariances
 
 
 class LogisticRegressionStudent(TrainerKind):
@@ -136,6 +137,13 @@ class AutoStudent(TrainerKind):
 
 class MethodStudent(AugmentedStudent):
     """A student of images that is one method in the common loop."""
+
+    @property
+    def invariances(self) -> Invariances:
+        """How its images are changed."""
+        from consilium.student.trainers.images.rows import INVARIANCES
+
+        return INVARIANCES[self.augment]
 
     def method(self) -> MakeMethod:
         """What makes the method."""

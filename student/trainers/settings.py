@@ -10,7 +10,6 @@ from consilium.protocol.models import Frozen
 
 if TYPE_CHECKING:
     from consilium.student.trainers.base import Aids, Trainer
-    from consilium.student.trainers.images.rows import Invariances
 
 Inputs = Literal["features", "representation"]
 """What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
@@ -82,13 +81,6 @@ class AugmentedStudent(ImageStudent):
             word = "digits" if value else "none"
             raise ValueError(f"it says what may change, no longer whether: {str(value).lower()} is now {word!r}")
         return value
-
-    @property
-    def invariances(self) -> Invariances:
-        """How its images are changed."""
-        from consilium.student.trainers.images.rows import INVARIANCES
-
-        return INVARIANCES[self.augment]
 
 
 class GraphAndNetworksStudent(KernelStudent, AugmentedStudent):

@@ -21,6 +21,7 @@ from consilium.student.trainers.images.cnn import Supervised
 from consilium.student.trainers.images.contrast import Contrast
 from consilium.student.trainers.images.loop import ImageTrainer, Material
 from consilium.student.trainers.images.network import ImageModel, normalised_network
+from consilium.student.trainers.images.rows import INVARIANCES
 from consilium.student.trainers.images.smooth import smooth_shares
 from consilium.student.trainers.kernel import KernelModel, kernel_ridge
 from consilium.student.trainers.settings import GraphAndNetworksStudent
@@ -115,14 +116,14 @@ class GraphCnnTrainer:
         near, _ = nearest_rows(places, _TWINS)
 
         def contrast(net: nn.Sequential, material: Material) -> Contrast:
-            return Contrast(net, material, self.spec.invariances.strong, near)
+            return Contrast(net, material, INVARIANCES[self.spec.augment].strong, near)
 
         own = self.spec.model_copy(update={"steps": self.spec.looks, "settled": 0.0})
         trainer = ImageTrainer(contrast, own, pool, self.job, normalised_network)
         return (trainer.fit(pool[:0], np.zeros(0, dtype=np.int64), classes, seed),)
 
     def _supervised(self, net: nn.Sequential, material: Material) -> Supervised:
-        return Supervised(net, material, self.spec.invariances.strong, cycle=True)
+        return Supervised(net, material, INVARIANCES[self.spec.augment].strong, cycle=True)
 
     def _sight(
         self, inputs: np.ndarray, networks: tuple[ImageModel, ...], pool: np.ndarray

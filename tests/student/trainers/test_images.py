@@ -121,7 +121,7 @@ class TestContract:
                 train(*arguments, Job(tmp_path, killed))
         steps: list[int] = []
         resumed = train(*arguments, Job(tmp_path, lambda stage, done, total: steps.append(done)))
-        left = settings.trainer.networks if trainer == "graph_cnn" else 0  # begun was the first look alone
+        left = getattr(settings.trainer, "networks", 0)  # begun was the first look alone
         assert steps == [CHECK_EVERY, 2 * CHECK_EVERY] * left  # of the other only ten steps were left
         assert (resumed.predict_proba(x[:100]) == straight).all()
         finished = train(*arguments, Job(tmp_path)).predict_proba(x[:100])
@@ -405,7 +405,7 @@ def test_self_training_around_a_network(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     source = Digits()
-    settings = spec("graph_cnn", queries=60, steps=100)
+    settings = spec("graph_cnn", queries=60, steps=100, gamma=1e-6)  # for distances of several hundreds
     result = run_student(source, pool(source), settings, tmp_path, seed=0)
     model = load_model(tmp_path / "student" / "model.safetensors").model
     assert isinstance(model, GraphCnnModel)
@@ -423,7 +423,7 @@ def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     assert seen.var(axis=0).sum() == pytest.approx(rows[:, :64].var(axis=0).sum(), rel=0.1)  # each counts as much
     np.testing.assert_array_equal(model.predict_proba(x), model.kernel.predict_proba(rows))
     assert result.metrics is not None
-    assert result.metrics["accuracy"] > 0.6
+    assert result.metrics["accuracy"] > 0.7
 
 
 @pytest.mark.parametrize(("features", "device"), [(60, "auto"), (64, "cuda")])
