@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, PathError
-from consilium.protocol.labels.service import NO_LABEL, Answers, LabelTerms, Outcome
+from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
 from consilium.protocol.warnings.kinds import listed
 from consilium.student.asking.pool import Pool, load_pool
 from consilium.student.config import StudentSpec
@@ -148,6 +148,41 @@ def test_warns_of_itself(tmp_path: Path, settings: dict, terms: dict, expected: 
     text = (tmp_path / "student" / "MODEL_CARD.md").read_text()
     assert ("## Warnings" in text) == bool(expected)
     assert all(f"**{code}**" in text for code in expected)
+
+
+class HistogramSource(Source):
+    """Answers every query with the histogram of 100 votes, of which 80 are right, with noise of 40 votes."""
+
+    def describe(self) -> LabelTerms:
+        return replace(super().describe(), count_sigma=40.0)
+
+    def ask(self, queries, progress=None, probabilities=None) -> Answers:
+        self.asked.append(queries)
+        z = SCHEMA.standardise(queries)
+        right = (z[:, 0] + z[:, 1] > 0).astype(np.int64)
+        exact = np.where(np.eye(2, dtype=bool)[right], 80, 20)
+        counts = exact + np.rint(np.random.default_rng(1).normal(size=exact.shape) * 40).astype(np.int64)
+        full = np.full(len(queries), 100)
+        outcomes = np.full(len(queries), Outcome.ANSWERED, dtype=np.int64)
+        return Answers(outcomes, counts.argmax(axis=1), Histograms(counts, full, full * 0.4))
+
+
+def test_the_card_says_what_was_chosen(tmp_path: Path) -> None:
+    """From histograms by their evidence, from labels by those that were held out; in rounds, at the last."""
+    cases = {"log evidence of the noisy shares": HistogramSource(), "squared error on held-out labels": Source()}
+    for by, source in cases.items():
+        out = tmp_path / by
+        result = run_student(source, pool(), student_of(trainer="auto", rounds=2), out, seed=0)
+        card = json.loads((out / "student" / "student.json").read_text())
+        assert card["choice"]["by"] == by
+        assert f"(auto: {card['choice']['trainer']}, chosen by the {by})" in (out / "student/MODEL_CARD.md").read_text()
+        assert result.metrics is not None
+        assert result.metrics["auc"] > 0.8
+
+
+def test_the_card_of_a_student_without_a_choice_says_none(tmp_path: Path) -> None:
+    run_student(Source(), pool(), student_of(C=1.0), tmp_path, seed=0)
+    assert json.loads((tmp_path / "student" / "student.json").read_text())["choice"] is None
 
 
 def test_test_rows_that_are_in_the_pool_are_counted(tmp_path: Path) -> None:

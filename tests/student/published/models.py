@@ -22,6 +22,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "mlp": {"epochs": 5},
     "kernel_ridge": {"gamma": 0.2},
     "graph": {"gamma": 0.2},
+    "auto": {},
     "constant": {},
     "self_training": {"self_training": True, "self_training_confidence": 0.6},
     "self_training graph": {"trainer": "graph", "gamma": 0.2, "self_training": True, "self_training_confidence": 0.6},
