@@ -6,8 +6,9 @@ For each run, `coordinator.planning` chooses mechanism, noise, queries and stude
 teachers vote, the chosen mechanism draws, and the student that was named is trained and tested.
 
 The prior of the made-up tasks was chosen on the half called "chosen on": the sets' own questions, among them early
-readmission with small unequal parties. The half called "judged on" was not looked at before the prior stood: each run
-asks about a column of the rows that is drawn by lot, from the others, so that there are as many questions as runs.
+readmission with small unequal parties. In the half called "judged on" each run asks about a column of the rows that is
+drawn by lot, from the others, so that there are as many questions as runs. It had been run once with an earlier prior,
+but nothing was chosen on it.
 
 `--labelled N` forecasts from N labelled public rows, which are taken out of the test rows. One JSON line for each run
 stands in F; the script goes on from there.
