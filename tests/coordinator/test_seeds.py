@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOYED = {"simulation": False, "seed": -1, "noise_seed": None}
 MAY_SEED = {
     "coordinator/federation.py",  # noise_for: None in a configuration outside simulations
+    "coordinator/planning/rehearsal.py",  # on made-up votes, before there are any
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
     "party/secagg/votes.py",  # only in a federation whose terms say that it is a simulation
     "simulations/teacher_audit/command.py",  # `consilium audit teachers` plays a game, and releases nothing

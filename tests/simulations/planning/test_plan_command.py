@@ -37,9 +37,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer made-up tasks: what is planned is another test's."""
-    few = partial(choice.made_up, draws=6)
+def few_draws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer made-up tasks, 6 or as many as a test asks for: what is planned is another test's."""
+    few = partial(choice.made_up, draws=getattr(request, "param", 6))
     for module in (scenario, planned, subject):
         monkeypatch.setattr(module, "made_up", few)
     for function in (scenario.planned_scenario, planned.planned_table, planned.read_planned, plan.plan, plan.look_at):
@@ -107,6 +107,7 @@ def test_a_provisioning_file_is_planned_by_the_command_too(tmp_path: Path) -> No
     assert 3.5 < told["epsilon"] <= 4.0
 
 
+@pytest.mark.parametrize("few_draws", [60], indirect=True)
 def test_the_warning_is_exit_code_0_and_with_strict_1(tmp_path: Path) -> None:
     arguments = ("plan", written(tmp_path), "--epsilon", 0.02)
     loose, strict = consilium(*arguments), consilium(*arguments, "--strict")
