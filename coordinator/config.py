@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -256,6 +256,11 @@ class Federation(Frozen):
     def event(self, asked: int, answered: int) -> ReleaseEvent:
         """The release event of so many queries of this federation."""
         return _event(self.mechanism, self.privacy, self.teachers_per_party, asked, answered)
+
+    @property
+    def release(self) -> Literal["label", "histogram"]:
+        """What a student gets for a query that is answered."""
+        return "histogram" if self.mechanism.count_sigma(1) > 0 else "label"
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""

@@ -19,4 +19,5 @@ def expected(federation: Federation, parties: int, classes: int) -> Expected:
         votes=parties * federation.teachers_per_party,
         noise=mechanism.label_noise(parties),
         histogram=mechanism.count_sigma(parties) > 0,
+        undeclared=federation.ballot.undeclared,
     )

@@ -227,6 +227,7 @@ class _Simulation:
             "owners_left_out": entry(manifest, MANIFEST, "data", "left_out"),
             "queries": {key: coordinator.get(key) for key in ("asked", "answered", "reinforced")},
             "student": card.get("metrics"),
+            "release": config.release,
         }
         digest = config.federation_digest()
         agree(f"{MANIFEST}: federation_digest", manifest.get("federation_digest"), digest)
@@ -297,6 +298,7 @@ class _Simulation:
             "attribution": self._data[0].attribution,
             "classes": config.rows.classes,
             "mechanism": config.mechanism.describe(),
+            "release": config.release,
             "votes": config.votes,
             "most_queries": config.caps.queries,
             "most_answers": config.caps.answers,

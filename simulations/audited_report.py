@@ -76,6 +76,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         party_label="party",
         left_out=list(dict.fromkeys(_left_out(event) for event in run.events.named("left-out"))),
         mechanism=config.mechanism.describe(),
+        release=config.release,
         votes=config.votes,
         most_queries=config.caps.queries,
         most_answers=config.caps.answers,

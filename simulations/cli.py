@@ -231,7 +231,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     }
     console.print(
         f"{summary['parties']} parties ({summary['teachers']} teachers) voted on {queries['asked']} cases,"
-        f" {queries['answered']} labels released"
+        f" {queries['answered']} {summary['release']}s released"
         f" ({_number(privacy['released_label_accuracy'])} of them right)"
     )
     console.print(
@@ -263,5 +263,5 @@ def _print_summary(summary: dict[str, Any]) -> None:
         table.add_row(name, _number((metrics or {}).get("accuracy")), _number((metrics or {}).get("auc")))
     console.print(table)
     if summary["worth"] is not None:
-        console.print(worth_sentence(summary["worth"], epsilons["promised"]))
+        console.print(worth_sentence(summary["worth"], epsilons["promised"], summary["release"]))
     console.print(f"{summary['seconds']['total']:.1f} s. Report: {summary['out']}/report.html", highlight=False)

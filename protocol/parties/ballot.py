@@ -26,6 +26,11 @@ class BallotKind(Frozen):
     """Whether teachers vote by thresholds, which they take from public reference rows."""
 
     @property
+    def undeclared(self) -> bool:
+        """Whether votes are by thresholds that nobody's knowledge of the classes' shares stands behind."""
+        return False
+
+    @property
     def reference_rows(self) -> int:
         """Most reference rows that the rule takes; 0 for a rule that needs none."""
         return 0
@@ -74,6 +79,11 @@ class RelativeBallot(BallotKind):
         if self.shares and not math.isclose(sum(self.shares), 1, abs_tol=1e-6):
             raise ValueError(f"shares sum to {sum(self.shares):g}, they must sum to 1")
         return self
+
+    @property
+    def undeclared(self) -> bool:
+        """See `BallotKind.undeclared`."""
+        return not self.shares and self.quantile == 0.5
 
     @property
     def reference_rows(self) -> int:

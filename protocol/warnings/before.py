@@ -33,7 +33,8 @@ class Expected:
     votes: for each query, of all parties together. noise: standard deviation on one count that a label or a histogram
     is read from, in votes; None where it is not known, or the winner is released exactly or not at all.
     histogram: whether noisy counts are released, not labels alone. spread: whether the student asks about few rows that
-    stand for many (`selection = "typical"`).
+    stand for many (`selection = "typical"`). undeclared: whether teachers vote relative to their own scores, and nobody
+    says how frequent the classes are.
     """
 
     epsilon: float
@@ -45,11 +46,12 @@ class Expected:
     noise: float | None = None
     histogram: bool = False
     spread: bool = False
+    undeclared: bool = False
 
 
 def before_run(expected: Expected) -> list[RunWarning]:
     """All that there is to warn of, the most important first."""
-    return [warning for kind in (_epsilon, _noise, _information, _answers) for warning in kind(expected)]
+    return [warning for kind in (_epsilon, _noise, _information, _answers, _halves) for warning in kind(expected)]
 
 
 def _epsilon(expected: Expected) -> Iterator[RunWarning]:
@@ -110,6 +112,16 @@ def _answers(expected: Expected) -> Iterator[RunWarning]:
             f"at most {expected.answers} answers for {expected.classes} classes are {for_each:.3g} for each, below"
             f" {LEAST_ANSWERS}: a student learns little from so few. Raise caps.answers, or have it ask about typical"
             ' rows (selection = "typical")',
+        )
+
+
+def _halves(expected: Expected) -> Iterator[RunWarning]:
+    if expected.undeclared:
+        yield RunWarning(
+            WarningCode.HALVES_NOT_CLASSES,
+            "teachers vote relative to their own scores, and no class shares are declared: a vote says which cases are"
+            " likelier than others, so the student's order means something and its classes do not. Declare"
+            " federation.ballot.shares, or look at the AUC alone",
         )
 
 

@@ -15,6 +15,7 @@ class WarningCode(StrEnum):
     NOISE_ABOVE_TYPICAL_VOTE = "noise-above-typical-vote"
     LITTLE_INFORMATION = "little-information"
     FEW_ANSWERS = "few-answers"
+    HALVES_NOT_CLASSES = "halves-not-classes"
     NOTHING_LEARNT = "nothing-learnt"
     NOT_ABOVE_MAJORITY = "not-above-majority"
     ORDER_BY_CHANCE = "order-by-chance"

@@ -127,7 +127,7 @@ def _render(data: ReportData, public: bool) -> str:
         unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),
         one_teacher=guarantees[PROMISED].teachers_per_party == 1,
         models=models,
-        worth=worth_sentence(data.worth, guarantees[PROMISED].epsilon_text) if data.worth else "",
+        worth=worth_sentence(data.worth, guarantees[PROMISED].epsilon_text, data.release) if data.worth else "",
         worth_explained=worth_explained(data.worth) if data.worth else "",
         alone={} if public else alone(data.baselines),
         absent={} if public else {name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item},
@@ -169,8 +169,8 @@ def _sentence(data: ReportData, asked: int, answered: int, public: bool) -> str:
         return f"{parties} took part, but no public case was put to the vote, so nothing was released."
     voted = f"{parties} voted on {many(asked, 'public case')}"
     if not answered:
-        return f"{voted}, but no label was released: the student learnt nothing from them."
-    happened = f"{voted}, and {many(answered, 'label')} {'was' if answered == 1 else 'were'} released"
+        return f"{voted}, but no {data.release} was released: the student learnt nothing from them."
+    happened = f"{voted}, and {many(answered, data.release)} {'was' if answered == 1 else 'were'} released"
     student = data.student or {}
     metric = _lead(data, student)
     if student.get(metric) is None:
@@ -198,7 +198,7 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
     return [
         Tile(plural(data.party_label), f"{data.parties:,}", many(data.teachers, "teacher")),
         Tile(
-            "labels released",
+            f"{data.release}s released",
             f"{answered:,}",
             f"of {asked:,} asked; at most {data.most_answers:,} of {data.most_queries:,} allowed",
         ),
@@ -220,13 +220,13 @@ def _tiles(data: ReportData, asked: int, answered: int, guarantees: dict[str, Gu
             accent=True,
         ),
         Tile(
-            "released labels right",
+            "released labels right" if data.release == "label" else "largest noisy counts right",
             "–" if right is None else f"{right:.1%}",
             "against the public truth"
             if right is not None
             else "nobody knows the truth"
             if answered
-            else "no label to compare",
+            else f"no {data.release} to compare",
         ),
     ]
 
@@ -267,7 +267,7 @@ def _figures(
 def _what_it_does(data: ReportData) -> str:
     """Those that answer every query have as many labels to release as queries to be asked."""
     if data.most_answers == data.most_queries:
-        return f"may release a label for each of {many(data.most_queries, 'query')}."
+        return f"may release a {data.release} for each of {many(data.most_queries, 'query')}."
     return (
         f"releases a label or abstains. The run ends when {many(data.most_queries, 'query')} are asked or"
         f" {many(data.most_answers, 'label')} are released."
@@ -281,7 +281,7 @@ def _models_figure(data: ReportData, models: list[tuple[str, dict[str, Any]]], p
     )
     parties = plural(data.party_label)
     private = (
-        "Only the student (diamond) learnt from released labels alone. "
+        f"Only the student (diamond) learnt from released {data.release}s alone. "
         if data.student is not None
         else "There is no student. "
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class ReportData:
 
     guarantees: "promised" (all caps used up), "worst_case" (what was asked and answered) and "data_dependent" (secret),
         each as `accounting.guarantee.Guarantee.to_json()`.
-    votes: how they were collected.
+    votes: how they were collected. release: what the student got for a query, a label or a histogram.
     reinforced: the student's own predictions that interactive rounds confirmed. claimed_epsilon: what the literature
         claims of a mechanism that has no guarantee, to be shown struck through.
     student, baselines: metrics as `student.evaluation.evaluate` gives them (accuracy, auc, recall_per_class); baselines
@@ -65,6 +65,7 @@ class ReportData:
     left_out: list[LeftOut]
     mechanism: str
     votes: VotesMode
+    release: Literal["label", "histogram"]
     most_queries: int
     most_answers: int
     guarantees: dict[str, dict[str, Any]]

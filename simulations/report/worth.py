@@ -9,12 +9,15 @@ from consilium.simulations.report.wording import many, share_text
 METRIC_NAMES = {"auc": "AUC", "accuracy": "accuracy"}
 
 
-def worth_sentence(worth: dict[str, Any], epsilon: str) -> str:
-    """One or two sentences for somebody who knows what it takes to label a case. `epsilon`: as text."""
+def worth_sentence(worth: dict[str, Any], epsilon: str, release: str) -> str:
+    """One or two sentences for somebody who knows what it takes to label a case.
+
+    epsilon: as text. release: what the student got, "label" or "histogram".
+    """
     released, metric = worth["released"], worth["metric"]
     count, reached = released["labels"], f"{METRIC_NAMES[metric]} is {share_text(released[metric])}"
     return (
-        f"This student is worth {_in_labels(worth)}; {many(count, 'label')} {'was' if count == 1 else 'were'} released"
+        f"This student is worth {_in_labels(worth)}; {many(count, release)} {'was' if count == 1 else 'were'} released"
         f" at epsilon {epsilon}. With {many(count, 'case')} labelled by hand instead, {reached}."
     )
 

@@ -71,6 +71,7 @@ BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"answers": 19, "spread": True}, False),
         ({"answers": 99, "classes": 10}, True),
     ],
+    "halves-not-classes": [({"undeclared": True}, True), ({"undeclared": False}, False)],
 }
 AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
     "nothing-learnt": [({"constant": True}, True), ({"constant": False}, False)],

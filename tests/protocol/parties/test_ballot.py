@@ -55,3 +55,16 @@ def test_shares_are_of_the_classes() -> None:
 def test_only_a_relative_ballot_takes_reference_rows() -> None:
     assert [(kind.relative, kind().reference_rows) for kind in BALLOTS] == [(False, 0), (True, 200)]
     assert ballot_from_json('{"rule": "top"}') == TopBallot()
+
+
+@pytest.mark.parametrize(
+    ("table", "undeclared"),
+    [
+        ({"rule": "top"}, False),
+        ({"rule": "relative"}, True),
+        ({"rule": "relative", "quantile": 0.9}, False),
+        ({"rule": "relative", "shares": [0.9, 0.1]}, False),
+    ],
+)
+def test_whether_anybody_says_how_frequent_classes_are(table: dict[str, Any], undeclared: bool) -> None:
+    assert TypeAdapter(BallotSpec).validate_python(table).undeclared == undeclared

@@ -68,6 +68,7 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
         ],
         mechanism="Confident GNMax, threshold 8, sigma1 5, sigma2 2",
         votes="clear",
+        release="label",
         most_queries=asked + 10,
         most_answers=asked,
         guarantees={
