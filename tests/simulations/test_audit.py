@@ -38,7 +38,14 @@ ROOT = Path(__file__).resolve().parents[2]
 def sound(tmp_path_factory) -> Path:
     """A small finished run."""
     out = tmp_path_factory.mktemp("audit") / "run"
-    run_scenario("stroke", load_scenario("stroke", [*SMALL, "student.batch=50"]), "local", 4, out, quiet)
+    run_scenario(
+        "stroke",
+        load_scenario("stroke", [*SMALL, "student.batch=50", "simulation.hand_labels=quick"]),
+        "local",
+        4,
+        out,
+        quiet,
+    )
     return out
 
 

@@ -38,6 +38,7 @@ SMALL = [
     "student.rounds=2",
     "student.selection=margin",
     "federation.timeouts.enrol=250",
+    "simulation.hand_labels=none",
 ]
 
 
