@@ -59,7 +59,8 @@ class LabelChannel:
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
     ) -> Answers:
         """See `LabelSource.ask`. If the connection breaks, ask again: what was charged is recorded and is free."""
-        schema = (self._terms or self.describe()).schema
+        terms = self._terms or self.describe()
+        schema = terms.schema
         canonical = canonical_queries(queries, len(schema.features))
         histograms = HistogramReader(len(canonical), len(schema.classes))
         try:
@@ -72,7 +73,10 @@ class LabelChannel:
                     case "histograms":
                         histograms.add(reply.histograms)
                     case "answers":
-                        return answers_from_wire(reply.answers, len(canonical), len(schema.classes), histograms.read())
+                        given = histograms.read()
+                        if (given is not None) != (terms.count_sigma > 0):
+                            raise MalformedMessage("histograms come with labels, or are missing, unlike its terms say")
+                        return answers_from_wire(reply.answers, len(canonical), len(schema.classes), given)
         except grpc.RpcError as error:
             raise self._failed(error) from None
         raise MalformedMessage(

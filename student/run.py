@@ -40,6 +40,9 @@ from consilium.student.trainers.images.rows import square_side
 from consilium.student.trainers.self_training import SelfTraining
 from consilium.student.warned import student_warnings
 
+DEVIATIONS = 1e-9, 1e9
+"""Of a share, that trainers can square and add up: what is smaller is none, and what is larger says nothing."""
+
 
 @dataclass
 class Asked:
@@ -58,14 +61,16 @@ class Asked:
         self.rows += rows.tolist()
         self.outcomes += answers.outcomes.tolist()
         self.labels += answers.labels.tolist()
-        self.histograms = answers.histograms if self.histograms is None else self.histograms.then(answers.histograms)
+        if answers.histograms is not None:
+            before = self.histograms
+            self.histograms = answers.histograms if before is None else before.then(answers.histograms)
 
     def shares(self) -> Shares | None:
         """What noisy histograms say of the rows that have a label; None where there are none."""
         if self.histograms is None:
             return None
         told = self.histograms.of(np.array(self.labels) != NO_LABEL)
-        return Shares(told.counts / told.votes[:, None], told.sigmas / told.votes)
+        return Shares(told.counts / told.votes[:, None], np.clip(told.sigmas / told.votes, *DEVIATIONS))
 
     def labelled(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows that have a label, and the labels: two int64 arrays."""

@@ -67,10 +67,8 @@ class Histograms:
         """Those of some queries: indices, a slice, or bool (queries,)."""
         return Histograms(self.counts[rows], self.votes[rows], self.sigmas[rows])
 
-    def then(self, more: Histograms | None) -> Histograms:
+    def then(self, more: Histograms) -> Histograms:
         """These, and those of further queries."""
-        if more is None:
-            return self
         columns = ((getattr(self, name), getattr(more, name)) for name in ("counts", "votes", "sigmas"))
         return Histograms(*map(np.concatenate, columns))
 

@@ -180,6 +180,24 @@ def test_the_card_says_what_was_chosen(tmp_path: Path) -> None:
         assert result.metrics["auc"] > 0.8
 
 
+@pytest.mark.parametrize("sigma", [1e-300, 1e300])
+@pytest.mark.parametrize("trainer", ["logistic_regression", "kernel_ridge", "graph", "auto", "random_forest", "mlp"])
+def test_noise_that_no_coordinator_draws_breaks_no_student(tmp_path: Path, trainer: str, sigma: float) -> None:
+    """A hostile one may state any: its student is poor, and its probabilities are numbers."""
+    source = HistogramSource()
+    honest = source.ask
+
+    def ask(queries, progress=None, probabilities=None) -> Answers:
+        answers = honest(queries)
+        assert answers.histograms is not None
+        return replace(answers, histograms=replace(answers.histograms, sigmas=np.full(len(queries), sigma)))
+
+    source.ask = ask
+    run_student(source, pool(40), student_of(trainer=trainer), tmp_path, seed=0)
+    published = load_model(tmp_path / "student" / "model.safetensors")
+    assert np.isfinite(published.predict_proba(pool(40).queries)).all()
+
+
 def test_the_card_of_a_student_without_a_choice_says_none(tmp_path: Path) -> None:
     run_student(Source(), pool(), student_of(C=1.0), tmp_path, seed=0)
     assert json.loads((tmp_path / "student" / "student.json").read_text())["choice"] is None

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from consilium.student.asking.graph import nearest_rows, neighbour_graph
+from consilium.student.asking.graph import nearest_rows, neighbour_graph, smoothest
 from consilium.student.trainers.kernel import kernel
 
 LANDMARKS = 500
@@ -21,8 +20,6 @@ _WIDTHS = (0.5, 2.0, 8.0)
 """Squared length scales over the median squared distance of two rows, half of each."""
 
 _FUNCTIONS = 200
-_DENSE = 600
-"""Rows up to which all eigenvectors are found, since the sparse solver needs many more rows than vectors."""
 
 
 def column_scales(rows: np.ndarray) -> np.ndarray:
@@ -84,15 +81,7 @@ def graph_functions(rows: np.ndarray, neighbours: int, spread: float) -> np.ndar
     Their products are the kernel (1 - spread S)^-1 of the normalised graph S, cut to its largest eigenvalues: labels
     spread over the graph (`student.asking.graph.spread`) are regressed on it (Zhou et al. 2003).
     """
-    graph = neighbour_graph(*nearest_rows(rows, neighbours)).astype(np.float64)
-    if len(rows) <= _DENSE:
-        values, vectors = np.linalg.eigh(graph.toarray())
-        values, vectors = values[-_FUNCTIONS:], vectors[:, -_FUNCTIONS:]
-    else:
-        try:
-            values, vectors = eigsh(graph, k=_FUNCTIONS, which="LA", v0=np.ones(len(rows)))
-        except ArpackNoConvergence as error:  # those that it did find are the smoothest
-            values, vectors = error.eigenvalues, error.eigenvectors
+    values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), _FUNCTIONS)
     return vectors / np.sqrt(1 - spread * np.minimum(values, 1.0))
 
 

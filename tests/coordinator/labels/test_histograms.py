@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,21 @@ def test_the_socket_gives_what_the_process_gives(make) -> None:
         assert getattr(there.histograms, name).tolist() == getattr(here.histograms, name).tolist()
 
 
+@pytest.mark.parametrize(("mechanism", "count_sigma"), [(MECHANISM, 0.0), (GNMax(sigma=3.0), 3.0)])
+def test_a_coordinator_that_does_not_give_what_its_terms_say_is_refused(make, monkeypatch, mechanism, count_sigma):
+    """Histograms where labels alone were announced, or none where they were: else a later request could lack them."""
+    service, _, _ = make(mechanism=mechanism)
+    told = replace(service.describe(), count_sigma=count_sigma)
+    monkeypatch.setattr(service, "describe", lambda: told)
+    x, _ = make_rows(10, 3)
+    with (
+        serving(service, "127.0.0.1:0", 100) as address,
+        LabelChannel(address, wait=250) as channel,
+        pytest.raises(MalformedMessage, match="unlike its terms"),
+    ):
+        channel.ask(x)
+
+
 def blocks(queries: int = 400_000) -> list[pb.HistogramBlock]:
     counts = np.arange(2 * queries).reshape(queries, 2) - queries
     return histogram_blocks(Histograms(counts, np.full(queries, 7), np.full(queries, 2.5)))
@@ -247,8 +263,6 @@ def test_the_chain_covers_the_counts(make, tmp_path: Path) -> None:
 )
 def test_a_ledger_that_contradicts_its_mechanism_is_found(make, tmp_path: Path, monkeypatch, change, told) -> None:
     """Written by the coordinator itself, chain and all."""
-    from dataclasses import replace
-
     service, ledger, _ = make()
     commit = Ledger.commit
     monkeypatch.setattr(
