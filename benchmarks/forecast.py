@@ -73,14 +73,14 @@ class Run:
 
 
 OWN = (
-    ("stroke", "stroke", (), (20, 50, 100, 0), (0.25, 1.0), False),
+    ("stroke", "stroke-labels", (), (20, 50, 100, 0), (0.25, 1.0), False),
     ("early, unequal", "diabetes-rf", (*LINEAR, *EARLY), (50, 100, 400), (0.5, 1.0), True),
     ("adult", "adult-250", LINEAR, (50, 100, 250), (1.0,), False),
     ("diabetes", "diabetes-rf", LINEAR, (50, 100, 250), (1.0,), False),
 )
 """Questions of the sets' own: name, scenario, overrides, numbers of parties, epsilons, unequal."""
 BY_LOT = (
-    ("stroke", "stroke", (), (50, 0), (0.25, 0.5, 1.0, 2.0)),
+    ("stroke", "stroke-labels", (), (50, 0), (0.25, 0.5, 1.0, 2.0)),
     ("adult", "adult-250", LINEAR, (50, 250), (0.25, 0.5, 1.0)),
     ("diabetes", "diabetes-rf", LINEAR, (50, 250), (0.25, 0.5, 1.0)),
 )
@@ -128,7 +128,7 @@ class Measured:
     """A run's public side and its parties."""
 
     def __init__(self, run: Run) -> None:
-        by_lot = (f"data.parties={run.parties}", "data.least_rows=5") if run.scenario != "stroke" else ()
+        by_lot = (f"data.parties={run.parties}", "data.least_rows=5") if run.scenario != "stroke-labels" else ()
         self.run = run
         self.scenario: Scenario = load_scenario(
             run.scenario, [*run.overrides, *by_lot, "federation.minimum_parties=2"], run.seed

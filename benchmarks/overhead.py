@@ -35,7 +35,7 @@ KINDS = {
 
 def plain_loop(overrides: list[str], seed: int = 0) -> tuple[float, np.ndarray, list[str]]:
     """Seconds, votes (parties, queries, classes) and ids of the queries, without Flower."""
-    scenario, data = load_scenario("stroke", overrides), load_dataset("stroke")
+    scenario, data = load_scenario("stroke-labels", overrides), load_dataset("stroke")
     parts = natural_partition(data, scenario.data.public_share, scenario.data.rows_needed, 200, seed)
     schema = federation_config(scenario, data, parts, seed).rows
     pool = canonical_queries(data.x[parts.queries], len(schema.features))
@@ -72,7 +72,7 @@ def main() -> None:
     """Print the table: medians over rounds that alternate between the two."""
     print(f"two processes at once do the work of {two_at_once():.2f} on this machine")
     for kind, overrides in KINDS.items():
-        scenario = load_scenario("stroke", overrides)
+        scenario = load_scenario("stroke-labels", overrides)
         rows = []
         with tempfile.TemporaryDirectory() as folder:
             for round_number in range(ROUNDS):

@@ -52,7 +52,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run_scenario(
-            "stroke", load_scenario("stroke", []), "local", 0, folder / "run", lambda _: contextlib.nullcontext()
+            "stroke", load_scenario("stroke-labels", []), "local", 0, folder / "run", lambda _: contextlib.nullcontext()
         )
         (file,) = (folder / "run" / "private").glob("votes-*.npz")
         with np.load(file) as content:

@@ -43,7 +43,7 @@ def main() -> None:
             rows = []
             for seed in SEEDS:
                 out = Path(folder) / f"{index}-{seed}"
-                scenario = load_scenario("stroke", overrides)
+                scenario = load_scenario("stroke-labels", overrides)
                 summary = run_scenario("stroke", scenario, "local", seed, out, lambda _: contextlib.nullcontext())
                 privacy = summary["privacy"]
                 epsilon = float(privacy["epsilon_worst_case"])

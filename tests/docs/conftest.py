@@ -30,7 +30,7 @@ def changes(*pairs: str) -> list[str]:
 
 SHORTER = {
     "stroke": changes(
-        "data.least_rows=200", "federation.minimum_parties=5", "federation.mechanism.threshold=8",
+        "data.least_rows=200", "federation.minimum_parties=5", "federation.mechanism.sigma=40",
         "federation.caps={queries=40, answers=20}",
     ),
     "stroke-distributed": changes(
@@ -38,7 +38,7 @@ SHORTER = {
         "federation.mechanism.noise_shares=8", "federation.caps={queries=20, answers=20}",
     ),
 }  # fmt: skip
-"""Ten hospitals instead of 207, and few queries: what `run` and `prepare` are given besides what is printed."""
+"""Ten hospitals instead of 371 or 207, and few queries: what `run` and `prepare` are given besides what is printed."""
 OWN_KEYS = "cleveland"
 """The party of docs/deploy.md that makes its own keys."""
 

@@ -33,8 +33,8 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
     summary = json.loads(done.stdout)  # one object and nothing else
     assert summary["scenario"] == "stroke"
     assert summary["engine"] == "local"
-    assert summary["parties"] == summary["teachers"] == 207
-    assert 0 < summary["queries"]["answered"] <= 300
+    assert summary["parties"] == summary["teachers"] == 371
+    assert summary["queries"]["answered"] == 300
     privacy = summary["privacy"]
     assert privacy["unit"] == "party"
     assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_worst_case"] <= privacy["epsilon_promised"] < 1
@@ -65,7 +65,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
     assert student["value"].to_list() == [summary["student"]["auc"]]
     by_hand = metrics.filter((pl.col("name") == "hand_labels_released") & (pl.col("metric") == "auc"))
     assert by_hand["value"].to_list() == [worth["released"]["auc"]]
-    assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 207
+    assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 371
 
     again = consilium("run", "--out", "result", cwd=tmp_path)
     assert (again.returncode, again.stderr.count("\n")) == (6, 2)
@@ -89,9 +89,9 @@ MISTAKES = {
     "broken file": (["run", "broken.toml"], 2, "is not valid TOML"),
     "unknown engine": (["run", "--engine", "spark"], 2, "spark"),
     "negative seed": (["run", "--seed", "-1"], 2, "-1"),
-    "too few parties": (["run", "--set", "federation.minimum_parties=300"], 4, "207 hospitals are left"),
+    "too few parties": (["run", "--set", "federation.minimum_parties=400"], 4, "371 hospitals are left"),
     "other classes": (["run", "--set", "data.classes=['well','ill']"], 2, "do not match data set"),
-    "threshold beyond the votes": (["run", "--set", "federation.mechanism.threshold=208"], 2, "above the 207 votes"),
+    "threshold beyond the votes": (["run", "stroke-labels", "--set", "federation.mechanism.threshold=208"], 2, "above the 207 votes"),
     "folder that cannot be made": (["run", "--out", "/proc/consilium/run"], 2, "cannot make output folder"),
     "report of nothing": (["report", "absent"], 2, "no run here"),
     "student without coordinator": (
@@ -129,6 +129,6 @@ def test_scenarios_lists_what_is_shipped(tmp_path: Path) -> None:
 def test_prepare_writes_what_flower_needs(tmp_path: Path) -> None:
     done = consilium("prepare", "stroke", "--out", "prepared", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "prepared/private/work/parties").iterdir())) == 207
+    assert len(list((tmp_path / "prepared/private/work/parties").iterdir())) == 371
     assert (tmp_path / "prepared/run-config.toml").exists()
     assert consilium("prepare", "stroke", "--out", "prepared", cwd=tmp_path).returncode == 6

@@ -46,14 +46,14 @@ def test_every_shipped_scenario_loads(name: str) -> None:
 )
 def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told) as caught:
-        load_scenario("stroke", overrides)
+        load_scenario("stroke-labels", overrides)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
 
 
 def test_overrides_keep_their_type() -> None:
     scenario = load_scenario(
-        "stroke", ["federation.mechanism.sigma2=50", "federation.name=a b", "data.classes=['x','y']"]
+        "stroke-labels", ["federation.mechanism.sigma2=50", "federation.name=a b", "data.classes=['x','y']"]
     )
     assert scenario.federation.mechanism.sigma2 == 50.0  # pyright: ignore
     assert scenario.federation.name == "a b"
@@ -120,7 +120,7 @@ def test_too_few_hospitals() -> None:
 
 
 def test_standardisation_sees_the_pool_only_and_not_the_rows_that_judge() -> None:
-    scenario = load_scenario("stroke", [])
+    scenario = load_scenario("stroke-labels", [])
     data = load_dataset("stroke")
     parts = natural_partition(data, 0.2, 20, 200, 0)
     config = federation_config(scenario, data, parts, 0)
@@ -133,7 +133,7 @@ def test_standardisation_sees_the_pool_only_and_not_the_rows_that_judge() -> Non
 
 
 def test_classes_that_do_not_match_the_data() -> None:
-    scenario = load_scenario("stroke", ["data.classes=['well','ill']"])
+    scenario = load_scenario("stroke-labels", ["data.classes=['well','ill']"])
     data = load_dataset("stroke")
     with pytest.raises(ConfigError, match=r"data.classes .* do not match data set 'stroke'"):
         federation_config(scenario, data, natural_partition(data, 0.2, 20, 200, 0), 0)
