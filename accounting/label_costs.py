@@ -1,0 +1,118 @@
+"""What an event costs where nothing but labels leaves: its worst case, and its cost at the votes at hand.
+
+Three numbers stand beside each other wherever a researcher asks: the worst case as the papers charge it (for the noisy
+histogram, which nobody sees), the worst case of what leaves, and the costs at the votes at hand, published and exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from consilium.accounting.accountant import Accountant
+from consilium.accounting.checks import check_orders
+from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import rdp_gaussian
+from consilium.accounting.curves.gdp import exact_epsilon
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.errors import NoDataDependentBoundError
+from consilium.accounting.events import ReleaseEvent, Step
+from consilium.accounting.guarantee import Guarantee, Kind
+
+
+class VoteBatch(NamedTuple):
+    """Votes of one batch and all that decides what they cost. Secret.
+
+    votes : int64 (queries, classes), ``teachers`` in every row. weights : float64 (queries,) in [0, 1], how much of its
+    label each query pays. predictions : float64 (queries, classes) of the student, for an interactive event.
+    """
+
+    votes: np.ndarray
+    teachers: int
+    weights: np.ndarray
+    predictions: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return "VoteBatch(<secret>)"
+
+
+def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks") -> Guarantee:
+    """What may be promised of it, whatever the votes are; the least of the valid bounds.
+
+    Raises
+    ------
+    AccountingError : it cannot be charged at this delta.
+    """
+    accountant = Accountant(DEFAULT_ORDERS)
+    accountant.commit(event)
+    return accountant.guarantee(delta, Kind.WORST_CASE, method)
+
+
+def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = "cks") -> EpsilonBound:
+    """The same if the whole noisy histogram were seen, of which a label is a part: what the papers charge.
+
+    By the Renyi curve, or exactly where that is known and less (``method`` "classic" is for comparison, and does not).
+    """
+    left, parts = delta - event.added_delta(), event.gaussian_parts()
+    bound = rdp_to_epsilon(_histogram_rdp(event, DEFAULT_ORDERS), DEFAULT_ORDERS, left, method)
+    exact = exact_epsilon(parts, event.noise, event.votes_moved, left) if parts and method == "cks" else None
+    return bound if exact is None or exact >= bound.epsilon else EpsilonBound(exact, math.nan)
+
+
+def _histogram_rdp(event: ReleaseEvent, orders: np.ndarray) -> np.ndarray:
+    parts = event.gaussian_parts()
+    if event.label_sigma is None or parts is None:
+        return event.worst_case_rdp(orders)  # of a histogram that leaves, or of noise with no curve for labels alone
+    total = np.zeros(orders.size)
+    for part in parts:
+        total += part.releases * rdp_gaussian(part.sigma, orders, event.votes_moved, scalar=part.scalar)
+    return total
+
+
+def published_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:
+    """The bounds of the PATE papers at these votes: float64 (orders,), one direction. Secret.
+
+    Papernot et al. 2018, Theorem 6, of Gaussian noise; Papernot et al. 2017, Theorems 2 and 3, of Laplace noise. None
+    where there is no such bound.
+    """
+    steps = _steps(event, batch)
+    if steps is None:
+        return None
+    total = np.zeros(check_orders(orders).size)
+    for step in steps:
+        total += step.sum_rdp(orders, event.votes_moved, event.noise, batch.weights if step.only_answered else None)
+    return total
+
+
+def exact_rdp(
+    event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS, *, both: bool = True
+) -> np.ndarray:
+    """What leaves costs at these votes: float64 (orders,). Secret.
+
+    both : the larger of both directions; False: D(M(D) || M(D')) with D the data at hand, as the published bounds.
+    Where votes decide nothing, or no more is known, the worst case.
+    """
+    published = published_rdp(event, batch, orders)
+    return event.worst_case_rdp(orders) if published is None else published
+
+
+def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, order: float) -> np.ndarray:
+    """``exact_rdp`` query by query at one order: float64 (queries,). Secret."""
+    steps = _steps(event, batch)
+    if steps is None:
+        return np.full(event.asked, float(event.worst_case_rdp([order])[0]) / max(event.asked, 1))
+    total = np.zeros(event.asked)
+    for step in steps:
+        cost = step.rdp([order], event.votes_moved, event.noise)[:, 0]
+        total += batch.weights * cost if step.only_answered else cost
+    return total
+
+
+def _steps(event: ReleaseEvent, batch: VoteBatch) -> tuple[Step, ...] | None:
+    """None where the votes decide nothing of what is charged."""
+    try:
+        return event.steps(event.evidence(batch.votes, batch.teachers, batch.predictions))
+    except NoDataDependentBoundError:
+        return None
