@@ -48,10 +48,12 @@ def growth(promised: ReleaseEvent, event: ReleaseEvent, batch: VoteBatch, delta:
         worst_case(promised.with_counts(int(asked), min(int(asked), promised.answered)), delta).epsilon
         for asked in ends[1:]
     ]
+    # as in `epsilon`: what holds for all votes holds for these
+    ceiling = [worst_case(event.with_counts(int(asked), int(asked)), delta).epsilon for asked in ends[1:]]
     return Growth(
         asked=ends[1:],
         worst_case=np.array(worst),
-        exact=_epsilons(curves["exact"], delta),
+        exact=np.minimum(_epsilons(curves["exact"], delta), ceiling),
         published=_epsilons(curves["published"], delta) if curves["published"] else None,
     )
 
