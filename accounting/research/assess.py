@@ -34,6 +34,9 @@ from consilium.accounting.sanitise.plan import forecast_sanitised
 from consilium.accounting.sanitise.release import Answered, SanitisedRelease, sanitise
 from consilium.accounting.units import Neighbouring, Noise, Unit
 
+_REACH = 2
+"""Standard deviations by which a threshold may lie above the number of teachers."""
+
 
 def epsilon(
     votes: object,
@@ -74,20 +77,19 @@ def epsilon(
     Raises
     ------
     VotesError : counts that are no signed integers, rows of different sums, a file that holds no votes.
-    EventError : an unknown mechanism; an ``answered`` that does not fit. ThresholdError : a threshold above the
-        teachers, which answers by luck alone. DeltaError, NoiseError, UnitError : a number or word out of range.
+    EventError : an unknown mechanism; an ``answered`` that does not fit. ThresholdError : a threshold so far
+        above the teachers that noise does not reach it either. DeltaError, NoiseError, UnitError : a number or a word
+        out of range.
 
     >>> votes = [[90, 6, 4], [50, 30, 20], [100, 0, 0]]
     >>> found = epsilon(votes, "GNMax(sigma=20)", noise="continuous")
-    >>> found
-    EpsilonResult(GNMax(sigma=20), 3 queries, delta 1e-05, worst case ...; exact, published: secret)
+    >>> round(found.published or 0, 4), round(found.worst_case_as_histogram, 4), found.answered
+    (0.4003, 0.4249, 3.0)
     """
     chosen = as_aggregator(mechanism)
     check_delta(delta)
     histograms, count = as_histograms(votes, classes, teachers)
-    threshold = chosen.value("threshold")
-    if threshold is not None and threshold > count:
-        raise ThresholdError(f"threshold {threshold:g} is above the {count} teachers. Lower it: no vote can reach it.")
+    _check_reach(chosen, count)
     queries = len(histograms)
     claim = {"unit": unit, "neighbouring": neighbouring, "teachers_per_party": teachers_per_party, "noise": noise}
     cap = queries if answers is None else check_count(answers, "answers")
@@ -121,6 +123,16 @@ def epsilon(
         growth=partial(growth, promised, event, batch, delta),
         show_secret=show_secret,
     )
+
+
+def _check_reach(mechanism: Aggregator, teachers: int) -> None:
+    """PATE 2018 asks 250 teachers at a threshold of 300 and sigma1 200: noise reaches what votes alone cannot."""
+    threshold, sigma1 = mechanism.value("threshold"), mechanism.value("sigma1")
+    if threshold is not None and sigma1 is not None and threshold > teachers + _REACH * sigma1:
+        raise ThresholdError(
+            f"threshold {threshold:g} is above the {teachers} teachers by more than {_REACH} times sigma1, so that next"
+            " to nothing is ever answered. Lower it."
+        )
 
 
 def _converted(curve: np.ndarray | None, delta: float, method: Method) -> float | None:

@@ -75,6 +75,12 @@ def test_answers_that_were_given_are_charged_instead_of_expected_ones():
     assert told.worst_case == expected.worst_case
 
 
+def test_noise_may_reach_a_threshold_that_votes_cannot():
+    """As in the SVHN row of PATE 2018: a threshold of 300 for 250 teachers."""
+    found = accounting.epsilon(VOTES, "Confident(threshold=118, sigma1=9, sigma2=9)")
+    assert 0 < found.answered < 0.1
+
+
 def test_the_promise_looks_at_no_votes():
     mechanism = accounting.Confident(threshold=60, sigma1=30, sigma2=10)
     other = np.array([[100, 0, 0]] * 4)
@@ -218,7 +224,7 @@ def test_the_import_brings_nothing_heavy():
         ({"mechanism": "GNMax(sigma=nan)"}, NoiseError, "sigma"),
         ({"mechanism": "GNMax(sigma=-1)"}, NoiseError, "sigma"),
         ({"mechanism": 40}, EventError, "or written 'GNMax(sigma=40)'"),
-        ({"mechanism": "Confident(threshold=101, sigma1=9, sigma2=9)"}, ThresholdError, "above the 100 teachers"),
+        ({"mechanism": "Confident(threshold=119, sigma1=9, sigma2=9)"}, ThresholdError, "above the 100 teachers"),
         ({"mechanism": "Interactive(threshold=60, sigma1=9, sigma2=9)"}, EventError, "predictions"),
         ({"delta": 0}, DeltaError, "strictly between 0 and 1"),
         ({"delta": math.nan}, DeltaError, "strictly between 0 and 1"),
