@@ -1,0 +1,1 @@
+def bound_left_out(state, power): raise NotImplementedError
