@@ -17,9 +17,11 @@ from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gdp import exact_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
-from consilium.accounting.errors import NoDataDependentBoundError
+from consilium.accounting.errors import EventError, NoDataDependentBoundError
 from consilium.accounting.events import ReleaseEvent, Step
 from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.outcome import argmax, check
+from consilium.accounting.units import Noise
 
 
 class VoteBatch(NamedTuple):
@@ -92,22 +94,51 @@ def exact_rdp(
     """What leaves costs at these votes: float64 (orders,). Secret.
 
     both : the larger of both directions; False: D(M(D) || M(D')) with D the data at hand, as the published bounds.
-    Where votes decide nothing, or no more is known, the worst case.
+    Where a unit moves several votes, no exact value is known: the published bound. Where votes decide nothing of
+    what is charged: the worst case.
     """
-    published = published_rdp(event, batch, orders)
-    return event.worst_case_rdp(orders) if published is None else published
+    steps = _steps(event, batch)
+    if steps is None:
+        return event.worst_case_rdp(orders)
+    total = np.zeros(check_orders(orders).size)
+    for step in steps:
+        weights = batch.weights if step.only_answered else None
+        if event.votes_moved > 1:
+            total += step.sum_rdp(orders, event.votes_moved, event.noise, weights)
+        elif step.kind == "scalar":
+            total += check.sum_rdp(*_compared(event, batch), orders, weights, both)
+        else:
+            total += argmax.sum_rdp(batch.votes, step.scale, event.noise, _LAW[step.kind], orders, weights, both)
+    return total
 
 
 def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, order: float) -> np.ndarray:
-    """``exact_rdp`` query by query at one order: float64 (queries,). Secret."""
+    """``exact_rdp`` in both directions query by query, at one order: float64 (queries,). Secret."""
     steps = _steps(event, batch)
     if steps is None:
         return np.full(event.asked, float(event.worst_case_rdp([order])[0]) / max(event.asked, 1))
     total = np.zeros(event.asked)
     for step in steps:
-        cost = step.rdp([order], event.votes_moved, event.noise)[:, 0]
-        total += batch.weights * cost if step.only_answered else cost
+        if event.votes_moved > 1:
+            cost = step.rdp([order], event.votes_moved, event.noise)
+        elif step.kind == "scalar":
+            cost = check.per_query(*_compared(event, batch), [order])
+        else:
+            cost = argmax.per_query(batch.votes, step.scale, event.noise, _LAW[step.kind], [order])
+        total += batch.weights * cost[:, 0] if step.only_answered else cost[:, 0]
     return total
+
+
+_LAW: dict[str, argmax.Kind] = {"histogram": "gaussian", "laplace": "laplace"}
+"""Kind of a step -> noise of the argmax."""
+
+
+def _compared(event: ReleaseEvent, batch: VoteBatch) -> tuple[np.ndarray, float, float, Noise]:
+    """Number, threshold, sigma and noise of the check of each query."""
+    compared = event.comparison(batch.votes, batch.teachers, batch.predictions)
+    if compared is None:
+        raise EventError(f"a {event.TYPE} release has a check that compares nothing. Update this program.")
+    return compared.number, compared.threshold, compared.sigma, compared.noise
 
 
 def _steps(event: ReleaseEvent, batch: VoteBatch) -> tuple[Step, ...] | None:
