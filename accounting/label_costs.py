@@ -7,6 +7,7 @@ histogram, which nobody sees), the worst case of what leaves, and the costs at t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ from consilium.accounting.events import ReleaseEvent, Step
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.outcome import argmax, check
 from consilium.accounting.units import Noise
+from consilium.accounting.worst.argmax import rdp_argmax
+from consilium.accounting.worst.check import rdp_check
+from consilium.accounting.worst.compose import Composed, What, composed_epsilon
 
 
 class VoteBatch(NamedTuple):
@@ -40,8 +44,35 @@ class VoteBatch(NamedTuple):
         return "VoteBatch(<secret>)"
 
 
+def worst_case_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.ndarray:
+    """Curve of what leaves, whatever the votes are: float64 (orders,); see ``accounting.worst``.
+
+    That of the histogram where it leaves, and for noise of which no smaller curve is known.
+    """
+    parts = event.gaussian_parts()
+    if event.label_sigma is None or parts is None:
+        return event.worst_case_rdp(orders)
+    total = np.zeros(check_orders(orders).size)
+    for part in parts:
+        curve = rdp_check if part.scalar else rdp_argmax
+        if part.releases:
+            total += part.releases * curve(part.sigma, orders, event.noise, event.votes_moved)
+    return total
+
+
+def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.ndarray:
+    """The same if the whole noisy histogram left: float64 (orders,), what the papers charge."""
+    parts = event.gaussian_parts()
+    if event.label_sigma is None or parts is None:
+        return event.worst_case_rdp(orders)
+    total = np.zeros(check_orders(orders).size)
+    for part in parts:
+        total += part.releases * rdp_gaussian(part.sigma, orders, event.votes_moved, scalar=part.scalar)
+    return total
+
+
 def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks") -> Guarantee:
-    """What may be promised of it, whatever the votes are; the least of the valid bounds.
+    """What may be promised of it, whatever the votes are: the least of the bounds that are valid.
 
     Raises
     ------
@@ -49,7 +80,12 @@ def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks") -> Gua
     """
     accountant = Accountant(DEFAULT_ORDERS)
     accountant.commit(event)
-    return accountant.guarantee(delta, Kind.WORST_CASE, method)
+    whole = accountant.guarantee(delta, Kind.WORST_CASE, method)
+    bound = rdp_to_epsilon(worst_case_rdp(event), DEFAULT_ORDERS, delta - event.added_delta(), method)
+    if bound.epsilon >= whole.epsilon:
+        return whole
+    words = f"Renyi curves of what leaves summed per order, {method} conversion, {event.noise} noise"
+    return replace(whole, epsilon=bound.epsilon, order=bound.order, method=words)
 
 
 def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = "cks") -> EpsilonBound:
@@ -58,19 +94,23 @@ def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = 
     By the Renyi curve, or exactly where that is known and less (``method`` "classic" is for comparison, and does not).
     """
     left, parts = delta - event.added_delta(), event.gaussian_parts()
-    bound = rdp_to_epsilon(_histogram_rdp(event, DEFAULT_ORDERS), DEFAULT_ORDERS, left, method)
+    bound = rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, left, method)
     exact = exact_epsilon(parts, event.noise, event.votes_moved, left) if parts and method == "cks" else None
     return bound if exact is None or exact >= bound.epsilon else EpsilonBound(exact, math.nan)
 
 
-def _histogram_rdp(event: ReleaseEvent, orders: np.ndarray) -> np.ndarray:
+def composed_worst_case(event: ReleaseEvent, delta: float) -> float | None:
+    """Worst case of what leaves by numerical composition (seconds); None where there is no such composition."""
     parts = event.gaussian_parts()
-    if event.label_sigma is None or parts is None:
-        return event.worst_case_rdp(orders)  # of a histogram that leaves, or of noise with no curve for labels alone
-    total = np.zeros(orders.size)
-    for part in parts:
-        total += part.releases * rdp_gaussian(part.sigma, orders, event.votes_moved, scalar=part.scalar)
-    return total
+    if parts is None or any(part.slack for part in parts):
+        return None
+    histogram: What = "histogram" if event.label_sigma is None else "argmax"
+    released = [
+        Composed(part.releases, "check" if part.scalar else histogram, part.sigma, event.noise, event.votes_moved)
+        for part in parts
+    ]
+    found = composed_epsilon(released, delta - event.added_delta())
+    return found if math.isfinite(found) else None
 
 
 def published_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from consilium.accounting.checks import check_delta
-from consilium.accounting.label_costs import worst_case
+from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.label_costs import worst_case, worst_case_as_histogram
 from consilium.accounting.planning.target import least_noise
 from consilium.accounting.research.mechanisms import Aggregator, as_aggregator
 from consilium.accounting.units import Neighbouring, Noise, Unit
@@ -42,9 +43,8 @@ def calibrate(
         asked, answered, unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise
     )
 
-    def cost(amount: float) -> float:
-        tried = chosen.with_noise(amount)
-        again = tried.event(
+    def released(amount: float) -> ReleaseEvent:
+        return chosen.with_noise(amount).event(
             asked,
             answered,
             unit=event.unit,
@@ -52,6 +52,7 @@ def calibrate(
             neighbouring=event.neighbouring,
             noise=event.noise,
         )
-        return worst_case(again, delta).epsilon
 
-    return chosen.with_noise(least_noise(cost, epsilon))
+    # the histogram's cost is quickly computed and never below, so the noise that it needs is enough
+    enough = least_noise(lambda amount: worst_case_as_histogram(released(amount), delta).epsilon, epsilon)
+    return chosen.with_noise(least_noise(lambda amount: worst_case(released(amount), delta).epsilon, epsilon, enough))
