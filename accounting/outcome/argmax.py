@@ -25,17 +25,18 @@ from consilium.accounting.curves.near_zero import LEAST
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.histogram import blocks
 from consilium.accounting.outcome import divergence
-from consilium.accounting.outcome.left_out import bound_left_out
+from consilium.accounting.outcome.left_out import families
+from consilium.accounting.outcome.merge import groups, merged
 from consilium.accounting.outcome.quadrature import near_classes, reach, rule
 from consilium.accounting.outcome.tables import fits, tables
-from consilium.accounting.outcome.winners import Winners, add, close, remove, winners
+from consilium.accounting.outcome.winners import Removed, Winners, add, remove, winners
 from consilium.accounting.units import Noise
 
 Kind = Literal["gaussian", "laplace"]
 
 _ALL_ACTIVE, _ACTIVE = 12, 6
 _NEAR_LARGEST = 0.93
-_CELLS = 1 << 19
+_CELLS = 1 << 20
 
 
 def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray) -> np.ndarray:
@@ -44,13 +45,13 @@ def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray) -> np
     return (orders - 1) * curve
 
 
-def _moves(state: Winners) -> tuple[np.ndarray, np.ndarray]:
+def _moves(state: Winners, removed: Removed) -> tuple[np.ndarray, np.ndarray]:
     """Query of each possible move among the active classes, and its changes: int64 (moves,), float64 (moves, classes)."""
-    change = add(state, remove(state))
+    change = add(state, removed)
     c = state.active.shape[1]
     possible = (state.of_active(state.votes) > 0)[:, :, None] & ~np.eye(c, dtype=bool)
     query = np.nonzero(possible)[0]
-    return query, close(state.log_p[query], change[possible])
+    return query, divergence.close(state.log_p[query], change[possible])
 
 
 def _log1p_upper(total: np.ndarray, cap: np.ndarray) -> np.ndarray:
@@ -61,9 +62,15 @@ def _log1p_upper(total: np.ndarray, cap: np.ndarray) -> np.ndarray:
 def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray, both: bool) -> np.ndarray:
     """Largest (alpha - 1) D_alpha over moves and directions: float64 (queries, orders)."""
     queries, classes = state.votes.shape
-    query, change = _moves(state)
+    removed = remove(state)
+    query, change = _moves(state, removed)
     log_p = state.log_p[query]
     change = divergence.outward(log_p, change)
+    left_out = None
+    if state.active.shape[1] < classes:
+        found = groups(state.log_p, state.gaps, state.active.shape[1])
+        left_out = families(state, removed, found)
+        log_p, change = merged(found, query, log_p, change)
     best = np.full((queries, orders.size), LEAST)
     for power in divergence.powers(orders, both):
         at_few = _log1p_upper(divergence.total_excess(log_p, change, power[few]), cap[few])
@@ -72,12 +79,11 @@ def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.
         close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
         rest = np.full((queries, few.size), LEAST)
         np.maximum.at(rest, query[~close_by], at_few[~close_by])
-        if state.active.shape[1] < classes:
-            outside = bound_left_out(state, power[few])
-            np.maximum(rest, _log1p_upper(outside, cap[few]), out=rest)
+        if left_out is not None:
+            np.maximum(rest, _log1p_upper(left_out.total_excess(power[few]), cap[few]), out=rest)
         np.maximum(best, divergence.chord(orders, few, rest), out=best)
         rows = np.nonzero(close_by)[0]
-        size = max(1, _CELLS // (classes * orders.size))
+        size = max(1, _CELLS // (log_p.shape[1] * orders.size))
         for start in range(0, rows.size, size):
             part = rows[start : start + size]
             np.maximum.at(best, query[part], np.log1p(divergence.total_excess(log_p[part], change[part], power)))

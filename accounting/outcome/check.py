@@ -16,7 +16,6 @@ from consilium.accounting.curves.near_zero import LEAST
 from consilium.accounting.curves.threshold import log_pr_answered
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.outcome import divergence
-from consilium.accounting.outcome.winners import close
 from consilium.accounting.units import Noise
 
 
@@ -27,7 +26,7 @@ def _pair(
     law = np.stack(log_pr_answered(numbers, threshold, sigma, noise), axis=1)
     moved = np.stack(log_pr_answered(numbers + step, threshold, sigma, noise), axis=1)
     # Two logarithms near 0 are equal to many digits: close() takes that outcome's change from the other's.
-    return law, close(law, moved - law)
+    return law, divergence.close(law, moved - law)
 
 
 def _moments(

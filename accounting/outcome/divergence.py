@@ -15,21 +15,54 @@ import numpy as np
 
 from consilium.accounting.outcome.quadrature import ERROR
 
+LIKELY = -0.69
+"""log of a probability above which an outcome counts as the likely one; just above one half."""
+_RELATIVE = 1e-12
 _SLACK = 2 * ERROR + 1e-14
 _ROUNDING = 4e-15
+UP = 1 + _SLACK + 1e-13
+"""What a sum of excesses is multiplied with, for errors of P and of the sum."""
 _MOST = 600.0
 _CHORD = 0.45
 
 
-def outward(log_p: np.ndarray, change: np.ndarray, direction: float | np.ndarray | None = None) -> np.ndarray:
+def close(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """The change of an outcome with more than half of the probability, from what the others gain or lose.
+
+    Probabilities sum to 1 before and after, so the likely outcome's change is known to the digits of the others'; its
+    own sum would be known to the digits of 1. log_p (..., classes) and change (..., classes) broadcast; in place.
+    """
+    top = np.argmax(log_p, axis=-1)
+    index = np.broadcast_to(top.reshape(top.shape + (1,) * (log_p.ndim - top.ndim)), (*change.shape[:-1], 1))
+    flow = mass_moved(log_p, change)
+    np.put_along_axis(flow, index, 0.0, axis=-1)
+    largest = np.take_along_axis(np.broadcast_to(log_p, change.shape), index, axis=-1)
+    by_others = -flow.sum(axis=-1, keepdims=True) * np.exp(-np.maximum(largest, -1.0))
+    mine = np.take_along_axis(change, index, axis=-1)
+    usable = (largest > LIKELY) & (by_others > -0.9)
+    np.put_along_axis(change, index, np.where(usable, np.log1p(np.maximum(by_others, -0.9)), mine), axis=-1)
+    return change
+
+
+def mass_moved(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """P'(j) - P(j) = P(j) (e^change - 1), also where P(j) underflows or the factor overflows."""
+    grown = np.exp(np.minimum(log_p + change, 0.0))
+    usual = np.exp(log_p) * np.expm1(np.minimum(change, 600.0))
+    return np.where(change > 600.0, grown, usual)
+
+
+def outward(log_p: np.ndarray, change: np.ndarray, away: float | None = None) -> np.ndarray:
     """Changes moved away from 0 by their error: that of two probabilities, and of logarithms as long as log_p.
 
-    The change of an outcome with more than half of the probability is known from the others' (``winners.close``), so
-    its error is theirs times their share.
+    The change of an outcome with more than half of the probability is known from the others' (``close``), so
+    its error is theirs times what they have before and after.
+
+    away : the direction, -1 or 1, of bounds on a change; the sign of the change itself without it.
     """
-    share = np.where(log_p > -0.69, 2 * -np.expm1(np.minimum(log_p, 0.0)), 1.0)
-    error = (_SLACK + 2e-15 * np.abs(log_p)) * share + 2e-16 * np.abs(change)
-    return change + (np.sign(change) if direction is None else direction) * error
+    others = np.minimum(1.0, -2 * np.expm1(np.minimum(log_p, 0.0)) + np.abs(change))
+    share = np.where(log_p > LIKELY, others, 1.0)
+    error = (_SLACK + 2e-15 * np.abs(log_p)) * share + _RELATIVE * np.abs(change)
+    return change + (np.sign(change) if away is None else away) * error
 
 
 def powers(orders: np.ndarray, both: bool) -> tuple[np.ndarray, ...]:
@@ -64,19 +97,28 @@ def excess(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarr
     return np.maximum(out, 0.0, out=out)
 
 
+def _sum_excess(power: np.ndarray, log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """Sum of ``excess`` over outcomes."""
+    if not _usual(log_p, change, power):
+        return excess(log_p, change, power).sum(axis=1)
+    p, x = np.exp(log_p), change[..., None] * power
+    moved = p * np.expm1(change)
+    total = np.matmul(p[:, None, :], np.expm1(x, out=x))[:, 0]
+    total -= moved.sum(axis=1)[:, None] * power
+    total += _ROUNDING * np.abs(moved).sum(axis=1)[:, None] * np.abs(power)
+    return np.maximum(total, 0.0)
+
+
 def total_excess(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
     """S of each row: float64 (rows, powers), inf where it cannot be held, and rounded up."""
-    x = change[..., None] * power
-    if _usual(log_p, change, power):
-        p = np.exp(log_p)
-        moved = p * np.expm1(change)
-        np.expm1(x, out=x)
-        total = np.matmul(p[:, None, :], x)[:, 0]
-        total -= moved.sum(axis=1)[:, None] * power
-        total += _ROUNDING * np.abs(moved).sum(axis=1)[:, None] * np.abs(power)
-    else:
-        total = excess(log_p, change, power).sum(axis=1)
-    return np.maximum(total, 0.0) * (1 + _SLACK + 1e-13)
+    if not _usual(log_p, change, power):
+        return excess(log_p, change, power).sum(axis=1) * UP
+    p, x = np.exp(log_p), change[..., None] * power
+    moved = p * np.expm1(change)
+    total = np.matmul(p[:, None, :], np.expm1(x, out=x))[:, 0]
+    total -= moved.sum(axis=1)[:, None] * power
+    total += _ROUNDING * np.abs(moved).sum(axis=1)[:, None] * np.abs(power)
+    return np.maximum(total, 0.0) * UP
 
 
 def chord(orders: np.ndarray, known: np.ndarray, moments: np.ndarray) -> np.ndarray:

@@ -115,54 +115,34 @@ def remove(state: Winners) -> Removed:
     return Removed(log1p_or(change, whole), factor)
 
 
-def add(state: Winners, removed: Removed) -> np.ndarray:
-    """log of the factor on Pr[j wins] of moving a vote from a to b: float64 (queries, c (a), c (b), classes)."""
+def staying_below(state: Winners, at: np.ndarray) -> np.ndarray:
+    """log of the factor on Pr[j wins] of one vote more for an active class b: float64 (queries, rows, c (b), classes).
+
+    at : float64 (queries, rows, classes, nodes), where the winner j lies in several laws; sums to 1 over nodes.
+    b = j is counted here as if its own density did not move.
+    """
     tables, gaps = state.tables, state.of_active(state.gaps)
-    queries, c, classes, nodes = removed.at.shape
-    flat = removed.at.reshape(queries, c * classes, nodes)
+    queries, rows, classes, nodes = at.shape
+    flat = at.reshape(queries, rows * classes, nodes)
+    first = state.first().transpose(0, 2, 1)[:, None]
 
     def against(table: np.ndarray) -> np.ndarray:
-        found = flat @ state.window(table, gaps).transpose(0, 2, 1)
+        found = (flat @ state.window(table, gaps).transpose(0, 2, 1)).reshape(queries, rows, classes, -1)
         if tables.strict:
             strict = flat @ state.window(table, gaps - 1).transpose(0, 2, 1)
-            first = np.broadcast_to(state.first().transpose(0, 2, 1)[:, None], (queries, c, classes, c))
-            found = np.where(first.reshape(found.shape), strict, found)
-        return found.reshape(queries, c, classes, c).transpose(0, 1, 3, 2)
+            found = np.where(first, strict.reshape(found.shape), found)
+        return found.transpose(0, 1, 3, 2)
 
     small = against(tables.gaining)
-    whole = against(tables.kept) if small.min(initial=0.0) < -0.5 else small
+    return log1p_or(small, against(tables.kept) if small.min(initial=0.0) < -0.5 else small)
+
+
+def add(state: Winners, removed: Removed) -> np.ndarray:
+    """log of the factor on Pr[j wins] of moving a vote from a to b: float64 (queries, c (a), c (b), classes)."""
+    factor = staying_below(state, removed.at)
     # the winner b itself: its own density moves instead of its chance of staying below
-    rows = np.arange(c)
-    q = np.arange(queries)[:, None]
     own = np.take_along_axis(removed.at, state.active[:, None, :, None], axis=2)
-    own = np.einsum("qabk,qbk->qab", own, state.window(tables.own_gaining, gaps))
-    small, whole = np.ascontiguousarray(small), np.ascontiguousarray(whole)
-    at_own = (q, slice(None), rows, state.active)
-    small[at_own] = own.transpose(0, 2, 1)
-    whole[at_own] = 1 + own.transpose(0, 2, 1)
-    return removed.change[:, :, None, :] + log1p_or(small, whole)
-
-
-def close(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """The change of an outcome with more than half of the probability, from what the others gain or lose.
-
-    Probabilities sum to 1 before and after, so the likely outcome's change is known to the digits of the others'; its
-    own sum would be known to the digits of 1. log_p (..., classes) and change (..., classes) broadcast; in place.
-    """
-    top = np.argmax(log_p, axis=-1)
-    index = np.broadcast_to(top.reshape(top.shape + (1,) * (log_p.ndim - top.ndim)), (*change.shape[:-1], 1))
-    flow = mass_moved(log_p, change)
-    np.put_along_axis(flow, index, 0.0, axis=-1)
-    largest = np.take_along_axis(np.broadcast_to(log_p, change.shape), index, axis=-1)
-    by_others = -flow.sum(axis=-1, keepdims=True) * np.exp(-np.maximum(largest, -1.0))
-    mine = np.take_along_axis(change, index, axis=-1)
-    usable = (largest > -0.69) & (by_others > -0.9)
-    np.put_along_axis(change, index, np.where(usable, np.log1p(np.maximum(by_others, -0.9)), mine), axis=-1)
-    return change
-
-
-def mass_moved(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """P'(j) - P(j) = P(j) (e^change - 1), also where P(j) underflows or the factor overflows."""
-    grown = np.exp(np.minimum(log_p + change, 0.0))
-    usual = np.exp(log_p) * np.expm1(np.minimum(change, 600.0))
-    return np.where(change > 600.0, grown, usual)
+    own = np.einsum("qabk,qbk->qab", own, state.window(state.tables.own_gaining, state.of_active(state.gaps)))
+    queries, c = state.active.shape
+    factor[np.arange(queries)[:, None], :, np.arange(c), state.active] = np.log1p(own).transpose(0, 2, 1)
+    return removed.change[:, :, None, :] + factor
