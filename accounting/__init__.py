@@ -8,10 +8,75 @@ curves      one formula with its theorem each: Renyi curves of releases, and the
 events      what was released, as frozen values that know their own cost
 accountant  composition: dry run, then commit, under a cap that was fixed before
 guarantee   an epsilon with its unit, relation, audience and kind
+label_costs what an event costs where nothing but labels leaves
 sanitise    a data-dependent epsilon that may be published
 planning    parameters from public or simulated votes: calibration, assessment
+research    all of it in five lines: the names below
 histogram   what votes must be before any bound looks at them
 checks      what numbers must be
 errors      typed errors, none of which shows a vote
 cli         `consilium accounting`
+
+The names in `__all__` are for researchers (docs/researchers.md). Each is imported when it is first used, so that
+importing a module of this room costs nothing more.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from consilium.accounting.research.assess import epsilon
+    from consilium.accounting.research.calibrate import calibrate
+    from consilium.accounting.research.compare import compare
+    from consilium.accounting.research.dp_events import from_dp_event, to_dp_event
+    from consilium.accounting.research.mechanisms import (
+        Confident,
+        Distributed,
+        GNMax,
+        Histogram,
+        Interactive,
+        LNMax,
+    )
+    from consilium.accounting.research.result import EpsilonResult
+
+__all__ = [
+    "Confident",
+    "Distributed",
+    "EpsilonResult",
+    "GNMax",
+    "Histogram",
+    "Interactive",
+    "LNMax",
+    "calibrate",
+    "compare",
+    "epsilon",
+    "from_dp_event",
+    "to_dp_event",
+]
+
+_MODULES = {
+    "assess": ("epsilon",),
+    "calibrate": ("calibrate",),
+    "compare": ("compare",),
+    "dp_events": ("from_dp_event", "to_dp_event"),
+    "mechanisms": ("Confident", "Distributed", "GNMax", "Histogram", "Interactive", "LNMax"),
+    "result": ("EpsilonResult",),
+}
+"""Public names by the module of `research` that they come from."""
+
+if not TYPE_CHECKING:  # a type checker would take any name for there
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used."""
+        from importlib import import_module
+
+        for module, names in _MODULES.items():
+            if name in names:
+                globals()[name] = value = getattr(import_module(f"{__name__}.research.{module}"), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -73,6 +73,9 @@ def epsilon(
     sigma: Annotated[float | None, typer.Option(help="Noise on every count (gnmax).")] = None,
     gamma: Annotated[float | None, typer.Option(help="Inverse scale of the Laplace noise (lnmax).")] = None,
     queries: Annotated[int | None, typer.Option(help="Use only the first N queries.")] = None,
+    classes: Annotated[
+        int | None, typer.Option(help="The file holds (teachers, queries): the class of each vote, of so many classes.")
+    ] = None,
     conversion: Annotated[Method, typer.Option(help="cks is tighter; classic is what the PATE papers use.")] = "cks",
     unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
     neighbouring: NeighbouringOption = Neighbouring.REPLACE,
@@ -85,13 +88,14 @@ def epsilon(
     seed: Annotated[int, typer.Option(help="Of the sampled answers and of the shown sanitised value.")] = 0,
     format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
 ) -> None:
-    """Cost of releasing labels for these votes: worst case, data-dependent, and sanitised.
+    """Cost of releasing labels for these votes: worst cases, the published bound, the exact cost, and sanitised.
 
-    The data-dependent numbers are functions of the votes: keep them to yourself. Answers and the sanitised value are
+    The worst case is of what leaves; below it stands what the papers charge, for the whole noisy histogram. The
+    data-dependent numbers are functions of the votes: keep them to yourself. Answers and the sanitised value are
     sampled with a seed here, to look at; this command releases nothing.
     """
     unit = _unit(unit, teachers_per_party)
-    histogram, teachers, _ = load_votes(votes, queries)
+    histogram, teachers, _ = load_votes(votes, queries, classes)
     if mechanism == "confident":
         parameters = {
             "threshold": _need(threshold, "--threshold", mechanism),

@@ -79,3 +79,7 @@ class ConditionError(AccountingError):
 
 class CalibrationError(AccountingError):
     """No parameters reach the target that was asked for."""
+
+
+class MissingPackageError(AccountingError):
+    """An optional package is asked for and not installed."""

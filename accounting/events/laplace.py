@@ -28,6 +28,10 @@ class LNMaxEvent(ReleaseEvent):
         check_scale(self.gamma, "gamma")
         check_answers_all(self)
 
+    @property
+    def laplace_gamma(self) -> float:
+        return self.gamma
+
     def worst_case_rdp(self, orders: object) -> np.ndarray:
         return self.answered * rdp_laplace(self.gamma, orders, self.votes_moved, noise=self.noise)
 

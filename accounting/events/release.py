@@ -92,6 +92,11 @@ class ReleaseEvent:
         """
         return None
 
+    @property
+    def laplace_gamma(self) -> float | None:
+        """Inverse scale of the noise on one count where all noise is Laplace noise on counts; None where it is not."""
+        return None
+
     def with_counts(self, asked: int, answered: int) -> Self:
         """The same release for other numbers of queries, e.g. the caps fixed before a run."""
         return replace(self, asked=asked, answered=answered)

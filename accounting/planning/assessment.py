@@ -12,7 +12,8 @@ from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError, CalibrationError, ConditionError, NoiseError
 from consilium.accounting.events import ConfidentEvent, GNMaxEvent, LNMaxEvent, ReleaseEvent
-from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.guarantee import Guarantee
+from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp, worst_case, worst_case_as_histogram
 from consilium.accounting.planning.calibration import profile_votes
 from consilium.accounting.sanitise.plan import forecast_sanitised
 from consilium.accounting.sanitise.release import Answered, SanitisedRelease, sanitise, secret_smoothness
@@ -25,9 +26,10 @@ class Assessment:
 
     expected_answered : mean number of answers. sampled_answered : of one simulated run.
     worst_case : for the sampled number of answers, no promise. worst_case_if_all_answered : for a cap equal to the
-        queries, which is what ``guarantee`` states.
+        queries, which is what ``guarantee`` states. as_histogram_if_all_answered : the same if the whole noisy
+        histogram left, which is what the papers charge.
     data_dependent_expected : over expected answers, as the papers compute it. data_dependent_sampled : over sampled
-        ones.
+        ones. exact_expected : over expected answers, computed instead of bounded, in both directions.
     sanitised : one simulated release, with its noise; None if the conditions of the theorem fail (see
         sanitised_refusal).
     sanitised_noise_std : standard deviation of that noise; secret.
@@ -45,8 +47,10 @@ class Assessment:
     sampled_answered: int
     worst_case: EpsilonBound
     worst_case_if_all_answered: EpsilonBound
+    as_histogram_if_all_answered: EpsilonBound
     data_dependent_expected: EpsilonBound
     data_dependent_sampled: EpsilonBound
+    exact_expected: EpsilonBound
     sanitised: SanitisedRelease | None
     sanitised_noise_std: float | None
     sanitised_refusal: str | None
@@ -59,9 +63,11 @@ class Assessment:
         """(name, bound, whether it may be published) in reading order."""
         rows = [
             ("worst case, if every query is answered", self.worst_case_if_all_answered, "yes"),
+            ("the same as if the histogram left", self.as_histogram_if_all_answered, "yes"),
             ("worst case, sampled answers", self.worst_case, "no, no promise"),
-            ("data-dependent, expected answers", self.data_dependent_expected, "no, secret"),
-            ("data-dependent, sampled answers", self.data_dependent_sampled, "no, secret"),
+            ("published bound, expected answers", self.data_dependent_expected, "no, secret"),
+            ("published bound, sampled answers", self.data_dependent_sampled, "no, secret"),
+            ("exact, expected answers", self.exact_expected, "no, secret"),
         ]
         if self.sanitised is not None:
             bound = EpsilonBound(self.sanitised.guarantee.epsilon, self.sanitised.plan.order)
@@ -113,9 +119,11 @@ class Assessment:
             "sampled_answered": self.sampled_answered,
             "worst_case": bound(self.worst_case),
             "worst_case_if_all_answered": bound(self.worst_case_if_all_answered),
+            "as_histogram_if_all_answered": bound(self.as_histogram_if_all_answered),
             "data_dependent_secret": {
                 "expected_answers": bound(self.data_dependent_expected),
                 "sampled_answers": bound(self.data_dependent_sampled),
+                "exact_expected_answers": bound(self.exact_expected),
             },
             "sanitised": sanitised,
             "guarantee": self.guarantee.to_json(),
@@ -163,7 +171,6 @@ def assess(
         "noise": noise,
     }
     full = _event(mechanism, parameters, common | {"asked": queries, "answered": queries})
-    evidence = full.evidence(votes)
     answered = np.exp(full.log_p_answered(votes, teachers))
     mask = rng.random(queries) < answered
     event = full.with_counts(queries, int(mask.sum()))
@@ -171,7 +178,11 @@ def assess(
     def convert(curve: np.ndarray) -> EpsilonBound:
         return rdp_to_epsilon(curve, orders, delta, method)
 
-    cap = convert(full.worst_case_rdp(orders))
+    def published(weights: np.ndarray) -> EpsilonBound:
+        curve = published_rdp(full, VoteBatch(votes, teachers, weights), orders)
+        return convert(full.worst_case_rdp(orders) if curve is None else curve)
+
+    guarantee, sampled = worst_case(full, delta, method), worst_case(event, delta, method)
     release, std, refusal = None, None, None
     if full.label_sigma is not None:
         try:
@@ -196,22 +207,14 @@ def assess(
         method=method,
         expected_answered=float(answered.sum()),
         sampled_answered=int(mask.sum()),
-        worst_case=convert(event.worst_case_rdp(orders)),
-        worst_case_if_all_answered=cap,
-        data_dependent_expected=convert(full.expected_rdp(evidence, answered, orders)),
-        data_dependent_sampled=convert(event.data_dependent_rdp(evidence, mask, orders)),
+        worst_case=EpsilonBound(sampled.epsilon, sampled.order),
+        worst_case_if_all_answered=EpsilonBound(guarantee.epsilon, guarantee.order),
+        as_histogram_if_all_answered=worst_case_as_histogram(full, delta, method),
+        data_dependent_expected=published(answered),
+        data_dependent_sampled=published(mask.astype(np.float64)),
+        exact_expected=convert(exact_rdp(full, VoteBatch(votes, teachers, answered), orders)),
         sanitised=release,
         sanitised_noise_std=std,
         sanitised_refusal=refusal,
-        guarantee=Guarantee(
-            epsilon=cap.epsilon,
-            delta=delta,
-            order=cap.order,
-            unit=unit,
-            neighbouring=neighbouring,
-            teachers_per_party=teachers_per_party,
-            towards=Towards.STUDENT,
-            kind=Kind.WORST_CASE,
-            method=f"Renyi curves summed per order, all {queries} queries answered, {method} conversion, {noise} noise",
-        ),
+        guarantee=guarantee,
     )

@@ -35,12 +35,13 @@ def worst_case(events: Iterable[ReleaseEvent], delta: float) -> Guarantee:
     return accountant.guarantee(delta, Kind.WORST_CASE)
 
 
-def least_noise(cost: Callable[[float], float], epsilon: float) -> float:
+def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | None = None) -> float:
     """The least amount of noise whose `cost` is at most `epsilon`, as a number of four digits that is not below it.
 
     `cost` falls with the amount. It may rise again beyond some point, as that of a mechanism does whose check fails
     more often under more noise: what is found is the lower end of the range that keeps the target. AccountingError of
-    `cost` counts as an infinite cost.
+    `cost` counts as an infinite cost. `enough` is an amount that keeps the target, where one is known: then `cost` is
+    asked for few others.
 
     Raises
     ------
@@ -59,7 +60,8 @@ def least_noise(cost: Callable[[float], float], epsilon: float) -> float:
             return math.inf
 
     for factor in _STEPS:
-        high = _first_within(price, epsilon, factor)
+        known = enough is not None and price(enough) <= epsilon < price(enough / factor)
+        high = enough if known else _first_within(price, epsilon, factor)
         if high is None:
             continue
         if high == _LEAST:

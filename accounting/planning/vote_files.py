@@ -7,19 +7,28 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.accounting.checks import check_count
 from consilium.accounting.errors import AccountingError, VotesError, VotesPathError
 from consilium.accounting.histogram import check_votes
 
+_LARGEST = 2.0**53
+"""Beyond it doubles skip whole numbers."""
 
-def load_votes(path: Path, queries: int | None = None) -> tuple[np.ndarray, int, np.ndarray | None]:
+
+def load_votes(
+    path: Path, queries: int | None = None, classes: int | None = None
+) -> tuple[np.ndarray, int, np.ndarray | None]:
     """(votes int64 (queries, classes), teachers, truth int64 (queries,) or None) from a file.
 
     A .npz needs a key ``votes`` and may have ``truth``; a .npy is the matrix itself. The number of teachers is the sum
-    of the first row, and every row must have it. Nothing is unpickled.
+    of the first row, and every row must have it. Nothing is unpickled. The files of the PATE papers are read as they
+    are: counts of any signed type, or whole numbers kept as floats (the code of 2017 writes these), and with
+    ``classes`` the class that every teacher votes for.
 
     Parameters
     ----------
-    queries : use only the first so many.
+    queries : use only the first so many. classes : the file holds integers (teachers, queries), see
+        ``votes_of_teachers``, and there are so many classes.
 
     Raises
     ------
@@ -47,6 +56,9 @@ def load_votes(path: Path, queries: int | None = None) -> tuple[np.ndarray, int,
         if isinstance(error, VotesError):
             raise
         raise VotesError(f"{path} does not hold a plain array of numbers. Save it again, without objects.") from None
+    votes = _whole(votes, path)
+    if classes is not None:
+        votes = votes_of_teachers(votes, classes)
     if queries is not None:
         if queries < 1 or (votes.ndim and queries > votes.shape[0]):
             raise AccountingError(f"--queries {queries} is not between 1 and the {votes.shape[0]} queries in {path}.")
@@ -56,3 +68,38 @@ def load_votes(path: Path, queries: int | None = None) -> tuple[np.ndarray, int,
         raise VotesError(f"{path} holds no (queries, classes) matrix with at least one query.")
     teachers = int(votes[0].astype(np.int64).sum())
     return check_votes(votes, teachers), teachers, truth
+
+
+def _whole(votes: np.ndarray, path: Path) -> np.ndarray:
+    """Floats that are whole numbers as int64; every other array as it is."""
+    if not np.issubdtype(votes.dtype, np.floating):
+        return votes
+    if not np.all(np.isfinite(votes)) or np.any(votes != np.floor(votes)) or np.any(np.abs(votes) > _LARGEST):
+        raise VotesError(f"{path} holds float counts that are no whole numbers. Save the counts, not shares of them.")
+    return votes.astype(np.int64)
+
+
+def votes_of_teachers(classes_voted: np.ndarray, classes: int) -> np.ndarray:
+    """Votes int64 (queries, classes) from the class that each teacher votes for.
+
+    classes_voted : integers (teachers, queries), from 0 to classes - 1, as the code of the PATE papers keeps them.
+
+    Raises
+    ------
+    VotesError : not two dimensions, no integers, or no such class.
+
+    >>> votes_of_teachers(np.array([[0, 1], [0, 2], [1, 2]]), 3).tolist()
+    [[2, 1, 0], [0, 1, 2]]
+    """
+    array = np.asarray(classes_voted)
+    check_count(classes, "classes", 2, VotesError)
+    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
+        raise VotesError(
+            f"votes of teachers must be integers (teachers, queries), got {array.dtype} in {array.ndim} dimension(s)."
+            " Pass the class of each vote, or leave classes out for counts."
+        )
+    if array.size and (array.min() < 0 or array.max() >= classes):
+        raise VotesError(f"a teacher votes for a class that is not from 0 to {classes - 1}. Raise classes.")
+    queries = array.shape[1]
+    cells = array.astype(np.int64) + classes * np.arange(queries)
+    return np.bincount(cells.ravel(), minlength=queries * classes).reshape(queries, classes).astype(np.int64)

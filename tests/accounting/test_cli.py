@@ -60,7 +60,13 @@ def test_published_mnist_votes(mnist_votes, tmp_path):
     assert classic["data_dependent_secret"]["expected_answers"]["epsilon"] == pytest.approx(
         1.9988165922689838, rel=1e-9
     )
-    assert "1.7117" in invoke(*command[:-2]).stdout
+    shown = invoke(*command[:-2]).stdout
+    assert "1.7117" in shown
+    exact = cks["data_dependent_secret"]["exact_expected_answers"]["epsilon"]
+    assert exact == pytest.approx(0.946, abs=1e-3)
+    assert f"{exact:.4f}" in shown
+    assert cks["as_histogram_if_all_answered"]["epsilon"] == pytest.approx(3.927, abs=1e-3)
+    assert cks["worst_case_if_all_answered"]["epsilon"] <= cks["as_histogram_if_all_answered"]["epsilon"]
     deployed = json.loads(invoke(*command[:-4], "--format", "json").stdout)
     assert deployed["noise"] == "discrete"
     assert deployed["data_dependent_secret"]["expected_answers"]["epsilon"] == pytest.approx(1.7250, abs=5e-5)
@@ -80,6 +86,18 @@ def test_the_sanitised_value_is_converted_as_asked(votes_file):
         sanitised = one["sanitised"]
         added = sanitised["epsilon"] - sanitised["released_rdp"] - sanitised["release_cost"]
         assert added == pytest.approx(float(conversion_cost([sanitised["order"]], 1e-5, rule)[0]), rel=1e-9)
+
+
+def test_votes_of_teachers(votes_file):
+    """The class of each teacher's vote, as the papers' code keeps them, costs what its counts cost."""
+    votes = np.load(votes_file)["votes"]
+    voted = np.stack([np.repeat(np.arange(3), row) for row in votes], axis=1)
+    np.save(votes_file.parent / "teachers.npy", voted)
+    plain, counted = (
+        json.loads(invoke("epsilon", "--votes", *source, *CONFIDENT, "--format", "json").stdout)
+        for source in ([votes_file], [votes_file.parent / "teachers.npy", "--classes", 3])
+    )
+    assert counted == plain
 
 
 def test_a_worst_case_at_counts_that_came_out_is_no_promise(votes_file):

@@ -98,6 +98,14 @@ def kits(operator: Path) -> Path:
     return operator / "made"
 
 
+@pytest.fixture(scope="session")
+def votes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Votes of 250 teachers, as docs/researchers.md has them."""
+    path = tmp_path_factory.mktemp("votes") / "votes.npz"
+    np.savez(path, votes=np.tile([[230, 12, 8], [120, 80, 50], [250, 0, 0], [190, 40, 20]], (40, 1)))
+    return path
+
+
 @dataclass(frozen=True)
 class Desk:
     """A folder of its own for each command, with copies of what the command names."""
@@ -139,6 +147,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
         "ROWS.csv": made("raw_rows"),
         "rows.csv": made("raw_rows"),
         "kits": made("kits"),
+        "votes.npz": made("votes"),
         "HOME": made("kits", f"party-{OWN_KEYS}"),
         "FEDERATION.json": made("kits", f"party-{OWN_KEYS}", "federation.json"),
         "FEDERATION.toml": made("operator", "federation.toml"),

@@ -1,0 +1,189 @@
+"""What an event costs where nothing but labels leaves: its worst case, and its cost at the votes at hand.
+
+Three numbers stand beside each other wherever a researcher asks: the worst case as the papers charge it (for the noisy
+histogram, which nobody sees), the worst case of what leaves, and the costs at the votes at hand, published and exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from consilium.accounting.accountant import Accountant
+from consilium.accounting.checks import check_orders
+from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import rdp_gaussian
+from consilium.accounting.curves.gdp import exact_epsilon
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.errors import EventError, NoDataDependentBoundError
+from consilium.accounting.events import ReleaseEvent, Step
+from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.outcome import argmax, check
+from consilium.accounting.units import Noise
+from consilium.accounting.worst.argmax import rdp_argmax
+from consilium.accounting.worst.check import rdp_check
+from consilium.accounting.worst.compose import Composed, What, composed_epsilon
+
+
+class VoteBatch(NamedTuple):
+    """Votes of one batch and all that decides what they cost. Secret.
+
+    votes : int64 (queries, classes), ``teachers`` in every row. weights : float64 (queries,) in [0, 1], how much of its
+    label each query pays. predictions : float64 (queries, classes) of the student, for an interactive event.
+    """
+
+    votes: np.ndarray
+    teachers: int
+    weights: np.ndarray
+    predictions: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return "VoteBatch(<secret>)"
+
+
+def worst_case_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.ndarray:
+    """Curve of what leaves, whatever the votes are: float64 (orders,); see ``accounting.worst``.
+
+    That of the histogram where it leaves, and for noise of which no smaller curve is known.
+    """
+    parts = event.gaussian_parts()
+    if event.label_sigma is None or parts is None:
+        return event.worst_case_rdp(orders)
+    total = np.zeros(check_orders(orders).size)
+    for part in parts:
+        curve = rdp_check if part.scalar else rdp_argmax
+        if part.releases:
+            total += part.releases * curve(part.sigma, orders, event.noise, event.votes_moved)
+    return total
+
+
+def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.ndarray:
+    """The same if the whole noisy histogram left: float64 (orders,), what the papers charge."""
+    parts = event.gaussian_parts()
+    if event.label_sigma is None or parts is None:
+        return event.worst_case_rdp(orders)
+    total = np.zeros(check_orders(orders).size)
+    for part in parts:
+        total += part.releases * rdp_gaussian(part.sigma, orders, event.votes_moved, scalar=part.scalar)
+    return total
+
+
+def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks") -> Guarantee:
+    """What may be promised of it, whatever the votes are: the least of the bounds that are valid.
+
+    Raises
+    ------
+    AccountingError : it cannot be charged at this delta.
+    """
+    accountant = Accountant(DEFAULT_ORDERS)
+    accountant.commit(event)
+    whole = accountant.guarantee(delta, Kind.WORST_CASE, method)
+    bound = rdp_to_epsilon(worst_case_rdp(event), DEFAULT_ORDERS, delta - event.added_delta(), method)
+    if bound.epsilon >= whole.epsilon:
+        return whole
+    words = f"Renyi curves of what leaves summed per order, {method} conversion, {event.noise} noise"
+    return replace(whole, epsilon=bound.epsilon, order=bound.order, method=words)
+
+
+def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = "cks") -> EpsilonBound:
+    """The same if the whole noisy histogram were seen, of which a label is a part: what the papers charge.
+
+    By the Renyi curve, or exactly where that is known and less (``method`` "classic" is for comparison, and does not).
+    """
+    left, parts = delta - event.added_delta(), event.gaussian_parts()
+    bound = rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, left, method)
+    exact = exact_epsilon(parts, event.noise, event.votes_moved, left) if parts and method == "cks" else None
+    return bound if exact is None or exact >= bound.epsilon else EpsilonBound(exact, math.nan)
+
+
+def composed_worst_case(event: ReleaseEvent, delta: float) -> float | None:
+    """Worst case of what leaves by numerical composition (seconds); None where there is no such composition."""
+    parts = event.gaussian_parts()
+    if parts is None or any(part.slack for part in parts):
+        return None
+    histogram: What = "histogram" if event.label_sigma is None else "argmax"
+    released = [
+        Composed(part.releases, "check" if part.scalar else histogram, part.sigma, event.noise, event.votes_moved)
+        for part in parts
+    ]
+    found = composed_epsilon(released, delta - event.added_delta())
+    return found if math.isfinite(found) else None
+
+
+def published_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:
+    """The bounds of the PATE papers at these votes: float64 (orders,), one direction. Secret.
+
+    Papernot et al. 2018, Theorem 6, of Gaussian noise; Papernot et al. 2017, Theorems 2 and 3, of Laplace noise. None
+    where there is no such bound.
+    """
+    steps = _steps(event, batch)
+    if steps is None:
+        return None
+    total = np.zeros(check_orders(orders).size)
+    for step in steps:
+        total += step.sum_rdp(orders, event.votes_moved, event.noise, batch.weights if step.only_answered else None)
+    return total
+
+
+def exact_rdp(
+    event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS, *, both: bool = True
+) -> np.ndarray:
+    """What leaves costs at these votes: float64 (orders,). Secret.
+
+    both : the larger of both directions; False: D(M(D) || M(D')) with D the data at hand, as the published bounds.
+    Where a unit moves several votes, no exact value is known: the published bound. Where votes decide nothing of
+    what is charged: the worst case.
+    """
+    steps = _steps(event, batch)
+    if steps is None:
+        return event.worst_case_rdp(orders)
+    total = np.zeros(check_orders(orders).size)
+    for step in steps:
+        weights = batch.weights if step.only_answered else None
+        if event.votes_moved > 1:
+            total += step.sum_rdp(orders, event.votes_moved, event.noise, weights)
+        elif step.kind == "scalar":
+            total += check.sum_rdp(*_compared(event, batch), orders, weights, both)
+        else:
+            total += argmax.sum_rdp(batch.votes, step.scale, event.noise, _LAW[step.kind], orders, weights, both)
+    return total
+
+
+def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, order: float) -> np.ndarray:
+    """``exact_rdp`` in both directions query by query, at one order: float64 (queries,). Secret."""
+    steps = _steps(event, batch)
+    if steps is None:
+        return np.full(event.asked, float(event.worst_case_rdp([order])[0]) / max(event.asked, 1))
+    total = np.zeros(event.asked)
+    for step in steps:
+        if event.votes_moved > 1:
+            cost = step.rdp([order], event.votes_moved, event.noise)
+        elif step.kind == "scalar":
+            cost = check.per_query(*_compared(event, batch), [order])
+        else:
+            cost = argmax.per_query(batch.votes, step.scale, event.noise, _LAW[step.kind], [order])
+        total += batch.weights * cost[:, 0] if step.only_answered else cost[:, 0]
+    return total
+
+
+_LAW: dict[str, argmax.Kind] = {"histogram": "gaussian", "laplace": "laplace"}
+"""Kind of a step -> noise of the argmax."""
+
+
+def _compared(event: ReleaseEvent, batch: VoteBatch) -> tuple[np.ndarray, float, float, Noise]:
+    """Number, threshold, sigma and noise of the check of each query."""
+    compared = event.comparison(batch.votes, batch.teachers, batch.predictions)
+    if compared is None:
+        raise EventError(f"a {event.TYPE} release has a check that compares nothing. Update this program.")
+    return compared.number, compared.threshold, compared.sigma, compared.noise
+
+
+def _steps(event: ReleaseEvent, batch: VoteBatch) -> tuple[Step, ...] | None:
+    """None where the votes decide nothing of what is charged."""
+    try:
+        return event.steps(event.evidence(batch.votes, batch.teachers, batch.predictions))
+    except NoDataDependentBoundError:
+        return None

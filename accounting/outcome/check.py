@@ -1,0 +1,90 @@
+"""Exact Renyi cost of the threshold check at the votes at hand: one bit, both directions. Secret.
+
+What leaves is whether number + noise reached the threshold. A moved vote changes the number by at most 1, so the pair is
+one of two Bernoulli laws at most: that of the number and of the number plus or minus 1. D_alpha of two laws of one
+monotone family grows with their distance, so a change by 0 costs less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consilium.accounting.checks import check_orders, check_scale
+from consilium.accounting.curves.gaussian import rdp_gaussian
+from consilium.accounting.curves.gnmax import check_noise
+from consilium.accounting.curves.near_zero import LEAST
+from consilium.accounting.curves.threshold import log_pr_answered
+from consilium.accounting.errors import AccountingError
+from consilium.accounting.outcome import divergence
+from consilium.accounting.units import Noise
+
+
+def _pair(
+    numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, step: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """log P and log P'/P of (passes, fails) for the number and the number + step: two float64 (numbers, 2)."""
+    law = np.stack(log_pr_answered(numbers, threshold, sigma, noise), axis=1)
+    moved = np.stack(log_pr_answered(numbers + step, threshold, sigma, noise), axis=1)
+    # Two logarithms near 0 are equal to many digits: close() takes that outcome's change from the other's.
+    return law, divergence.close(law, moved - law)
+
+
+def _moments(
+    numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, orders: np.ndarray, both: bool
+) -> np.ndarray:
+    cap = (orders - 1) * rdp_gaussian(sigma, orders, scalar=True)
+    best = np.full((numbers.size, orders.size), LEAST)
+    for step in (-1, 1):
+        law, change = _pair(numbers, threshold, sigma, noise, step)
+        change = divergence.outward(law, change)
+        for power in divergence.powers(orders, both):
+            np.maximum(best, np.log1p(divergence.total_excess(law, change, power)), out=best)
+    return np.minimum(best, cap)
+
+
+def per_query(
+    numbers: object, threshold: float, sigma: float, noise: Noise | str, orders: object, *, both: bool = True
+) -> np.ndarray:
+    """Cost of the check of each query and order: float64 (queries, orders). Secret.
+
+    Parameters
+    ----------
+    numbers : int64 (queries,), what is compared: the top count, or max_j(n_j - M p_j).
+    threshold, sigma, noise : as in ``curves.threshold.log_pr_answered``.
+    both : also D(P' || P), the neighbour's law in first place.
+
+    Raises
+    ------
+    ThresholdError, NoiseError, VotesError, OrdersError.
+
+    Of numbers at the threshold and 250 above it; the noise alone allows .0000889 at order 4:
+
+    >>> per_query([200, 450], 200.0, 150.0, "continuous", [4.0]).round(7).tolist()
+    []
+    """
+    scale, noise, alpha = check_scale(sigma, "sigma"), check_noise(noise), check_orders(orders)
+    distinct, which = np.unique(np.asarray(numbers), return_inverse=True)
+    return _moments(distinct, threshold, scale, noise, alpha, both)[which.ravel()] / (alpha - 1)
+
+
+def sum_rdp(
+    numbers: object,
+    threshold: float,
+    sigma: float,
+    noise: Noise | str,
+    orders: object,
+    weights: object = None,
+    both: bool = True,
+) -> np.ndarray:
+    """Sum over queries of ``per_query``: float64 (orders,); numbers that occur often are evaluated once. Secret.
+
+    weights : float64 (queries,), each in [0, 1].
+    """
+    alpha = check_orders(orders)
+    array = np.atleast_1d(np.asarray(numbers))
+    w = np.ones(array.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != array.shape or not np.all((w >= 0) & (w <= 1)):
+        raise AccountingError(f"weights must lie in [0, 1] and have shape {array.shape}. Pass a mask or probabilities.")
+    distinct, which = np.unique(array, return_inverse=True)
+    weight = np.bincount(which.ravel(), weights=w, minlength=distinct.size)
+    return weight @ per_query(distinct, threshold, sigma, noise, alpha, both=both)

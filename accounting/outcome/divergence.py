@@ -1,0 +1,150 @@
+"""Renyi divergences between an outcome's law and that after a moved vote, both ways, rounded up.
+
+With L = log P'/P the moment of order alpha is log(1 + S), where
+
+    S = sum over outcomes of P f(L), f(L) = e^(w L) - 1 - w (e^L - 1),
+
+w = alpha for D_alpha(P' || P) and w = 1 - alpha for D_alpha(P || P'), and D_alpha = log(1 + S) / (alpha - 1). The terms
+that are taken off sum to 0 over all outcomes; without them each f is at least 0 and falls towards L = 0. So S neither
+cancels nor can it come out too small if every L is first moved away from 0 by what it may be wrong.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consilium.accounting.outcome.quadrature import ERROR
+
+LIKELY = -0.69
+"""log of a probability above which an outcome counts as the likely one; just above one half."""
+_RELATIVE = 1e-12
+_SLACK = 2 * ERROR + 1e-14
+_ROUNDING = 4e-15
+UP = 1 + _SLACK + 1e-13
+"""What a sum of excesses is multiplied with, for errors of P and of the sum."""
+_MOST = 600.0
+_CHORD = 0.45
+
+
+def close(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """The change of an outcome with more than half of the probability, from what the others gain or lose.
+
+    Probabilities sum to 1 before and after, so the likely outcome's change is known to the digits of the others'; its
+    own sum would be known to the digits of 1. log_p (..., classes) and change (..., classes) broadcast; in place.
+    """
+    top = np.argmax(log_p, axis=-1)
+    index = np.broadcast_to(top.reshape(top.shape + (1,) * (log_p.ndim - top.ndim)), (*change.shape[:-1], 1))
+    flow = mass_moved(log_p, change)
+    np.put_along_axis(flow, index, 0.0, axis=-1)
+    largest = np.take_along_axis(np.broadcast_to(log_p, change.shape), index, axis=-1)
+    by_others = -flow.sum(axis=-1, keepdims=True) * np.exp(-np.maximum(largest, -1.0))
+    mine = np.take_along_axis(change, index, axis=-1)
+    usable = (largest > LIKELY) & (by_others > -0.9)
+    np.put_along_axis(change, index, np.where(usable, np.log1p(np.maximum(by_others, -0.9)), mine), axis=-1)
+    return change
+
+
+def mass_moved(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """P'(j) - P(j) = P(j) (e^change - 1), also where P(j) underflows or the factor overflows."""
+    grown = np.exp(np.minimum(log_p + change, 0.0))
+    usual = np.exp(log_p) * np.expm1(np.minimum(change, 600.0))
+    return np.where(change > 600.0, grown, usual)
+
+
+def outward(log_p: np.ndarray, change: np.ndarray, away: float | None = None) -> np.ndarray:
+    """Changes moved away from 0 by their error: that of two probabilities, and of logarithms as long as log_p.
+
+    The change of an outcome with more than half of the probability is known from the others' (``close``), so
+    its error is theirs times what they have before and after.
+
+    away : the direction, -1 or 1, of bounds on a change; the sign of the change itself without it.
+    """
+    others = np.minimum(1.0, -2 * np.expm1(np.minimum(log_p, 0.0)) + np.abs(change))
+    share = np.where(log_p > LIKELY, others, 1.0)
+    error = (_SLACK + 2e-15 * np.abs(log_p)) * share + _RELATIVE * np.abs(change)
+    return change + (np.sign(change) if away is None else away) * error
+
+
+def powers(orders: np.ndarray, both: bool) -> tuple[np.ndarray, ...]:
+    """w of each direction that is charged: one or two float64 (orders,)."""
+    return (1 - orders, orders) if both else (1 - orders,)
+
+
+def _usual(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> bool:
+    """Whether nothing underflows or overflows."""
+    return (
+        log_p.min(initial=0.0) > -_MOST and np.abs(change).max(initial=0.0) * np.abs(power).max(initial=0.0) < _MOST
+    )
+
+
+def excess(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """P f(L) of each outcome: float64 (rows, outcomes, powers), inf where it cannot be held.
+
+    log_p, change : float64 (rows, outcomes). power : float64 (powers,).
+    """
+    p, x = np.exp(log_p), change[..., None] * power
+    if _usual(log_p, change, power):
+        moved = p * np.expm1(change)
+        out = np.expm1(x, out=x)
+        out *= p[..., None]
+    else:
+        moved = np.where(change > _MOST, np.exp(np.minimum(log_p + change, 0.0)), p * np.expm1(np.minimum(change, _MOST)))
+        with np.errstate(over="ignore"):
+            large = np.exp(log_p[..., None] + x)
+        out = np.where(x > 1, large - p[..., None], p[..., None] * np.expm1(np.minimum(x, 1.0)))
+    out -= moved[..., None] * power
+    out += (_ROUNDING * np.abs(moved))[..., None] * np.abs(power)
+    return np.maximum(out, 0.0, out=out)
+
+
+def _sum_excess(power: np.ndarray, log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """Sum of ``excess`` over outcomes."""
+    if not _usual(log_p, change, power):
+        return excess(log_p, change, power).sum(axis=1)
+    p, x = np.exp(log_p), change[..., None] * power
+    moved = p * np.expm1(change)
+    total = np.matmul(p[:, None, :], np.expm1(x, out=x))[:, 0]
+    total -= moved.sum(axis=1)[:, None] * power
+    total += _ROUNDING * np.abs(moved).sum(axis=1)[:, None] * np.abs(power)
+    return np.maximum(total, 0.0)
+
+
+def total_excess(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """S of each row: float64 (rows, powers), inf where it cannot be held, and rounded up."""
+    if not _usual(log_p, change, power):
+        return excess(log_p, change, power).sum(axis=1) * UP
+    p, x = np.exp(log_p), change[..., None] * power
+    moved = p * np.expm1(change)
+    total = np.matmul(p[:, None, :], np.expm1(x, out=x))[:, 0]
+    total -= moved.sum(axis=1)[:, None] * power
+    total += _ROUNDING * np.abs(moved).sum(axis=1)[:, None] * np.abs(power)
+    return np.maximum(total, 0.0) * UP
+
+
+def chord(orders: np.ndarray, known: np.ndarray, moments: np.ndarray) -> np.ndarray:
+    """Moments at all orders from those at a few, rounded up: float64 (rows, orders).
+
+    (alpha - 1) D_alpha is convex in alpha, so between two orders it lies below the straight line.
+
+    known : int64 (few,), places in the sorted ``orders``, with both ends. moments : float64 (rows, few).
+    """
+    right = np.clip(np.searchsorted(known, np.arange(orders.size)), 1, max(1, known.size - 1))
+    if known.size == 1:
+        return moments
+    left, right = known[right - 1], known[right]
+    share = (orders - orders[left]) / (orders[right] - orders[left])
+    at = {place: i for i, place in enumerate(known.tolist())}
+    lower, upper = (moments[:, [at[i] for i in side.tolist()]] for side in (left, right))
+    return np.where(share == 0, lower, np.where(share == 1, upper, (1 - share) * lower + share * upper))
+
+
+def few_orders(orders: np.ndarray) -> np.ndarray:
+    """Places of so many of the sorted orders that a chord between them is about 5 % above: int64 (few,)."""
+    few = [0]
+    for i in range(1, orders.size):
+        at = orders[few[-1]]
+        if orders[i] - at > _CHORD * np.sqrt(at * (at - 1)) and i - 1 > few[-1]:
+            few.append(i - 1)
+    if orders.size > 1 and few[-1] != orders.size - 1:
+        few.append(orders.size - 1)
+    return np.array(few)

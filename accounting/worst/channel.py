@@ -1,0 +1,165 @@
+"""What a release tells about one moved vote: a channel of two or three outcomes, at every place it can stand.
+
+*Argmax.* A vote moves from class a to class b. Let W be the largest noisy count of all other classes, and o the class
+that has it; neither depends on the two counts. Reveal both. What is left has three outcomes: a, b or o. On the lattice
+of ``worst.lattice``, with W at 0, a's noisy count X has centre U, b's Y has centre V; the neighbour's have centres
+U - shift and V + shift. Six orders of indices decide ties, but moving U or V by 1 turns each of them into one of two:
+o wins against both at X = 0 or Y = 0, and X = Y goes to a, or to b (``Ties``).
+
+*Check.* A number with noise is compared with a threshold: two outcomes.
+
+Probabilities are sums of positive terms, so that small ones keep their digits. With T(U, V) = Pr[X = Y >= 1],
+Pr[a wins at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V): all of a plane are running sums of T along one axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from consilium.accounting.worst.lattice import Lattice, both_tails, mass, sums_from, tail
+
+_MARGIN = 12.5
+"""Noise parameters by which sums run beyond the plane: what they leave out is below e^-39 of any of them."""
+
+
+class Ties(StrEnum):
+    """Who wins where the two classes between which the vote moves have equal noisy counts."""
+
+    TO_GIVER = "to the class that loses the vote"
+    TO_TAKER = "to the class that gets it"
+
+
+class Pairs(NamedTuple):
+    """Distributions of the outcome at many places: before and after the move.
+
+    p, q : float64 (outcomes, places), all above 0.
+    """
+
+    p: np.ndarray
+    q: np.ndarray
+
+
+class Reach(NamedTuple):
+    """How far places are tried: ``far`` noise parameters, and ``tilt`` more where a tilted count could be.
+
+    tilt : (alpha - 1) shift / scale at the largest order alpha that is computed.
+    """
+
+    far: float
+    tilt: float
+
+
+def check_line(lattice: Lattice, reach: Reach) -> Pairs:
+    """One count against a threshold, at every centre within reach."""
+    end = math.ceil((reach.far + reach.tilt) * lattice.scale + lattice.shift) + 1
+    p = both_tails(lattice.scale, 0.0, -end, end)
+    q = both_tails(lattice.scale, -lattice.shift, -end, end)
+    return Pairs(np.stack(p), np.stack(q))
+
+
+def check_tail(lattice: Lattice, reach: Reach) -> float:
+    """Bound on the probability of the rare outcome beyond ``check_line``, under both inputs and tilted."""
+    return tail(lattice.scale, reach.far * lattice.scale) / mass(lattice.scale)
+
+
+def difference(lattice: Lattice, offsets: np.ndarray, moved: float) -> np.ndarray:
+    """Probability that X - Y is at ``offsets + moved`` from its centre: float64, shape of offsets.
+
+    The sum X + Y has the same parity, and given that parity it is independent of the difference.
+    """
+    scale = lattice.scale
+    even, odd = mass(math.sqrt(2) * scale, 2, 0), mass(math.sqrt(2) * scale, 2, 1)
+    # a shift that is no whole number comes with a parameter of 15 or more, where the two are equal in every digit
+    parity = np.where((offsets + round(moved)) % 2 == 0, even, odd)
+    return np.exp(-((offsets + moved) ** 2) / (4 * scale**2)) * parity / mass(scale) ** 2
+
+
+def duel_line(lattice: Lattice, reach: Reach) -> Pairs:
+    """Two counts against each other, no third: at every lead within reach. Both rules for ties are leads 1 apart."""
+    wide = math.sqrt(2) * lattice.scale
+    end = math.ceil((reach.far + math.sqrt(2) * reach.tilt) * wide + 2 * lattice.shift) + 1
+    margin = math.ceil(14 * wide)
+    leads = np.arange(-end, end + 1)
+    offsets = np.arange(-end - margin, end + margin + 2)
+
+    def sides(moved: float) -> np.ndarray:
+        # the centre of the lead moves down, so offsets from it grow
+        weights = difference(lattice, offsets, moved)
+        wins = sums_from(weights)[(1 - leads) - offsets[0]]
+        loses = np.cumsum(weights)[(0 - leads) - offsets[0]]
+        return np.stack((wins, loses))
+
+    return Pairs(sides(0.0), sides(2 * lattice.shift))
+
+
+def duel_tail(lattice: Lattice, reach: Reach) -> float:
+    """The same bound as ``check_tail``, beyond ``duel_line``."""
+    wide = math.sqrt(2) * lattice.scale
+    return tail(wide, reach.far * wide) * mass(wide, 2) / mass(lattice.scale) ** 2
+
+
+def third_tail(lattice: Lattice, reach: Reach) -> float:
+    """Bound on the probability that the third wins where the two centres sum to at least ``far`` sqrt(2) scale.
+
+    Of X + Y <= 0 given the parity of X + Y, under both inputs and tilted: none of them moves the sum.
+    """
+    wide = math.sqrt(2) * lattice.scale
+    return tail(wide, math.ceil(reach.far * wide)) / mass(wide, 2, 1)
+
+
+def planes(lattice: Lattice, reach: Reach) -> Iterator[Pairs]:
+    """The three outcomes at every place of the triangle outside which a line with its tail takes over, for each rule.
+
+    The triangle: U >= -(far + tilt) scale - shift, V >= -far scale - shift, U + V <= sqrt(2) far scale.
+    """
+    scale, shift = lattice.scale, lattice.shift
+    least_u = -math.ceil((reach.far + reach.tilt) * scale + shift)
+    least_v = -math.ceil(reach.far * scale + shift)
+    most_sum = math.ceil(math.sqrt(2) * reach.far * scale)
+    # Sums run to the same end on both axes: whoever is to win with probability near 1 needs all of its terms. Axes run
+    # downwards from there, so that running sums are sums from a place to the end.
+    end = most_sum - least_u + math.ceil(_MARGIN * scale + 2 * shift)
+    rows, columns = end - least_u + 1, end - least_v + 1
+    equal = sliding_window_view(_equal_and_positive(scale, 2 * end, rows + columns - 1), columns)
+    leads = np.arange(1 - rows, columns, dtype=np.float64)
+    u, v = end - np.arange(rows), end - np.arange(columns)
+    inside = np.flatnonzero(u[:, None] + v <= most_sum)
+
+    def outcomes(moved: float) -> dict[Ties, np.ndarray]:
+        closeness = np.exp(-((leads - 2 * moved) ** 2) / (4 * scale**2))
+        tie = equal * sliding_window_view(closeness, columns)[::-1]
+        giver, taker = np.cumsum(tie, 1).ravel(), np.cumsum(tie, 0).ravel()
+        third = np.outer(
+            both_tails(scale, -moved, least_u, end)[1][::-1], both_tails(scale, moved, least_v, end)[1][::-1]
+        ).ravel()[inside]
+        # a sum without the tie is that of the place before, so nothing is subtracted
+        return {
+            Ties.TO_GIVER: np.stack((giver[inside], taker[inside - columns], third)),
+            Ties.TO_TAKER: np.stack((giver[inside - 1], taker[inside], third)),
+        }
+
+    before, after = outcomes(0.0), outcomes(shift)
+    for rule in Ties:
+        yield Pairs(before[rule], after[rule])
+
+
+def _equal_and_positive(scale: float, most: int, size: int) -> np.ndarray:
+    """Pr[X = Y >= 1] without its factor exp(-(U - V)^2 / (4 scale^2)), a function of U + V alone: at ``most`` downwards.
+
+    It is the sum over x >= 1 of exp(-(x - (U + V) / 2)^2 / scale^2), over the square of the noise's mass.
+    """
+    sums = most - np.arange(size)
+    by_sum = np.empty(size)
+    for odd in (0, 1):
+        mine = sums % 2 == odd
+        # x - (U + V) / 2 = n - odd / 2 with n whole and at least `first`
+        first = 1 - (sums[mine] - odd) // 2
+        n = np.arange(first[0], first[-1] + math.ceil(10 * scale) + 3, dtype=np.float64)
+        by_sum[mine] = sums_from(np.exp(-((n - odd / 2) ** 2) / scale**2))[first - first[0]]
+    return by_sum / mass(scale) ** 2
