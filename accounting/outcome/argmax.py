@@ -54,9 +54,9 @@ def _moves(state: Winners, removed: Removed) -> tuple[np.ndarray, np.ndarray]:
     return query, divergence.close(state.log_p[query], change[possible])
 
 
-def _log1p_upper(total: np.ndarray, cap: np.ndarray) -> np.ndarray:
-    """Moments from S, at least the least positive double and never above the worst case."""
-    return np.minimum(np.maximum(np.log1p(total), LEAST), cap)
+def _within(moments: np.ndarray, cap: np.ndarray) -> np.ndarray:
+    """Moments, at least the least positive double and never above the worst case."""
+    return np.minimum(np.maximum(moments, LEAST), cap)
 
 
 def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray, both: bool) -> np.ndarray:
@@ -73,20 +73,20 @@ def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.
         log_p, change = merged(found, query, log_p, change)
     best = np.full((queries, orders.size), LEAST)
     for power in divergence.powers(orders, both):
-        at_few = _log1p_upper(divergence.total_excess(log_p, change, power[few]), cap[few])
+        at_few = _within(divergence.moments(log_p, change, power[few]), cap[few])
         largest = np.full((queries, few.size), LEAST)
         np.maximum.at(largest, query, at_few)
         close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
         rest = np.full((queries, few.size), LEAST)
         np.maximum.at(rest, query[~close_by], at_few[~close_by])
         if left_out is not None:
-            np.maximum(rest, _log1p_upper(left_out.total_excess(power[few]), cap[few]), out=rest)
+            np.maximum(rest, _within(np.log1p(left_out.total_excess(power[few])), cap[few]), out=rest)
         np.maximum(best, divergence.chord(orders, few, rest), out=best)
         rows = np.nonzero(close_by)[0]
         size = max(1, _CELLS // (log_p.shape[1] * orders.size))
         for start in range(0, rows.size, size):
             part = rows[start : start + size]
-            np.maximum.at(best, query[part], np.log1p(divergence.total_excess(log_p[part], change[part], power)))
+            np.maximum.at(best, query[part], divergence.moments(log_p[part], change[part], power))
     return np.minimum(best, cap)
 
 
