@@ -35,7 +35,7 @@ from consilium.accounting.units import Noise
 Kind = Literal["gaussian", "laplace"]
 
 _ALL_ACTIVE, _ACTIVE = 12, 6
-_NEAR_LARGEST = 0.93
+_NEAR_LARGEST = 0.9
 _CELLS = 1 << 20
 
 
@@ -59,6 +59,14 @@ def _within(moments: np.ndarray, cap: np.ndarray) -> np.ndarray:
     return np.minimum(np.maximum(moments, LEAST), cap)
 
 
+def _largest(query: np.ndarray, values: np.ndarray, into: np.ndarray) -> None:
+    """into[query] = max(into[query], values), for rows with ascending queries; in place."""
+    if query.size:
+        starts = np.nonzero(np.diff(query, prepend=-1))[0]
+        some = query[starts]
+        into[some] = np.maximum(into[some], np.maximum.reduceat(values, starts, axis=0))
+
+
 def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray, both: bool) -> np.ndarray:
     """Largest (alpha - 1) D_alpha over moves and directions: float64 (queries, orders)."""
     queries, classes = state.votes.shape
@@ -75,10 +83,10 @@ def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.
     for power in divergence.powers(orders, both):
         at_few = _within(divergence.moments(log_p, change, power[few]), cap[few])
         largest = np.full((queries, few.size), LEAST)
-        np.maximum.at(largest, query, at_few)
+        _largest(query, at_few, largest)
         close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
         rest = np.full((queries, few.size), LEAST)
-        np.maximum.at(rest, query[~close_by], at_few[~close_by])
+        _largest(query[~close_by], at_few[~close_by], rest)
         if left_out is not None:
             np.maximum(rest, _within(np.log1p(left_out.total_excess(power[few])), cap[few]), out=rest)
         np.maximum(best, divergence.chord(orders, few, rest), out=best)
@@ -86,7 +94,7 @@ def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.
         size = max(1, _CELLS // (log_p.shape[1] * orders.size))
         for start in range(0, rows.size, size):
             part = rows[start : start + size]
-            np.maximum.at(best, query[part], divergence.moments(log_p[part], change[part], power))
+            _largest(query[part], divergence.moments(log_p[part], change[part], power), best)
     return np.minimum(best, cap)
 
 

@@ -27,7 +27,7 @@ UP = 1 + _SLACK + 1e-13
 _MOST = 600.0
 _FAINT = -640.0
 _MIDDLE = 40.0
-_CHORD = 0.45
+_CHORD = 0.6
 
 
 def close(log_p: np.ndarray, change: np.ndarray) -> np.ndarray:
@@ -168,7 +168,7 @@ def chord(orders: np.ndarray, known: np.ndarray, moments: np.ndarray) -> np.ndar
 
 
 def few_orders(orders: np.ndarray) -> np.ndarray:
-    """Places of so many of the sorted orders that a chord between them is about 5 % above: int64 (few,)."""
+    """Places of so many of the sorted orders that a chord between them is about 9 % above: int64 (few,)."""
     few = [0]
     for i in range(1, orders.size):
         at = orders[few[-1]]
