@@ -32,8 +32,8 @@ FINE = 36.0
 """Parameter of the lattice of two counts: a plane of half a million places, and .2 % more than with no spacing."""
 MOST_TILT = 6.0
 """Largest (alpha - 1) h that is computed. A conversion has its optimum below 6 for any delta above 1e-9."""
-LEAST_SHIFT, MOST_SHIFT = 1e-5, 20.0
-"""h = votes / sigma outside this range is charged as the histogram: below it rounding would show, above it nothing is
+LEAST_SHIFT, MOST_SHIFT = 1e-5, 4.0
+"""h = votes / sigma outside this range is charged as the histogram: below it rounding would show, above it little is
 gained."""
 MARGIN = 1e-6
 """Relative, upward. Sums of 2,000 positive terms are wrong by 2e-13 at most, log ratios by twice that, and they are as

@@ -92,7 +92,8 @@ def _squared(release: _Release, beside: float, eta: float) -> float:
     mu = math.hypot(beside, 1.2 * release.mu)
     end = mu * mu / 2 + mu * float(-ndtri(eta / 4))
     gammas = np.exp(np.linspace(0.0, end, math.ceil(_NODES * end / mu) + 1))
-    found = _PROFILES[release.what](release.sigma, release.noise, release.votes, beside, gammas, float(-ndtri(eta / 1000)))
+    far = float(-ndtri(eta / 1000 / (1 + gammas[-1])))
+    found = _PROFILES[release.what](release.sigma, release.noise, release.votes, beside, gammas, far)
     if found[-1] > eta:
         return math.inf
     middles = (gammas[1:] + gammas[:-1]) / 2
