@@ -14,16 +14,21 @@ from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gdp import GaussianPart
 from consilium.accounting.events.parts import PartyNoise
 from consilium.accounting.events.release import ReleaseEvent
-from consilium.accounting.units import Noise
+from consilium.accounting.units import Noise, Towards
+from consilium.accounting.worst.argmax import rdp_argmax
+from consilium.accounting.worst.compose import Composed
+
+_NO_SLACK = 1e-18
+"""Of a share's noise: with a million queries less than rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributedEvent(ReleaseEvent):
-    """One noisy histogram per query, seen by whoever ``towards`` names; label and threshold are post-processing.
+    """One noisy histogram per query, which the coordinator sees; everybody else sees the label, or that there is none.
 
     The noise of variance sigma^2 is the sum of ``noise_shares`` independent shares (of honest parties: leave out those
     that may collude or drop out). There is no data-dependent saving: the whole histogram is seen. Every query asked
-    pays. For integer noise the sum of shares is not quite a discrete Gaussian; the difference is charged
+    pays. ``towards`` anybody but the coordinator the charge is that of the winner (where labels alone are released). For integer noise the sum of shares is not quite a discrete Gaussian; the difference is charged
     (``share_penalty``).
     """
 
@@ -41,8 +46,10 @@ class DistributedEvent(ReleaseEvent):
         return PartyNoise(self.sigma, self.noise_shares) if phase == 1 else None
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
-        each = rdp_gaussian(self.sigma, orders, self.votes_moved)
-        return self.asked * (each + share_penalty(self, self.sigma, self.noise_shares, orders))
+        return self.asked * _one(self, self.sigma, self.noise_shares, orders)
+
+    def composed_parts(self) -> tuple[Composed, ...] | None:
+        return _composed(self, (self.asked, self.sigma, self.noise_shares))
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:
         slack = share_slack(self.noise, self.sigma, self.noise_shares)
@@ -77,17 +84,39 @@ class DistributedTwoPhaseEvent(ReleaseEvent):
         return None if sigma is None else PartyNoise(sigma, self.noise_shares)
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
-        total = np.zeros(check_orders(orders).size)
-        for count, sigma in ((self.asked, self.sigma1), (self.answered, self.sigma2)):
-            each = rdp_gaussian(sigma, orders, self.votes_moved)
-            total += count * (each + share_penalty(self, sigma, self.noise_shares, orders))
-        return total
+        screened = self.asked * _one(self, self.sigma1, self.noise_shares, orders)
+        return screened + self.answered * _one(self, self.sigma2, self.noise_shares, orders)
+
+    def composed_parts(self) -> tuple[Composed, ...] | None:
+        shares = self.noise_shares
+        return _composed(self, (self.asked, self.sigma1, shares), (self.answered, self.sigma2, shares))
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return tuple(
             GaussianPart(count, sigma, False, share_slack(self.noise, sigma, self.noise_shares))
             for count, sigma in ((self.asked, self.sigma1), (self.answered, self.sigma2))
         )
+
+
+def _one(event: ReleaseEvent, sigma: float, shares: int, orders: object) -> np.ndarray:
+    """Cost of one noisy histogram towards the coordinator, who sees it, and of one winner towards everybody else.
+
+    A threshold on the largest noisy count, and a screen, cost nothing beside the winner: with the larger of it and of
+    the other classes' largest count in the place of the latter, what leaves is a function of the same three outcomes.
+    """
+    if event.towards is Towards.COORDINATOR:
+        each = rdp_gaussian(sigma, orders, event.votes_moved)
+    else:
+        each = rdp_argmax(sigma, orders, event.noise, event.votes_moved)
+    return each + share_penalty(event, sigma, shares, orders)
+
+
+def _composed(event: ReleaseEvent, *phases: tuple[int, float, int]) -> tuple[Composed, ...] | None:
+    """None where the sum of the shares is not as good as one discrete Gaussian."""
+    if any(share_slack(event.noise, sigma, shares) > _NO_SLACK for _, sigma, shares in phases):
+        return None
+    what = "histogram" if event.towards is Towards.COORDINATOR else "argmax"
+    return tuple(Composed(count, what, sigma, event.noise, event.votes_moved) for count, sigma, _ in phases)
 
 
 def share_slack(noise: Noise, sigma: float, shares: int) -> float:

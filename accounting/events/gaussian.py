@@ -16,17 +16,22 @@ from consilium.accounting.curves.threshold import check_threshold, public_offset
 from consilium.accounting.errors import EventError
 from consilium.accounting.events.parts import Comparison, Evidence, Step
 from consilium.accounting.events.release import ReleaseEvent, check_answers_all
+from consilium.accounting.worst.argmax import rdp_argmax
+from consilium.accounting.worst.check import rdp_check
+from consilium.accounting.worst.compose import Composed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GNMaxEvent(ReleaseEvent):
     """argmax of votes + N(0, sigma^2); every query is answered. Papernot et al. 2018, Section 3.1.
 
+    Charged for the winner, which is what leaves (`accounting.worst.argmax`), and not for the histogram, as there.
+
     >>> from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
     >>> event = GNMaxEvent(asked=100, answered=100, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
     ...                    teachers_per_party=1, towards=Towards.STUDENT, noise=Noise.DISCRETE, sigma=40.0)
     >>> event.worst_case_rdp([2.0]).tolist()
-    [0.125]
+    [0.08]
     """
 
     TYPE: ClassVar[str] = "gnmax"
@@ -42,7 +47,10 @@ class GNMaxEvent(ReleaseEvent):
         return self.sigma
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
-        return self.answered * rdp_gaussian(self.sigma, orders, self.votes_moved)
+        return self.answered * rdp_argmax(self.sigma, orders, self.noise, self.votes_moved)
+
+    def composed_parts(self) -> tuple[Composed, ...]:
+        return (Composed(self.answered, "argmax", self.sigma, self.noise, self.votes_moved),)
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
@@ -80,6 +88,9 @@ class HistogramEvent(ReleaseEvent):
     def worst_case_rdp(self, orders: object) -> np.ndarray:
         return self.answered * rdp_gaussian(self.sigma, orders, self.votes_moved)
 
+    def composed_parts(self) -> tuple[Composed, ...]:
+        return (Composed(self.answered, "histogram", self.sigma, self.noise, self.votes_moved),)
+
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
 
@@ -89,6 +100,7 @@ class ConfidentEvent(ReleaseEvent):
     """Threshold check on the top count, then GNMax on what passed. Papernot et al. 2018, Algorithm 1.
 
     Every query pays the check (noise sigma1 on one number of sensitivity 1); only answered queries pay GNMax (sigma2).
+    Both are charged for what leaves, a bit and a winner (`accounting.worst`).
 
     >>> from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
     >>> event = ConfidentEvent(asked=640, answered=283, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
@@ -114,8 +126,14 @@ class ConfidentEvent(ReleaseEvent):
         return self.sigma2
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
-        check = rdp_gaussian(self.sigma1, orders, self.votes_moved, scalar=True)
-        return self.asked * check + self.answered * rdp_gaussian(self.sigma2, orders, self.votes_moved)
+        check = rdp_check(self.sigma1, orders, self.noise, self.votes_moved)
+        return self.asked * check + self.answered * rdp_argmax(self.sigma2, orders, self.noise, self.votes_moved)
+
+    def composed_parts(self) -> tuple[Composed, ...]:
+        return (
+            Composed(self.asked, "check", self.sigma1, self.noise, self.votes_moved),
+            Composed(self.answered, "argmax", self.sigma2, self.noise, self.votes_moved),
+        )
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.asked, self.sigma1, True), GaussianPart(self.answered, self.sigma2, False))

@@ -22,6 +22,7 @@ from consilium.accounting.errors import EventError, NoDataDependentBoundError, U
 from consilium.accounting.events.parts import Comparison, Evidence, PartyNoise, Step
 from consilium.accounting.histogram import check_same_total
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
+from consilium.accounting.worst.compose import Composed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,14 @@ class ReleaseEvent:
         return 0.0
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
-        """The Gaussian releases this event is made of and nothing else, for exact composition; None if it is not."""
+        """The Gaussian releases of which all that leaves is made, for exact composition; None if it is not.
+
+        What leaves may be less than they are: a winner of a noisy histogram.
+        """
+        return None
+
+    def composed_parts(self) -> tuple[Composed, ...] | None:
+        """What leaves, for the composition of winners, bits and histograms; None where there is none for it."""
         return None
 
     def comparison(
