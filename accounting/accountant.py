@@ -24,6 +24,10 @@ from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.worst.compose import Composed, composed_epsilon
 
 
+_NO_GAIN = 1e-9
+"""Share of an epsilon by which another way has to be lower, so that rounding does not choose the words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cap:
     """Largest worst-case epsilon that may ever be reached, at this delta. Fixed before the run."""
@@ -218,16 +222,16 @@ class Accountant:
 
     def least_worst_case_epsilon(self, delta: float) -> tuple[EpsilonBound, str]:
         """The least of the three, with the words for how it was found. Which are tried depends on no vote."""
-        found = [(self.worst_case_epsilon(delta), "Renyi curves summed per order, cks conversion")]
+        best, words = self.worst_case_epsilon(delta), "Renyi curves summed per order, cks conversion"
         others = (
             (self.exact_worst_case_epsilon, "exact composition of Gaussian noise"),
             (self.composed_worst_case_epsilon, "composition beside a Gaussian"),
         )
-        for bound, words in others:
+        for bound, how in others:
             epsilon = bound(delta)
-            if epsilon is not None:
-                found.append((EpsilonBound(epsilon, math.nan), words))
-        return min(found, key=lambda one: one[0].epsilon)
+            if epsilon is not None and epsilon < best.epsilon * (1 - _NO_GAIN):
+                best, words = EpsilonBound(epsilon, math.nan), how
+        return best, words
 
     def data_dependent_epsilon(self, delta: float, method: Method = "cks") -> EpsilonBound:
         """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it."""

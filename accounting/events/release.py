@@ -188,9 +188,11 @@ class ReleaseEvent:
         return mask
 
     def data_dependent_rdp(self, evidence: Evidence, answered: object, orders: object) -> np.ndarray:
-        """Curve at the data at hand, for the realised answers: float64 (orders,). Secret.
+        """Curve at the data at hand, for the realised answers, by the papers' bounds: float64 (orders,). Secret.
 
-        answered : bool (asked,). The result may decide neither when to stop nor what to publish.
+        answered : bool (asked,). The result may decide neither when to stop nor what to publish. Where the votes are at
+        hand, ``label_costs.exact_rdp`` computes what this bounds. It may be above ``worst_case_rdp``, since the papers
+        bound the noisy histogram, of which the winner alone leaves.
         """
         return self._weighted_rdp(evidence, self._mask(answered), orders)
 

@@ -46,8 +46,11 @@ from consilium.accounting.events import (
     event_from_json,
 )
 from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.label_costs import histogram_rdp
 from consilium.accounting.sanitise.release import Answered, SanitisedPlan, check_plan, sanitise, secret_smoothness
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.accounting.worst.argmax import rdp_argmax
+from consilium.accounting.worst.check import rdp_check
 
 CONFIDENT = {"threshold": 60.0, "sigma1": 30.0, "sigma2": 10.0}
 EXAMPLES = [
@@ -177,7 +180,7 @@ class TestEveryEvent:
         with pytest.raises(UnitError):
             cls(**common(k=0), **extra)
 
-    def test_data_dependent_is_never_above_worst_case(self, cls, extra):
+    def test_the_published_bound_is_never_above_the_histograms_worst_case(self, cls, extra):
         event = cls(**common(), **extra)
         try:
             evidence = event.evidence(VOTES, probabilities=np.full((40, 3), 1 / 3))
@@ -187,7 +190,7 @@ class TestEveryEvent:
             return
         mask = np.ones(40, dtype=bool)
         total = event.data_dependent_rdp(evidence, mask, DEFAULT_ORDERS)
-        assert np.all(total <= event.worst_case_rdp(DEFAULT_ORDERS) * (1 + 1e-12))
+        assert np.all(total <= histogram_rdp(event) * (1 + 1e-12))
         each = event.data_dependent_rdp_per_query(evidence, mask, DEFAULT_ORDERS)
         assert each.sum(axis=0) == pytest.approx(total, rel=1e-11)
 
@@ -317,8 +320,12 @@ def test_a_plan_that_could_not_be_carried_out_is_refused_before_the_run(plan, ev
 def test_confident_curves_by_hand():
     event = confident(unit=Unit.PARTY, k=2)
     orders = np.array([2.0, 6.0])
-    worst = 40 * orders * 4 / (2 * 900) + 25 * orders * 4 / 100
-    assert event.worst_case_rdp(orders) == pytest.approx(worst)
+    as_histogram = 40 * orders / (2 * 900) + 25 * orders / 100
+    for each, votes in ((event, 2), (confident(), 1)):
+        worst = 40 * rdp_check(30.0, orders, Noise.DISCRETE, votes)
+        worst += 25 * rdp_argmax(10.0, orders, Noise.DISCRETE, votes)
+        assert each.worst_case_rdp(orders) == pytest.approx(worst)
+        assert np.all(worst < 0.72 * votes**2 * as_histogram)
     check, label = event.evidence(VOTES)
     assert check == pytest.approx(log_q_threshold(VOTES.max(axis=1), 60.0, 30.0, "discrete"))
     assert label == pytest.approx(log_q_gnmax(VOTES, 10.0, "discrete"))
@@ -343,20 +350,35 @@ def test_interactive_subtracts_public_predictions():
 
 def test_distributed_charges_every_screened_query_a_whole_histogram():
     orders = np.array([2.0, 10.0])
-    single = DistributedEvent(**common(40, 25, noise=Noise.CONTINUOUS), sigma=20.0, noise_shares=50)
+    seen = common(40, 25, noise=Noise.CONTINUOUS, towards=Towards.COORDINATOR)
+    single = DistributedEvent(**seen, sigma=20.0, noise_shares=50)
     assert single.worst_case_rdp(orders) == pytest.approx(40 * orders / 400)
-    two = DistributedTwoPhaseEvent(**common(40, 25, noise=Noise.CONTINUOUS), sigma1=40.0, sigma2=20.0, noise_shares=50)
+    two = DistributedTwoPhaseEvent(**seen, sigma1=40.0, sigma2=20.0, noise_shares=50)
     assert two.worst_case_rdp(orders) == pytest.approx(40 * orders / 1600 + 25 * orders / 400)
 
 
+def test_whoever_sees_labels_alone_is_promised_less_than_the_coordinator():
+    orders = np.array([2.0, 10.0])
+    seen = common(40, 25, noise=Noise.CONTINUOUS, towards=Towards.STUDENT)
+    coarse, fine = (rdp_argmax(sigma, orders, Noise.CONTINUOUS) for sigma in (40.0, 20.0))
+    single = DistributedEvent(**seen, sigma=20.0, noise_shares=50)
+    assert single.worst_case_rdp(orders) == pytest.approx(40 * fine)
+    two = DistributedTwoPhaseEvent(**seen, sigma1=40.0, sigma2=20.0, noise_shares=50)
+    assert two.worst_case_rdp(orders) == pytest.approx(40 * coarse + 25 * fine)
+    for event in (single, two):
+        to_coordinator = dataclasses.replace(event, towards=Towards.COORDINATOR)
+        assert np.all(event.worst_case_rdp(orders) < 0.66 * to_coordinator.worst_case_rdp(orders))
+
+
 def test_shares_of_integer_noise_are_charged_for_not_being_a_discrete_gaussian():
-    fine = DistributedEvent(**common(), sigma=20.0, noise_shares=50).worst_case_rdp([2.0])
+    seen = common(towards=Towards.COORDINATOR)
+    fine = DistributedEvent(**seen, sigma=20.0, noise_shares=50).worst_case_rdp([2.0])
     exact = 40 * rdp_gaussian(20.0, [2.0])
     assert exact[0] <= fine[0] < exact[0] * (1 + 1e-9)
-    rough = DistributedEvent(**common(), sigma=20.0, noise_shares=800).worst_case_rdp([2.0])
+    rough = DistributedEvent(**seen, sigma=20.0, noise_shares=800).worst_case_rdp([2.0])
     assert rough[0] > exact[0] * 1.01
     with pytest.raises(NoiseError, match="one share"):
-        DistributedEvent(**common(), sigma=20.0, noise_shares=5000).worst_case_rdp([2.0])
+        DistributedEvent(**seen, sigma=20.0, noise_shares=5000).worst_case_rdp([2.0])
 
 
 def test_immutable_has_no_finite_guarantee():
@@ -591,8 +613,9 @@ def test_gaussian_parts_compose_exactly():
     parts = event.gaussian_parts()
     assert parts is not None
     squared = sum(mu_squared(part.releases, part.sigma, scalar=part.scalar) for part in parts)
-    exact = epsilon_of(squared, 1e-5)
-    assert exact < worst_case_before_run(event, 640, 283, 1e-5).epsilon
+    accountant = Accountant()
+    accountant.commit(event)
+    assert accountant.exact_worst_case_epsilon(1e-5) == pytest.approx(epsilon_of(squared, 1e-5))
     assert LNMaxEvent(**common(), gamma=0.1).gaussian_parts() is None
 
 
