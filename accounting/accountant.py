@@ -114,7 +114,7 @@ class Accountant:
         if not self._events:
             return
         first = self._events[0]
-        for name in ("unit", "neighbouring", "votes_moved", "towards"):
+        for name in ("unit", "neighbouring", "votes_moved", "weight", "towards"):
             if getattr(first, name) != getattr(event, name):
                 raise UnitError(
                     f"cannot compose a release with {name} {getattr(event, name)} with earlier ones of "
@@ -197,7 +197,8 @@ class Accountant:
         if not parts:
             return None
         left = _left(delta, self._added_delta)
-        return exact_epsilon(parts, self._events[0].noise, self._events[0].votes_moved, left)
+        first = self._events[0]
+        return exact_epsilon(parts, first.noise, first.votes_moved, left, together=first.weight)
 
     def data_dependent_epsilon(self, delta: float, method: Method = "cks") -> EpsilonBound:
         """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it."""
@@ -233,6 +234,7 @@ class Accountant:
             unit=first.unit,
             neighbouring=first.neighbouring,
             teachers_per_party=first.teachers_per_party,
+            weight=first.weight,
             towards=first.towards,
             kind=kind,
             method=f"{words}, {first.noise} noise",
