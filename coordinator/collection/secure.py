@@ -24,7 +24,7 @@ from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.drive import drive
 from consilium.coordinator.secagg.history import History
 from consilium.coordinator.secagg.machine import Aggregation, Choose, SecureSum, StageReport, everybody
-from consilium.coordinator.secagg.sets import Chooser
+from consilium.coordinator.secagg.sets import Chooser, WeightedChooser
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.messages import WireModel
@@ -145,14 +145,15 @@ class SecureCollector:
         roster = self._keys.roster
         if self._party_noise(phase).sigma > 0:  # what sums with noise tell together is charged, whoever is in them
             return everybody
-        return Chooser(
-            roster.n,
+        rule = (
             roster.u_min,
             roster.least_difference,
             tuple(self._history.sets),
             self._config.spare,
             int(query_set[:16], 16),
         )
+        alike = len(set(roster.weights)) == 1
+        return Chooser(roster.n, *rule) if alike else WeightedChooser(roster.weights, *rule)
 
     def _party_noise(self, phase: int) -> PartyNoise:
         return self._config.event(0, 0).party_noise(phase) or PartyNoise(0.0, 0)
@@ -258,6 +259,6 @@ class SecureCollector:
         return Histogram(
             result.sums,
             tuple(sorted(result.survivors)),
-            len(result.survivors) * self._config.teachers_per_party,
+            sum(map(self._keys.roster.weight_of, result.survivors)) * self._config.teachers_per_party,
             result.clipped,
         )
