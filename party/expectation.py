@@ -1,4 +1,4 @@
-"""What a party may expect before it takes part: its weight, and what the promise means in its own unit, at its delta."""
+"""What a party may expect before it takes part: its weight, and what the promise means in its own unit and delta."""
 
 from __future__ import annotations
 

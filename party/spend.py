@@ -206,7 +206,9 @@ class SpendStore:
         """The weight that is kept, else the one to take. Raises Refused if it does not fit."""
         kept = _weight_of(connection, federation)
         if kept is not None and agreed is not None and kept != agreed:
-            raise Refused(Rule.PROMISE, limit=kept, requested=agreed, detail="another weight than this party began with")
+            raise Refused(
+                Rule.PROMISE, limit=kept, requested=agreed, detail="another weight than this party began with"
+            )
         return own_weight(promise, policy, _earlier(connection, federation), kept or agreed)
 
 

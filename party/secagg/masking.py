@@ -36,7 +36,7 @@ def checked_votes(votes: np.ndarray, terms: SessionDescriptor, weight: int = 1) 
         raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
     wide = votes.astype(np.int64)
     if (wide.sum(axis=1) != terms.teachers * weight).any():
-        raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to the number of teachers, times the weight")
+        raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to teachers times weight")
     return wide
 
 

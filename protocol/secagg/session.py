@@ -127,7 +127,9 @@ class SessionDescriptor(Strict):
             raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
         if self.phase == 2 and self.sigma == 0:
             raise UnsafeSession("a second phase without noise would tell exact sums twice")
-        reach = self.teachers * sum(roster.weights) + TAIL * sigma_total(self.sigma, max(self.noise_shares, 1), roster.n)
+        reach = self.teachers * sum(roster.weights) + TAIL * sigma_total(
+            self.sigma, max(self.noise_shares, 1), roster.n
+        )
         if reach >= 2 ** (self.ring - 1):
             raise OverflowRisk(reach, 2 ** (self.ring - 1))
 

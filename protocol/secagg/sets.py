@@ -4,8 +4,8 @@ The difference of two exact sums is the sum over the parties that are in one of 
 nobody on both sides, or enough that no honest party is alone: `least_difference` of the roster, at least c + 2.
 
 Where parties have weights, a sum may tell the votes of each weight by themselves: an odd count shows the one party of
-weight 1 among parties of weight 2. So the rule holds for the parties of each weight, and those of one weight who are in a
-sum are as many at least, as if a sum without them had gone before.
+weight 1 among parties of weight 2. So the rule holds for the parties of each weight, and those of one weight who are in
+a sum are as many at least, as if a sum without them had gone before.
 """
 
 from __future__ import annotations

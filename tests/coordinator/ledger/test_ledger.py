@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.ledger.batch import Batch
+from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 
