@@ -112,7 +112,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
 
     @property
     def _counted(self) -> str:
-        return "" if self.weight == 1 else f", each counted {self.weight} times"
+        return "" if self.weight == 1 else f", counted {self.weight} times"
 
     def __str__(self) -> str:
         realised = "not a promise, publish that of the caps" if self.kind is Kind.REALISED else "SECRET, do not publish"

@@ -30,7 +30,8 @@ def checked_votes(votes: np.ndarray, terms: SessionDescriptor, weight: int = 1) 
 
     Raises
     ------
-    Refused : they are not uint16 of the session's shape with `teachers` times `weight` in each row; the fault is the party's own.
+    Refused : they are not uint16 of the session's shape with `teachers` times `weight` in each row; the fault is the
+        party's own.
     """
     if votes.dtype != VOTE_DTYPE or votes.shape != terms.shape:
         raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
