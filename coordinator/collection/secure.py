@@ -34,6 +34,7 @@ from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.messages import REPLIES, SecAggMessage
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.sets import by_weight
 from consilium.protocol.secagg.stages import Stage
 
 ATTEMPTS = 2
@@ -50,7 +51,8 @@ class SecureKeys:
     signer: Identity
 
     def check(self, config: FederationConfig) -> None:
-        """Raise ConfigError or SecAggError unless they are those of the federation, and its noise fits the roster."""
+        """Raise ConfigError or SecAggError unless they are those of the federation, its noise fits the roster, and no
+        party has a weight with which it could be in no exact sum."""
         if self.roster.digest != config.roster:
             raise ConfigError(
                 f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",
@@ -64,6 +66,20 @@ class SecureKeys:
                 f" be in a sum (u_min {self.roster.u_min} less {self.roster.c} colluders)",
                 f"Set it to {sure}",
             )
+        if config.votes == "secure":
+            self._check_weights()
+
+    def _check_weights(self) -> None:
+        roster = self.roster
+        groups = by_weight(roster.weights)
+        for group in groups if len(groups) > 1 else ():
+            if len(group) < roster.least_difference:
+                names = named(sorted(roster.name(place) for place in group))
+                raise ConfigError(
+                    f"{names} have weight {roster.weights[min(group)]}, which {roster.least_difference} parties must"
+                    " have: exact sums would tell their votes apart from those of the others",
+                    "Give them a weight that others have, or collect votes as distributed",
+                )
 
 
 class SecureCollector:

@@ -24,6 +24,7 @@ from consilium.protocol.secagg.session import NO_LEDGER
 from tests.federation import (
     FakeTransport,
     Fault,
+    drop,
     make_config,
     make_home,
     make_rows,
@@ -166,29 +167,37 @@ def test_under_masks_a_wrong_total_spoils_the_sum_and_names_nobody(tmp_path: Pat
     assert left_out(log) == {}
 
 
-ODD_ONE = {**dict.fromkeys(WEIGHTS, 2), "p03": 1}
-"""Of such parties every exact sum would show the vote of p03: it is where the count is odd."""
+ODD_ONES = {**dict.fromkeys(WEIGHTS, 2), "p03": 1, "p05": 1}
+GONE: dict[tuple[int, str], Fault] = {(5, "query.sa_masked"): drop}
+"""Of the others every exact sum would show the vote of p03: it is where the count is odd."""
 
 
 @pytest.mark.slow
 def test_a_party_whose_weight_nobody_else_has_is_in_no_exact_sum(tmp_path: Path, log) -> None:
-    histogram = securely(homes_of(tmp_path, CONFIG, ODD_ONE), tmp_path, log, ODD_ONE)
-    assert histogram.parties == tuple(name for name in sorted(WEIGHTS) if name != "p03")
+    histogram = securely(homes_of(tmp_path, CONFIG, ODD_ONES), tmp_path, log, ODD_ONES, GONE)
+    assert histogram.parties == ("p00", "p01", "p02", "p04", "p06")
     assert (histogram.votes % 2 == 0).all()
 
 
 @pytest.mark.slow
 def test_a_coordinator_that_sums_it_all_the_same_gets_no_share(tmp_path: Path, log, monkeypatch) -> None:
     monkeypatch.setattr(secure, "WeightedChooser", lambda *_: lambda answered: answered)
-    homes = homes_of(tmp_path / "attack", CONFIG, ODD_ONE)
+    homes = homes_of(tmp_path / "attack", CONFIG, ODD_ONES)
     with pytest.raises(ThresholdNotMet, match="stage consistency: 0 parties"):
-        securely(homes, tmp_path / "attack", log, ODD_ONE)
-    assert set(left_out(log).values()) == {"refused: set-too-close, requested 1, limit 2"}
+        securely(homes, tmp_path / "attack", log, ODD_ONES, GONE)
+    assert "refused: set-too-close, requested 1, limit 2" in left_out(log).values()
 
     monkeypatch.setattr(once, "by_weight", lambda _: ())
-    odd = securely(homes_of(tmp_path / "control", CONFIG, ODD_ONE), tmp_path / "control", log, ODD_ONE).votes % 2
-    alone = in_clear(homes_of(tmp_path / "same", CONFIG, ODD_ONE), log)[1]["p03"]
+    homes = homes_of(tmp_path / "control", CONFIG, ODD_ONES)
+    odd = securely(homes, tmp_path / "control", log, ODD_ONES, GONE).votes % 2
+    alone = in_clear(homes_of(tmp_path / "same", CONFIG, ODD_ONES), log)[1]["p03"]
     assert odd.tolist() == alone.tolist()
+
+
+def test_a_roster_in_which_a_weight_is_too_rare_is_refused_before_anything_is_asked(tmp_path: Path, log) -> None:
+    weights = {**dict.fromkeys(WEIGHTS, 2), "p03": 1}
+    with pytest.raises(ConfigError, match="p03 have weight 1, which 2 parties must have"):
+        securely(homes_of(tmp_path, CONFIG, weights), tmp_path, log, weights)
 
 
 def test_a_threshold_may_be_as_high_as_all_votes_and_not_higher() -> None:
