@@ -33,7 +33,7 @@ test: WORKERS ?= -n 3 $(SPREAD)
 FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
 
 fast: $(VENV)/.dev
-	@# a minute and a half: every room, every golden value, one whole small run
+	@# two minutes: every room, every golden value, one whole small run
 	$(BIN)/python -m pytest $(WORKERS) -m '$(FAST)' $(ARGS)
 
 check: lint fast

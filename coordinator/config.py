@@ -273,6 +273,10 @@ class Federation(Countable, Frozen):
         """What a student gets for a query that is answered."""
         return "histogram" if self.mechanism.count_sigma(1) > 0 else "label"
 
+    def describe(self) -> str:
+        """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
+        return self.mechanism.describe() + self.ballot.describe()
+
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
         return _closing(self.privacy, self.event(0, 0))

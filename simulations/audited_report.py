@@ -75,7 +75,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         teachers=parties * config.teachers_per_party,
         party_label="party",
         left_out=list(dict.fromkeys(_left_out(event) for event in run.events.named("left-out"))),
-        mechanism=config.mechanism.describe(),
+        mechanism=config.describe(),
         release=config.release,
         votes=config.votes,
         most_queries=config.caps.queries,

@@ -107,7 +107,7 @@ def scenarios(output: FormatOption = Format.text) -> None:
     found = []
     for name in shipped():
         loaded = load_scenario(name, [])
-        described = loaded.federation.mechanism.describe()
+        described = loaded.federation.describe()
         found.append({"name": name, "title": loaded.federation.name, "mechanism": described})
     lines = (f"{each['name']:16} {each['title']}. {each['mechanism']}" for each in found)
     show(output, {"scenarios": found}, lines)

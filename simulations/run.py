@@ -313,7 +313,7 @@ def _report_data(
         teachers=summary["teachers"],
         party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
         left_out=left_out(space),
-        mechanism=scenario.federation.mechanism.describe(),
+        mechanism=scenario.federation.describe(),
         release=scenario.federation.release,
         votes=scenario.federation.votes,
         most_queries=scenario.federation.caps.queries,

@@ -53,7 +53,7 @@ def _federation(kit: Kit) -> str:
     config = configuration(kit)
     guarantee = promised(config)
     return (
-        f"{config.votes} votes, {config.mechanism.describe()}, at most {config.caps.queries} queries:"
+        f"{config.votes} votes, {config.describe()}, at most {config.caps.queries} queries:"
         f" epsilon at most {guarantee.epsilon:.3f} at delta {config.privacy.delta:g}, unit {config.privacy.unit.value}"
     )
 

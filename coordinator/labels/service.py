@@ -85,7 +85,7 @@ class LabelService:
         return LabelTerms(
             federation=self._config.digest(),
             schema=self._config.rows,
-            mechanism=self._config.mechanism.describe(),
+            mechanism=self._config.describe(),
             unit=self._config.privacy.unit.value,
             neighbouring=self._config.privacy.neighbouring.value,
             delta=self._config.privacy.delta,

@@ -35,6 +35,10 @@ class BallotKind(Frozen):
         """Most reference rows that the rule takes; 0 for a rule that needs none."""
         return 0
 
+    def describe(self) -> str:
+        """For people, after the mechanism's own words; nothing where teachers vote as papers have it."""
+        return ""
+
     def check_classes(self, classes: int) -> None:
         """Raise ValueError if the rule cannot be one for so many classes."""
 
@@ -89,6 +93,15 @@ class RelativeBallot(BallotKind):
     def reference_rows(self) -> int:
         """See `BallotKind.reference_rows`."""
         return self.reference
+
+    def describe(self) -> str:
+        """See `BallotKind.describe`.
+
+        >>> RelativeBallot(shares=(0.75, 0.25)).describe(), RelativeBallot().describe()
+        (', votes relative to shares 0.75, 0.25', ', votes relative to quantile 0.5')
+        """
+        what = f"shares {', '.join(f'{each:g}' for each in self.shares)}" if self.shares else f"quantile {self.quantile:g}"
+        return f", votes relative to {what}"
 
     def check_classes(self, classes: int) -> None:
         """See `BallotKind.check_classes`."""

@@ -58,6 +58,20 @@ def test_the_ballot_and_its_reference_rows_are_pinned() -> None:
     assert FederationConfig.model_validate_json(relative.model_dump_json()).digest() == relative.digest()
 
 
+@pytest.mark.parametrize(
+    ("ballot", "said"),
+    [
+        (TopBallot(), "GNMax, sigma 40"),
+        (RelativeBallot(), "GNMax, sigma 40, votes relative to quantile 0.5"),
+        (RelativeBallot(shares=(0.25, 0.75)), "GNMax, sigma 40, votes relative to shares 0.25, 0.75"),
+    ],
+)
+def test_terms_and_reports_name_how_teachers_vote(ballot: BallotKind, said: str) -> None:
+    mechanism = GNMax(sigma=40.0)
+    config = make_relative().model_copy(update={"ballot": ballot, "mechanism": mechanism})
+    assert config.describe() == said
+
+
 ROWS = make_relative().reference_rows()
 
 

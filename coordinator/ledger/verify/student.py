@@ -99,7 +99,7 @@ def _labels(files: Files, recorded: Recorded, table: Labels) -> str:
 
 def _card(files: Files, recorded: Recorded, promised: dict[str, Any] | None) -> str:
     card, config = files.object(CARD), recorded.config
-    truth = {"federation": config.digest(), "mechanism": config.mechanism.describe()}
+    truth = {"federation": config.digest(), "mechanism": config.describe()}
     truth |= {key: list(getattr(config.rows, key)) for key in ("classes", "features", "center", "scale")}
     truth["representation"] = config.rows.representation
     for key, value in truth.items():
