@@ -299,7 +299,7 @@ class _Simulation:
             "description": self._scenario.description.strip(),
             "attribution": self._data[0].attribution,
             "classes": config.rows.classes,
-            "mechanism": config.mechanism.describe(),
+            "mechanism": config.describe(),
             "release": config.release,
             "votes": config.votes,
             "most_queries": config.caps.queries,
