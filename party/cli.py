@@ -110,22 +110,14 @@ def dry_run_command(
 
 
 def _share(home: Path) -> tuple[Share | None, list[str]]:
-    """Weight and own epsilon by the terms that the party pins, and lines on them; None where it pins none, or terms
-    in which every party counts once. Raises ConfigError."""
-    from consilium.party.expectation import own_share, share_lines
+    """Weight and own epsilon by the terms that the party pins, and lines on them; see `party.expectation.told_share`.
+    Nothing where it pins none. Raises ConfigError."""
+    from consilium.party.expectation import told_share
     from consilium.party.home import open_home
-    from consilium.protocol.parties.refusals import Refused
 
     opened = open_home(home)
     pinned = opened.pinned_terms()
-    if pinned is None:
-        return None, []
-    try:
-        share = own_share(opened, pinned)
-        lines = share_lines(pinned, opened.policy, share)
-        return (share if lines else None), lines
-    except Refused as error:
-        return None, [f"weight     none: the policy would refuse this federation: {error}"]
+    return (None, []) if pinned is None else told_share(opened, pinned)
 
 
 def _warnings(home: Path, share: Share | None) -> list[RunWarning]:

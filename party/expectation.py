@@ -8,6 +8,7 @@ from consilium.party.promise import epsilon, promise_of
 from consilium.party.secagg.votes import agreed_weight
 from consilium.party.spend import Share, SpendStore
 from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.warnings.before import Expected, before_run
 from consilium.protocol.warnings.kinds import RunWarning
 
@@ -23,15 +24,31 @@ def own_share(home: Home, terms: Terms) -> Share:
     return SpendStore(home.spend_file).check(terms, home.policy, agreed)
 
 
-def share_lines(terms: Terms, policy: Policy, share: Share) -> list[str]:
-    """For the party's own people; nothing where every party counts once."""
-    most = promise_of(terms).weight
-    if most == 1:
-        return []
-    return [
-        f"weight     {share.weight} of at most {most}: your answers count {share.weight} times; your own epsilon is at"
-        f" most {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
-    ]
+def weight_line(terms: Terms, policy: Policy, share: Share) -> str:
+    """For the party's own people."""
+    return (
+        f"weight     {share.weight} of at most {promise_of(terms).weight}: your answers count {share.weight} times; your"
+        f" own epsilon is at most {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
+    )
+
+
+def told_share(home: Home, terms: Terms) -> tuple[Share | None, list[str]]:
+    """`own_share` and the line on it; nothing where every party counts once, and why where the party would refuse.
+
+    Raises
+    ------
+    ConfigError : no usable roster.
+    """
+    try:
+        if promise_of(terms).weight == 1:
+            return None, []
+    except Refused:
+        return None, []  # the terms are not readable, which doctor says
+    try:
+        share = own_share(home, terms)
+    except Refused as error:
+        return None, [f"weight     none: this federation would be refused: {error}"]
+    return share, [weight_line(terms, home.policy, share)]
 
 
 def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning]:

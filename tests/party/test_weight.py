@@ -11,7 +11,7 @@ import pytest
 from consilium.coordinator.config import Caps
 from consilium.coordinator.ledger.privacy import promised, promised_at
 from consilium.coordinator.mechanisms import Confident, GNMax
-from consilium.party.expectation import own_share, party_warnings, share_lines
+from consilium.party.expectation import own_share, party_warnings, told_share
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon, parse_events, promise_of
@@ -154,11 +154,17 @@ def test_a_partys_own_words_say_its_weight_and_epsilon(tmp_path: Path) -> None:
     home = party(tmp_path / "p", most_epsilon=own(2) * 1.01).home
     share = own_share(home, CONFIG.terms())
     assert share == (2, pytest.approx(own(2)))
-    assert share_lines(CONFIG.terms(), home.policy, share) == [
-        "weight     2 of at most 6: your answers count 2 times; your own epsilon is at most"
-        f" {share.epsilon:.3f} at delta 1e-05 for a party"
-    ]
-    assert share_lines(make_config().terms(), home.policy, share) == []
+    assert told_share(home, CONFIG.terms()) == (
+        share,
+        [
+            "weight     2 of at most 6: your answers count 2 times; your own epsilon is at most"
+            f" {share.epsilon:.3f} at delta 1e-05 for a party"
+        ],
+    )
+    assert told_share(home, make_config().terms()) == (None, [])
+    tight = dataclasses.replace(home, policy=home.policy.model_copy(update={"most_epsilon": 0.01}))
+    (line,) = told_share(tight, CONFIG.terms())[1]
+    assert line.startswith("weight     none: this federation would be refused: most-epsilon")
 
 
 def test_warnings_are_of_the_partys_own_weight(tmp_path: Path) -> None:
