@@ -119,7 +119,7 @@ class Accountant:
         if not self._events:
             return
         first = self._events[0]
-        for name in ("unit", "neighbouring", "votes_moved", "towards"):
+        for name in ("unit", "neighbouring", "votes_moved", "weight", "towards"):
             if getattr(first, name) != getattr(event, name):
                 raise UnitError(
                     f"cannot compose a release with {name} {getattr(event, name)} with earlier ones of "
@@ -204,7 +204,8 @@ class Accountant:
         if not parts:
             return None
         left = _left(delta, self._added_delta)
-        return exact_epsilon(parts, self._events[0].noise, self._events[0].votes_moved, left)
+        first = self._events[0]
+        return exact_epsilon(parts, first.noise, first.votes_moved, left, together=first.weight)
 
     def composed_worst_case_epsilon(self, delta: float) -> float | None:
         """The same for winners, bits and histograms, without a Renyi conversion; None where no form is known.
@@ -268,6 +269,7 @@ class Accountant:
             unit=first.unit,
             neighbouring=first.neighbouring,
             teachers_per_party=first.teachers_per_party,
+            weight=first.weight,
             towards=first.towards,
             kind=kind,
             method=f"{words}, {first.noise} noise",

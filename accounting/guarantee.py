@@ -41,6 +41,7 @@ class Guarantee:
     epsilon, delta : the bound; epsilon may be +inf, which means that there is none.
     order : Renyi order that gave it; NaN when it did not come from a Renyi curve.
     unit, neighbouring, teachers_per_party : whose data may change, and how.
+    weight : votes that each of their answers counts for.
     towards : who sees the releases.
     kind : where the number comes from.
     method : which bounds and conversion were used, in words.
@@ -65,12 +66,14 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
     towards: Towards
     kind: Kind
     method: str
+    weight: int = 1
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise AccountingError(f"epsilon must be at least 0, got {self.epsilon}. Recompute it.")
         check_delta(self.delta)
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
+        check_count(self.weight, "weight", 1, UnitError)
 
     @property
     def publishable(self) -> bool:
@@ -97,7 +100,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         done = "replaced" if self.neighbouring is Neighbouring.REPLACE else "added or removed"
         if self.unit is Unit.PARTY:
             moves = "its one teacher's vote per query changes" if k == 1 else f"the votes of its {k} teachers change"
-            return f"a whole party, {done} ({moves})"
+            return f"a whole party, {done} ({moves}{self._counted})"
         what = "a record" if self.unit is Unit.RECORD else "a patient with all records at one party"
         moved = votes_moved(self.unit, k, self.neighbouring)
         if moved == 1:
@@ -105,7 +108,11 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         else:
             moves = f"the votes of {moved} of {k} teachers change: its own and that of who takes its place"
         also = "; with one teacher per party this is also the guarantee of a whole party" if k == 1 else ""
-        return f"{what}, {done} ({moves}){also}"
+        return f"{what}, {done} ({moves}{self._counted}){also}"
+
+    @property
+    def _counted(self) -> str:
+        return "" if self.weight == 1 else f", counted {self.weight} times"
 
     def __str__(self) -> str:
         realised = "not a promise, publish that of the caps" if self.kind is Kind.REALISED else "SECRET, do not publish"
@@ -134,6 +141,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
             "neighbouring": self.neighbouring.value,
             "relation": self.relation,
             "teachers_per_party": self.teachers_per_party,
+            **({"weight": self.weight} if self.weight > 1 else {}),
             "direction": self.direction,
             "towards": self.towards.value,
             "kind": self.kind.value,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -18,9 +19,9 @@ from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.models import Frozen
+from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.parties.ballot import BallotSpec, TopBallot
-from consilium.protocol.parties.messages import MOST_TEACHERS, Terms, TrainRequest, VotesMode
+from consilium.protocol.parties.messages import MOST_TEACHERS, MOST_WEIGHT, Terms, TrainRequest, VotesMode
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.reference import reference_of, why_no_reference
@@ -149,12 +150,14 @@ class Timeouts(Frozen):
     student: float = Field(default=3600, gt=0, description="for which students may ask")
 
 
-class Federation(Frozen):
+class Federation(Countable, Frozen):
     """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
 
     Always resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is
     read (`coordinator.mechanisms.calibration`), and written out wherever it is written.
     """
+
+    WEIGHT: ClassVar[str] = "most_weight"
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report, kits and model card")
     minimum_parties: int = Field(ge=2, description="fewer parties, at any stage, end the run")
@@ -163,6 +166,13 @@ class Federation(Frozen):
         ge=1,
         le=MOST_TEACHERS,
         description="teachers on disjoint shards of a party's rows, and so votes for each query",
+    )
+    most_weight: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_WEIGHT,
+        description="most times that one answer counts; a party takes the largest weight whose own epsilon its policy"
+        " allows, and the promise is made for this one",
     )
     votes: VotesMode = Field(
         default="secure",
@@ -207,14 +217,15 @@ class Federation(Frozen):
     @classmethod
     def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
         known = info.data
-        if not isinstance(table, dict) or not {"privacy", "caps", "teachers_per_party"} <= set(known):
+        needed = ("privacy", "caps", "teachers_per_party", "most_weight")
+        if not isinstance(table, dict) or not set(needed) <= set(known):
             return table
-        privacy, caps, teachers = known["privacy"], known["caps"], known["teachers_per_party"]
+        privacy, caps, teachers, weight = (known[name] for name in needed)
         if privacy.epsilon is None:
             return table
 
         def cost(mechanism: AnyMechanism) -> float:
-            return worst_case(_promised(mechanism, privacy, caps, teachers), privacy.delta).epsilon
+            return worst_case(_promised(mechanism, privacy, caps, teachers, weight), privacy.delta).epsilon
 
         try:
             return with_noise(table, caps.queries, caps.answers, privacy.epsilon, cost)
@@ -255,7 +266,7 @@ class Federation(Frozen):
 
     def event(self, asked: int, answered: int) -> ReleaseEvent:
         """The release event of so many queries of this federation."""
-        return _event(self.mechanism, self.privacy, self.teachers_per_party, asked, answered)
+        return _event(self.mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
 
     @property
     def release(self) -> Literal["label", "histogram"]:
@@ -272,7 +283,7 @@ class Federation(Frozen):
 
     def promised_events(self) -> list[ReleaseEvent]:
         """Everything that will ever be released, with all caps used up."""
-        return _promised(self.mechanism, self.privacy, self.caps, self.teachers_per_party)
+        return _promised(self.mechanism, self.privacy, self.caps, self.teachers_per_party, self.most_weight)
 
     def federation_digest(self) -> str:
         """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
@@ -283,23 +294,26 @@ class Federation(Frozen):
         return canonical_digest(self.model_dump(mode="json", include=fields))
 
 
-def _event(mechanism: AnyMechanism, privacy: Privacy, teachers: int, asked: int, answered: int) -> ReleaseEvent:
-    return mechanism.event(
+def _event(
+    mechanism: AnyMechanism, privacy: Privacy, teachers: int, weight: int, asked: int, answered: int
+) -> ReleaseEvent:
+    event = mechanism.event(
         asked=asked,
         answered=answered,
         unit=privacy.unit,
         neighbouring=privacy.neighbouring,
         teachers_per_party=teachers,
     )
+    return replace(event, weight=weight)
 
 
 def _closing(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
     return privacy.sanitised.plan().event(event) if privacy.sanitised else None
 
 
-def _promised(mechanism: AnyMechanism, privacy: Privacy, caps: Caps, teachers: int) -> list[ReleaseEvent]:
-    closing = _closing(privacy, _event(mechanism, privacy, teachers, 0, 0))
-    full = _event(mechanism, privacy, teachers, caps.queries, caps.answers)
+def _promised(mechanism: AnyMechanism, privacy: Privacy, caps: Caps, teachers: int, weight: int) -> list[ReleaseEvent]:
+    closing = _closing(privacy, _event(mechanism, privacy, teachers, weight, 0, 0))
+    full = _event(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
     return [full, *([closing] if closing else [])]
 
 

@@ -7,8 +7,10 @@ from consilium.coordinator.ledger.privacy import promised
 from consilium.protocol.warnings.before import Expected
 
 
-def expected(federation: Federation, parties: int, classes: int) -> Expected:
-    """Of a federation in which so many parties vote. Raises ConfigError where it cannot be charged."""
+def expected(federation: Federation, parties: int, classes: int, votes: int | None = None) -> Expected:
+    """Of a federation in which so many parties vote. votes: on a query, where the parties' weights are known; else
+    every party counts once. Raises ConfigError where it cannot be charged.
+    """
     guarantee, mechanism = promised(federation), federation.mechanism
     return Expected(
         epsilon=guarantee.epsilon,
@@ -16,7 +18,7 @@ def expected(federation: Federation, parties: int, classes: int) -> Expected:
         unit=guarantee.unit.value,
         classes=classes,
         answers=federation.caps.answers,
-        votes=parties * federation.teachers_per_party,
+        votes=parties * federation.teachers_per_party if votes is None else votes,
         noise=mechanism.label_noise(parties),
         histogram=mechanism.count_sigma(parties) > 0,
         undeclared=federation.ballot.undeclared,

@@ -19,7 +19,7 @@ from consilium.coordinator.expectation import expected
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.labels.service import Collector, LabelService, NoiseFor
 from consilium.coordinator.ledger.closing import Normal, close
-from consilium.coordinator.ledger.privacy import spent
+from consilium.coordinator.ledger.privacy import by_party, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
@@ -80,13 +80,15 @@ def _run(
     pool: PoolTree | None,
 ) -> None:
     clock = _Clock()
-    members = enrol(transport, config, ledger.id, log)
+    members = enrol(transport, config, ledger.id, log, _agreed(config, ledger, keys))
+    if config.most_weight > 1:
+        ledger.pin_weights({member.party: member.weight for member in members})
     clock.lap("enrol")
     members, left_out_for_data = train(transport, config, members, log)
     clock.lap("train")
-    teachers = sum(member.teachers for member in members)
-    check_threshold(config.mechanism, teachers)
-    check_sanitised(config, teachers)
+    votes = sum(member.votes for member in members)
+    check_threshold(config.mechanism, votes)
+    check_sanitised(config, votes)
     standing = Standing(ledger.position, pool if config.pool else None)
     if keys is not None and config.votes != "clear":
         collector: Collector = SecureCollector(transport, config, members, keys, run_dir / "sessions", standing, log)
@@ -97,7 +99,7 @@ def _run(
 
     service = LabelService(config, ledger, noise_for(config), timed, len(members), log, standing.pool)
     log.write("promised", **service.promised.to_json())
-    for warning in before_run(expected(config, len(members), len(config.rows.classes))):
+    for warning in before_run(expected(config, len(members), len(config.rows.classes), votes)):
         log.write("warned", **warning.to_json())
     if student is not None:
         student(service)
@@ -111,7 +113,7 @@ def _run(
         "federation": config.digest(),
         "federation_digest": config.federation_digest(),
         "parties": sorted(member.party for member in members),
-        "teachers": teachers,
+        "teachers": sum(member.teachers for member in members),
         "parties_left_out_for_data": left_out_for_data,
         "parties_counted": timed.counted,
         "votes": config.votes,
@@ -124,11 +126,19 @@ def _run(
             **{name: guarantee.to_json() for name, guarantee in guarantees.items()},
             **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
         },
+        **by_party(config, {member.party: member.weight for member in members}),
         "sanitised": sanitised,
         "seconds": {**clock.laps, "vote": timed.seconds},
     }
     replace_text(run_dir / "coordinator.json", json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
+
+
+def _agreed(config: FederationConfig, ledger: Ledger, keys: SecureKeys | None) -> dict[str, int]:
+    """Weights that are fixed before anybody enrols: by the roster, or by an earlier enrolment in this ledger."""
+    if keys is None or config.votes == "clear":
+        return ledger.weights()
+    return {entry.id: entry.weight for entry in keys.roster.parties}
 
 
 class _Timed:

@@ -24,7 +24,7 @@ from consilium.coordinator.provision.plan import PartyPlan, RowsPlan, StudentPla
 from consilium.protocol.node.kit import Coordinator
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
-from consilium.simulations.population.specs import DataSpec, SimulationSpec, TeacherShare
+from consilium.simulations.population.specs import DataSpec, PolicyShare, SimulationSpec, TeacherShare
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
 
@@ -65,6 +65,7 @@ TABLES = {
     "trainers": lambda: of_kinds(TRAINERS, "name", "student.trainer"),
     "simulation": lambda: of_model(SimulationSpec, "simulation"),
     "shares": lambda: of_model(TeacherShare, "simulation.teachers"),
+    "policies": lambda: of_model(PolicyShare, "simulation.policies"),
     "rows": lambda: of_model(RowsPlan, "rows"),
     "coordinator": lambda: of_model(Coordinator, "coordinator"),
     "party": lambda: of_model(PartyPlan, "party"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from consilium.party.data.rows import Rows
     from consilium.party.dry_run import PartyCheck
     from consilium.party.policy import PartyFile
+    from consilium.party.spend import Share
     from consilium.protocol.rows.schema import Schema
 
 app = typer.Typer(
@@ -42,9 +43,11 @@ def check(home: HomeArgument, federation: FederationArgument, output: FormatOpti
     terms = load_federation(federation)
     rows, found = check(settings, home, terms)
     _usable(rows, found, settings, output)
-    lines = [*_lines(found, settings), f"The data fit federation {terms.name!r}."]
-    warnings = listed(_warnings(home))
-    show(output, {**_table(found, settings), "federation": terms.name, "warnings": warnings}, lines)
+    share, share_told = _share(home)
+    lines = [*_lines(found, settings), *share_told, f"The data fit federation {terms.name!r}."]
+    warnings = listed(_warnings(home, share))
+    told = {"federation": terms.name, "warnings": warnings, **({"share": share._asdict()} if share else {})}
+    show(output, {**_table(found, settings), **told}, lines)
     tell_warnings(warnings, output)
 
 
@@ -106,7 +109,18 @@ def dry_run_command(
     print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
 
 
-def _warnings(home: Path) -> list[RunWarning]:
+def _share(home: Path) -> tuple[Share | None, list[str]]:
+    """Weight and own epsilon by the terms that the party pins, and lines on them; see `party.expectation.told_share`.
+    Nothing where it pins none. Raises ConfigError."""
+    from consilium.party.expectation import told_share
+    from consilium.party.home import open_home
+
+    opened = open_home(home)
+    pinned = opened.pinned_terms()
+    return (None, []) if pinned is None else told_share(opened, pinned)
+
+
+def _warnings(home: Path, share: Share | None) -> list[RunWarning]:
     """What the terms that the party pins promise; none where it pins none. Raises ConfigError."""
     from consilium.party.expectation import party_warnings
     from consilium.party.home import open_home
@@ -115,7 +129,7 @@ def _warnings(home: Path) -> list[RunWarning]:
     opened = open_home(home)
     pinned = opened.pinned_terms()
     try:
-        return [] if pinned is None else party_warnings(pinned, opened.policy)
+        return [] if pinned is None else party_warnings(pinned, opened.policy, share.weight if share else 1)
     except Refused:
         return []  # why the terms are refused is said by doctor, and by the party itself when it is asked
 

@@ -1,17 +1,60 @@
-"""What a party may be warned of before it takes part: what the promise means in its own unit, at its own delta."""
+"""What a party may expect before it takes part: its weight, and what the promise means in its own unit and delta."""
 
 from __future__ import annotations
 
+from consilium.party.home import Home
 from consilium.party.policy import Policy
 from consilium.party.promise import epsilon, promise_of
+from consilium.party.secagg.votes import agreed_weight
+from consilium.party.spend import Share, SpendStore
 from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.warnings.before import Expected, before_run
 from consilium.protocol.warnings.kinds import RunWarning
 
 
-def party_warnings(terms: Terms, policy: Policy) -> list[RunWarning]:
-    """Of the one federation that these terms are of. Raises Refused for a promise that cannot be read."""
-    promise = promise_of(terms)
+def own_share(home: Home, terms: Terms) -> Share:
+    """How often this party's answers would count in the federation of these terms, and its own epsilon there.
+
+    Raises
+    ------
+    Refused : the policy does not allow it, or the promise cannot be read. ConfigError : no usable roster.
+    """
+    agreed = agreed_weight(home, terms) if promise_of(terms).weight > 1 else None
+    return SpendStore(home.spend_file).check(terms, home.policy, agreed)
+
+
+def weight_line(terms: Terms, policy: Policy, share: Share) -> str:
+    """For the party's own people."""
+    return (
+        f"weight     {share.weight} of at most {promise_of(terms).weight}: your answers count {share.weight} times; your"
+        f" own epsilon is at most {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
+    )
+
+
+def told_share(home: Home, terms: Terms) -> tuple[Share | None, list[str]]:
+    """`own_share` and the line on it; nothing where every party counts once, and why where the party would refuse.
+
+    Raises
+    ------
+    ConfigError : no usable roster.
+    """
+    try:
+        if promise_of(terms).weight == 1:
+            return None, []
+    except Refused:
+        return None, []  # the terms are not readable, which doctor says
+    try:
+        share = own_share(home, terms)
+    except Refused as error:
+        return None, [f"weight     none: this federation would be refused: {error}"]
+    return share, [weight_line(terms, home.policy, share)]
+
+
+def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning]:
+    """Of the one federation that these terms are of, at the party's weight. Raises Refused for a promise that cannot be
+    read."""
+    promise = promise_of(terms).at(weight)
     expected = Expected(
         epsilon=epsilon(promise.events, policy),
         delta=policy.delta,

@@ -13,7 +13,7 @@ from consilium.party.data import load_rows
 from consilium.party.home import Home
 from consilium.party.policy import check_shards, check_terms, pool_of
 from consilium.party.promise import promise_of
-from consilium.party.secagg.votes import QuerySet, SecureVotes, check_roster
+from consilium.party.secagg.votes import QuerySet, SecureVotes, agreed_weight
 from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, cast, check_reference, thresholds_of
@@ -48,7 +48,7 @@ class PartyNode:
     home: Home
 
     def hello(self, request: HelloRequest) -> HelloReply:
-        """Name and number of teachers, if the policy lets the party serve; Refused otherwise.
+        """Name, number of teachers and weight, if the policy lets the party serve; Refused otherwise.
 
         From here on the federation is what these terms say: whatever a later message says otherwise is refused.
         """
@@ -60,10 +60,10 @@ class PartyNode:
         if pinned is not None and pinned != request.terms:
             differing = [name for name in Terms.model_fields if getattr(pinned, name) != getattr(request, name)]
             raise Refused(Rule.TERMS, detail=f"this party's terms have other {', '.join(differing)}")
-        if request.votes != "clear":
-            check_roster(self.home, request.terms)
-        self.spend.enrol(request.terms, request.ledger, self.home.policy)
-        return HelloReply(party=self.home.name, teachers=request.teachers)
+        weight = self.spend.enrol(
+            request.terms, request.ledger, self.home.policy, agreed_weight(self.home, request.terms)
+        )
+        return HelloReply(party=self.home.name, teachers=request.teachers, weight=weight)
 
     def train(self, request: TrainRequest) -> TrainReply:
         """Train the teachers and keep them; a repeated request finds them there and trains nothing.
@@ -121,7 +121,7 @@ class PartyNode:
         return VoteReply(party=self.home.name, query_set=request.query_set, votes=self.charged_votes(asked, told))
 
     def charged_votes(self, asked: QuerySet, told: Terms, phase: int = 1) -> np.ndarray:
-        """Votes uint16 (queries, classes), after they were counted. Secret.
+        """Votes uint16 (queries, classes), each counted by the party's weight, after they were charged. Secret.
 
         Raises
         ------
@@ -156,7 +156,8 @@ class PartyNode:
             phase,
         )
         lot = Lot(self.home.name, told.federation, ids)
-        return cast(trained, query_inputs(schema, queries, asked.query_set), lot).astype(VOTE_DTYPE)
+        votes = cast(trained, query_inputs(schema, queries, asked.query_set), lot)
+        return (votes * self.spend.weight(told.federation)).astype(VOTE_DTYPE)
 
     @property
     def secure(self) -> SecureVotes:

@@ -21,16 +21,17 @@ from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_json
 from consilium.accounting.units import Noise, Towards
 from consilium.party.policy import Policy
-from consilium.protocol.parties.messages import MOST_TEACHERS, Terms, VotesMode
+from consilium.protocol.parties.messages import MOST_TEACHERS, MOST_WEIGHT, Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.secagg.roster import MOST_PARTIES
 
 MOST_QUERIES = 10_000_000
-MOST_VOTES = MOST_TEACHERS * MOST_PARTIES
+MOST_VOTES = MOST_TEACHERS * MOST_WEIGHT * MOST_PARTIES
 MOST: dict[str, float] = {
     "asked": MOST_QUERIES,
     "answered": MOST_QUERIES,
     "teachers_per_party": MOST_TEACHERS,
+    "weight": MOST_WEIGHT,
     "threshold": MOST_VOTES,
     "constant": MOST_VOTES,
     "noise_shares": MOST_PARTIES,
@@ -60,6 +61,16 @@ class Promise:
     def events(self) -> tuple[ReleaseEvent, ...]:
         """All that is charged."""
         return (self.release,) if self.closing is None else (self.release, self.closing)
+
+    @property
+    def weight(self) -> int:
+        """The largest weight of any party, for which the promise is made."""
+        return self.release.weight
+
+    def at(self, weight: int) -> Promise:
+        """What it means for a party of this weight."""
+        closing = None if self.closing is None else replace(self.closing, weight=weight)
+        return Promise(replace(self.release, weight=weight), closing)
 
     def most(self, phase: int) -> int:
         """Queries that may be asked in phase 1, or screened ones that may be asked once more in phase 2."""
@@ -106,6 +117,8 @@ def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) 
     for event in events:
         if event.teachers_per_party != teachers:
             raise Refused(Rule.PROMISE, limit=event.teachers_per_party, requested=teachers)
+        if event.weight != release.weight:
+            raise Refused(Rule.PROMISE, limit=release.weight, requested=event.weight)
     if release.asked < 1:
         raise Refused(Rule.PROMISE, limit=release.asked, detail="a promise of no queries")
     return Promise(release, closing)

@@ -13,13 +13,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, epsilon, parse_events, promise_of
+from consilium.party.weight import check_within, own_weight
 from consilium.protocol.parties.messages import LedgerPosition, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.nearness import too_near
@@ -32,10 +35,18 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
     " head TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
 )
 OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
 """Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
 ROW = np.dtype("<f4")
+
+
+class Share(NamedTuple):
+    """What a federation means for this party: how often its answers count, and its own worst case at that weight."""
+
+    weight: int
+    epsilon: float
 
 
 class SpendStore:
@@ -58,8 +69,11 @@ class SpendStore:
         except sqlite3.Error as error:
             raise Refused(Rule.POLICY, detail=f"{self._path}: {error}") from None
 
-    def enrol(self, terms: Terms, ledger: str, policy: Policy) -> None:
-        """Check that the policy's epsilon allows the promise, and keep terms and ledger of a federation.
+    def enrol(self, terms: Terms, ledger: str, policy: Policy, agreed: int | None = None) -> int:
+        """Check that the policy's epsilon allows the promise, and keep terms, ledger and weight of a federation.
+
+        The weight that is returned is the one of the first enrolment, whatever the policy allows by now: with another,
+        the votes on a query would be others. agreed: see `party.weight.own_weight`.
 
         Raises
         ------
@@ -68,15 +82,18 @@ class SpendStore:
         """
         promise = promise_of(terms)
         with self._transaction() as connection:
-            self._check_epsilon(connection, terms.federation, promise, policy)
+            weight = self._weight(connection, terms.federation, promise, policy, agreed)
+            connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (terms.federation, weight))
             _keep_first(connection, terms.federation, terms.model_dump_json())
             connection.execute(
                 "INSERT OR IGNORE INTO ledgers VALUES (?, ?, 0, ?)", (terms.federation, ledger, "0" * 64)
             )
             _ledger_of(connection, terms.federation, ledger)
+        return weight
 
-    def check(self, terms: Terms, policy: Policy) -> float:
-        """Epsilon of this federation alone, in the policy's unit, if it could be served now. Records nothing.
+    def check(self, terms: Terms, policy: Policy, agreed: int | None = None) -> Share:
+        """Weight and epsilon of this federation alone, in the policy's unit, if it could be served now. Records
+        nothing.
 
         Raises
         ------
@@ -85,10 +102,15 @@ class SpendStore:
         promise = promise_of(terms)
         if self._path.exists():
             with self._transaction() as connection:
-                self._check_epsilon(connection, terms.federation, promise, policy)
+                weight = self._weight(connection, terms.federation, promise, policy, agreed)
         else:
-            _within(list(promise.events), policy)
-        return epsilon(promise.events, policy)
+            weight = own_weight(promise, policy, agreed=agreed)
+        return Share(weight, epsilon(promise.at(weight).events, policy))
+
+    def weight(self, federation: str) -> int:
+        """How often this party's answers count in a federation that it enrolled in."""
+        with self._transaction() as connection:
+            return _weight_of(connection, federation) or 1  # enrolled before there were weights
 
     def terms(self, federation: str) -> Terms:
         """The terms of the enrolment. Refused (PROMISE) if this federation never enrolled here."""
@@ -169,7 +191,8 @@ class SpendStore:
             spent = _answered(connection)
             if phase == 1 and new and spent + len(new) > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + len(new))
-            self._check_epsilon(connection, terms.federation, promise, policy)
+            weight = _weight_of(connection, terms.federation) or promise.weight
+            check_within([*_earlier(connection, terms.federation), *promise.at(weight).events], policy)
             _remember_rows(connection, schema, keys, standardised, max(least_distance, policy.least_distance))
             connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (terms.federation, terms.promise))
             connection.executemany(
@@ -177,16 +200,33 @@ class SpendStore:
                 ((teachers, key, phase, terms.federation) for key in sorted(new)),
             )
 
-    def _check_epsilon(self, connection: sqlite3.Connection, federation: str, promise: Promise, policy: Policy) -> None:
-        rows = connection.execute("SELECT event FROM promises WHERE federation != ?", (federation,)).fetchall()
-        others = [event for (text,) in rows for event in parse_events(text)]
-        _within([*others, *promise.events], policy)
+    def _weight(
+        self, connection: sqlite3.Connection, federation: str, promise: Promise, policy: Policy, agreed: int | None
+    ) -> int:
+        """The weight that is kept, else the one to take. Raises Refused if it does not fit."""
+        kept = _weight_of(connection, federation)
+        if kept is not None and agreed is not None and kept != agreed:
+            raise Refused(
+                Rule.PROMISE, limit=kept, requested=agreed, detail="another weight than this party began with"
+            )
+        return own_weight(promise, policy, _earlier(connection, federation), kept or agreed)
 
 
-def _within(events: list[ReleaseEvent], policy: Policy) -> None:
-    total = epsilon(events, policy)
-    if total > policy.most_epsilon:
-        raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
+def _earlier(connection: sqlite3.Connection, federation: str) -> list[ReleaseEvent]:
+    """What all other federations were charged, each at the weight that the party has in it."""
+    rows = connection.execute(
+        "SELECT event, weight FROM promises LEFT JOIN weights USING (federation) WHERE federation != ?", (federation,)
+    ).fetchall()
+    return [
+        event if weight is None else replace(event, weight=weight)
+        for text, weight in rows
+        for event in parse_events(text)
+    ]
+
+
+def _weight_of(connection: sqlite3.Connection, federation: str) -> int | None:
+    found = connection.execute("SELECT weight FROM weights WHERE federation = ?", (federation,)).fetchone()
+    return None if found is None else found[0]
 
 
 def _keep_first(connection: sqlite3.Connection, federation: str, text: str) -> None:

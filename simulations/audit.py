@@ -229,6 +229,7 @@ class _Simulation:
             "student": card.get("metrics"),
             "release": config.release,
         }
+        agree(f"{SUMMARY}: by_party", summary.get("by_party"), coordinator.get("by_party"))
         digest = config.federation_digest()
         agree(f"{MANIFEST}: federation_digest", manifest.get("federation_digest"), digest)
         agree(f"{SUMMARY}: federation_digest", summary.get("federation_digest"), digest)
@@ -293,11 +294,12 @@ class _Simulation:
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
             **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "worth", "warnings")},
+            "by_party": summary.get("by_party", {}),
             "title": self._scenario.federation.name,
             "description": self._scenario.description.strip(),
             "attribution": self._data[0].attribution,
             "classes": config.rows.classes,
-            "mechanism": config.mechanism.describe(),
+            "mechanism": config.describe(),
             "release": config.release,
             "votes": config.votes,
             "most_queries": config.caps.queries,

@@ -95,7 +95,8 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         quality=[],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=_unfinished(audited),
-        warnings=_warnings(config, parties, student),
+        by_party=coordinator.get("by_party", {}),
+        warnings=_warnings(config, parties, student, recorded),
     )
 
 
@@ -103,9 +104,10 @@ def _metrics(student: Path | None) -> dict[str, Any] | None:
     return None if student is None else Files(student, finished=True).object(CARD).get("metrics")
 
 
-def _warnings(config: FederationConfig, parties: int, student: Path | None) -> list[dict[str, str]]:
+def _warnings(config: FederationConfig, parties: int, student: Path | None, recorded: Recorded) -> list[dict[str, str]]:
     """Those of the federation, and what the student says of itself beside them."""
-    warnings = listed(before_run(expected(config, parties, len(config.rows.classes))))
+    votes = max((batch.votes for batch in recorded.batches if batch.votes is not None), default=None)
+    warnings = listed(before_run(expected(config, parties, len(config.rows.classes), votes)))
     card = {} if student is None else Files(student, finished=True).object(CARD)
     given = {each["code"] for each in warnings}
     return [*warnings, *(each for each in well_formed(card.get("warnings")) if each["code"] not in given)]

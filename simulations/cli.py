@@ -219,6 +219,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from rich.table import Table
 
     from consilium.protocol.strict_json import is_infinite, number
+    from consilium.simulations.report.own_epsilon import own_epsilons
     from consilium.simulations.report.wording import epsilon_text
     from consilium.simulations.report.worth import hand_label_rows, worth_sentence
 
@@ -239,6 +240,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
         f" {privacy['delta']:g}; unit: {privacy['relation']}; towards"
         f" {_TOWARDS[privacy['towards']]}"
     )
+    for own in own_epsilons(summary.get("by_party", {}), public=True):
+        console.print(f"  weight {own.weight}: {own.count} parties, own epsilon at most {own.epsilon_text}")
     console.print(
         f"at what came out: {epsilons['worst_case']} worst case (no promise),"
         f" {epsilons['data_dependent']} data-dependent (secret: do not publish)"

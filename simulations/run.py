@@ -32,15 +32,15 @@ from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from consilium.simulations.engines.ray import run_ray
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.population.identities import simulated_identities
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.weights import simulated_weights
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.store import save_report_data
 from consilium.simulations.scenario import Scenario, divided_data, scenario_json
 from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.warned import run_warnings
-from consilium.simulations.workspace import Workspace, federation_config, lay_out, make_run_dir
+from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir
 from consilium.student.config import StudentSpec
 
 Engine = Literal["local", "ray"]
@@ -152,9 +152,9 @@ def _carry_out(
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
         if config.votes != "clear":
-            identities = simulated_identities(list(partition.parties), scenario.federation, seed)
+            identities = identities_of(scenario, partition, seed)
             SecureKeys(identities.roster, identities.coordinator).check(config)
-        check_threshold(scenario.federation.mechanism, len(partition.parties) * scenario.federation.teachers_per_party)
+        check_threshold(scenario.federation.mechanism, _votes(scenario, partition, seed))
         manifest = _manifest(order, device, dataset, partition, config)
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
             raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
@@ -183,6 +183,13 @@ def _carry_out(
         summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
         _write(space.run_dir / "summary.json", summary)
     return summary
+
+
+def _votes(scenario: Scenario, partition: Partition, seed: int) -> int:
+    """On a query, if every party answers."""
+    federation, names = scenario.federation, list(partition.parties)
+    weights = simulated_weights(names, federation, scenario.simulation.policies, seed)
+    return federation.teachers_per_party * sum(weights.values())
 
 
 def _run_engine(engine: Engine, space: Workspace, partitions: int, workers: list[Worker]) -> None:
@@ -258,6 +265,7 @@ def _summary(
         "release": config.release,
         "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
         "owners_left_out": owners_left_out,
+        **({"by_party": coordinator["by_party"]} if "by_party" in coordinator else {}),
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,
@@ -327,6 +335,7 @@ def _report_data(
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
         warnings=summary["warnings"],
+        by_party=summary.get("by_party", {}),
     )
 
 

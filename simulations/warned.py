@@ -26,7 +26,9 @@ def run_warnings(
     summary: as far as it is written. card: the student's.
     """
     classes, tested = len(config.rows.classes), card["test"]
-    known = expected(config, summary["parties"], classes)
+    weights = [own["weight"] for own in summary.get("by_party", {}).values()]
+    votes = sum(weights) * config.teachers_per_party if weights else None
+    known = expected(config, summary["parties"], classes, votes)
     reached = Reached(
         answered=summary["queries"]["answered"],
         constant=card["model"]["kind"] == CONSTANT,

@@ -31,9 +31,10 @@ from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.reference import draw_reference, reference_text
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public_rows
-from consilium.simulations.population.identities import simulated_identities
+from consilium.simulations.population.identities import SimulatedIdentities, simulated_identities
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.teacher_mix import own_teachers
+from consilium.simulations.population.teacher_mix import own_limits, own_teachers
+from consilium.simulations.population.weights import limited, simulated_weights
 from consilium.simulations.scenario import Scenario
 from consilium.student.asking.pool import Pool, load_pool
 from consilium.student.config import StudentSpec
@@ -127,6 +128,13 @@ def make_run_dir(path: Path) -> Workspace:
     return Workspace(path.resolve())
 
 
+def identities_of(scenario: Scenario, partition: Partition, seed: int) -> SimulatedIdentities:
+    """Keys and roster of a scenario with secure or distributed votes. Raises ConfigError if no roster is safe."""
+    names = list(partition.parties)
+    weights = simulated_weights(names, scenario.federation, scenario.simulation.policies, seed)
+    return simulated_identities(names, scenario.federation, seed, weights)
+
+
 def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition, seed: int) -> FederationConfig:
     """The coordinator's configuration; the schema's statistics come from the public rows alone.
 
@@ -153,7 +161,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
     if ballot.relative:
         reference = draw_reference(public_rows.queries(dataset, partition), schema, ballot.reference_rows)
     secure = federation.votes != "clear"
-    roster = simulated_identities(list(partition.parties), federation, seed).roster if secure else None
+    roster = identities_of(scenario, partition, seed).roster if secure else None
     return FederationConfig.of(
         federation,
         rows=schema,
@@ -213,11 +221,12 @@ def lay_out(
         settings["simulated_noise_seed"] = config.noise_seed
     identities = None
     if scenario.federation.votes != "clear":
-        identities = simulated_identities(list(partition.parties), scenario.federation, seed)
+        identities = identities_of(scenario, partition, seed)
         identities.roster.save(space.roster_file)
         identities.coordinator.save(space.identity_file)
         settings["roster"] = str(space.roster_file)
     own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed)
+    limits = own_limits(scenario.simulation.policies, len(partition.parties), seed)
     for index, (name, rows) in enumerate(partition.parties.items()):
         home = space.home(index)
         home.mkdir(mode=0o700)
@@ -228,4 +237,6 @@ def lay_out(
         if identities is not None:
             identities.parties[name].save(home / "identity.pem")
         teacher = {"teacher": own[index].model_dump(mode="json")} if index in own else {}
-        (home / SETTINGS).write_text(tomli_w.dumps({"name": name, **settings, **teacher}))
+        limit = limited(scenario.federation, limits[index]) if index in limits else {}
+        mine = {"name": name, **settings, "policy": {**policy, **limit}, **teacher}
+        (home / SETTINGS).write_text(tomli_w.dumps(mine))

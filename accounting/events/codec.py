@@ -53,8 +53,8 @@ def event_from_json(data: object) -> ReleaseEvent:
         raise EventError(f"event {kind!r} has version {version!r}, this program reads {cls.VERSION}. Update it.")
     values = {key: value for key, value in data.items() if key not in ("type", "version")}
     known = {field.name for field in fields(cls)}
-    if set(values) != known:
-        unknown, missing = sorted(map(str, set(values) - known)), sorted(known - set(values))
+    unknown, missing = sorted(map(str, set(values) - known)), sorted(known - set(values) - {"weight"})
+    if unknown or missing:
         raise EventError(f"event {kind!r} has unknown keys {unknown} and lacks {missing}.")
     for name, value in values.items():
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)

@@ -33,6 +33,7 @@ class ReleaseEvent:
     ------
     asked : queries that the mechanism looked at. answered : those for which a label left.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
+    weight : votes that every teacher's one answer counts for. They move together, from one class to one class.
     towards : who sees the release. noise : which noise was drawn.
 
     Of the class
@@ -60,6 +61,7 @@ class ReleaseEvent:
     teachers_per_party: int
     towards: Towards
     noise: Noise
+    weight: int = 1
 
     def __post_init__(self) -> None:
         for name, enum in (("unit", Unit), ("neighbouring", Neighbouring), ("towards", Towards), ("noise", Noise)):
@@ -75,6 +77,7 @@ class ReleaseEvent:
         if self.answered > self.asked:
             raise EventError(f"answered ({self.answered}) exceeds asked ({self.asked}). Count the same batch.")
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
+        check_count(self.weight, "weight", 1, UnitError)
         self._check()
 
     def _check(self) -> None:
@@ -83,6 +86,11 @@ class ReleaseEvent:
     @property
     def votes_moved(self) -> int:
         """Most votes that one unit moves in one query."""
+        return self.answers_moved * self.weight
+
+    @property
+    def answers_moved(self) -> int:
+        """Most teachers whose answer one unit changes in one query; each moves ``weight`` votes at once."""
         return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
 
     @property
@@ -220,9 +228,14 @@ class ReleaseEvent:
         return total
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values with "type" and "version"; ``codec.event_from_json`` is the inverse."""
+        """Plain values with "type" and "version"; ``codec.event_from_json`` is the inverse.
+
+        A weight of 1 is left out: what was written before there were weights reads, and hashes, as it did.
+        """
         out: dict[str, Any] = {"type": self.TYPE, "version": self.VERSION}
         for field in fields(self):
+            if field.name == "weight" and self.weight == 1:
+                continue
             value = getattr(self, field.name)
             out[field.name] = value.value if isinstance(value, StrEnum) else value
         return out

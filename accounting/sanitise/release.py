@@ -95,6 +95,7 @@ class SanitisedPlan:
             unit=like.unit,
             neighbouring=like.neighbouring,
             teachers_per_party=like.teachers_per_party,
+            weight=like.weight,
             towards=like.towards,
             noise=Noise.CONTINUOUS,
             beta=self.beta,
@@ -242,7 +243,8 @@ def sanitise(
     if not batches:
         raise EventError("nothing was released, so there is nothing to sanitise.")
     first = batches[0].event
-    claims = {(b.event.unit, b.event.neighbouring, b.event.votes_moved, b.event.towards) for b in batches}
+    events = [batch.event for batch in batches]
+    claims = {(e.unit, e.neighbouring, e.votes_moved, e.weight, e.towards) for e in events}
     if len(claims) > 1:
         raise UnitError("the batches differ in unit, relation or audience. Sanitise each kind on its own.")
     k = first.votes_moved
@@ -272,6 +274,7 @@ def sanitise(
             unit=first.unit,
             neighbouring=first.neighbouring,
             teachers_per_party=first.teachers_per_party,
+            weight=first.weight,
             towards=first.towards,
             kind=Kind.SANITISED,
             method=f"smooth sensitivity (beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}), {method} conversion",

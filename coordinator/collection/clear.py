@@ -22,7 +22,8 @@ VotesSink = Callable[[dict[str, np.ndarray]], None]
 
 @dataclass(frozen=True)
 class Histogram:
-    """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`.
+    """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`, all parties' teachers, each
+    counted by its party's weight.
 
     clipped: bool (queries,), rows that some party has voted falsely in, and that were made to fit: they may sum to
         anything; None where there can be none.
@@ -34,8 +35,8 @@ class Histogram:
     clipped: np.ndarray | None = field(default=None, repr=False)
 
 
-def fault(votes: np.ndarray, queries: int, classes: int, teachers: int) -> str | None:
-    """What is wrong with one party's matrix, in words without its numbers, or None.
+def fault(votes: np.ndarray, queries: int, classes: int, ballots: int) -> str | None:
+    """What is wrong with one party's matrix, in words without its numbers, or None. ballots: votes on each query.
 
     uint16 is the only type that is taken: a narrower one could have wrapped around, a signed or float one can hold
     what no vote can be (negative, NaN).
@@ -44,8 +45,8 @@ def fault(votes: np.ndarray, queries: int, classes: int, teachers: int) -> str |
         return f"votes are {votes.dtype}, must be {VOTE_DTYPE.name}"
     if votes.shape != (queries, classes):
         return f"votes have shape {votes.shape[:3]}, must be {(queries, classes)}"
-    if (votes.astype(np.int64).sum(axis=1) != teachers).any():
-        return f"votes of a query do not sum to its number of teachers ({teachers})"
+    if (votes.astype(np.int64).sum(axis=1) != ballots).any():
+        return f"votes of a query do not sum to its number of teachers, times its weight ({ballots})"
     return None
 
 
@@ -130,14 +131,14 @@ def collect(
     teachers = 0
     for node, reply in replies.answers.items():
         member = by_node[node]
-        wrong = fault(reply.votes, *shape, member.teachers)
+        wrong = fault(reply.votes, *shape, member.votes)
         if reply.party != member.party or reply.query_set != query_set:
             wrong = "answers for another party or another query set"
         if wrong is not None:
             failures[member.party] = Failure(wrong)
         else:
             counted[member.party] = reply.votes.astype(np.int64)
-            teachers += member.teachers
+            teachers += member.votes
     tell_left_out(log, "vote", failures)
     require(len(counted), config.minimum_parties, "vote", failures)
     if sink is not None:

@@ -16,11 +16,17 @@ from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, He
 
 @dataclass(frozen=True)
 class Member:
-    """A party that serves: its node, its name and its number of teachers (votes for each query)."""
+    """A party that serves: its node, its name, its number of teachers, and how often each of their answers counts."""
 
     node: int
     party: str
     teachers: int
+    weight: int = 1
+
+    @property
+    def votes(self) -> int:
+        """That it gives to each query."""
+        return self.teachers * self.weight
 
 
 def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
@@ -37,11 +43,13 @@ def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failu
     )
 
 
-def enrol(transport: Transport, config: FederationConfig, ledger: str, log: EventLog) -> list[Member]:
+def enrol(
+    transport: Transport, config: FederationConfig, ledger: str, log: EventLog, agreed: Mapping[str, int] | None = None
+) -> list[Member]:
     """Ask `query.hello` of every connected node; returns the members sorted by name. `ledger`: its id.
 
     Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
-    can tell which is the party.
+    can tell which is the party. agreed: weights that are fixed already, by the roster or by an earlier enrolment.
 
     Raises
     ------
@@ -63,12 +71,11 @@ def enrol(transport: Transport, config: FederationConfig, ledger: str, log: Even
     failures = {f"node {node}": failure for node, failure in replies.failures.items()}
     by_name: dict[str, list[Member]] = {}
     for node, reply in replies.answers.items():
-        if reply.teachers != config.teachers_per_party:
-            failures[reply.party] = Failure(
-                f"offers {reply.teachers} teachers, the federation asks {config.teachers_per_party}"
-            )
+        wrong = _fault(reply, config, (agreed or {}).get(reply.party))
+        if wrong is not None:
+            failures[reply.party] = Failure(wrong)
         else:
-            by_name.setdefault(reply.party, []).append(Member(node, reply.party, reply.teachers))
+            by_name.setdefault(reply.party, []).append(Member(node, reply.party, reply.teachers, reply.weight))
     for name, claimants in by_name.items():
         if len(claimants) > 1:
             failures[name] = Failure(f"{len(claimants)} nodes claim this name")
@@ -76,6 +83,17 @@ def enrol(transport: Transport, config: FederationConfig, ledger: str, log: Even
     tell_left_out(log, "enrol", failures)
     require(len(members), config.minimum_parties, "enrol", failures)
     return members
+
+
+def _fault(reply: HelloReply, config: FederationConfig, agreed: int | None) -> str | None:
+    """Why a party that announces itself so cannot be a member, or None."""
+    if reply.teachers != config.teachers_per_party:
+        return f"offers {reply.teachers} teachers, the federation asks {config.teachers_per_party}"
+    if reply.weight > config.most_weight:
+        return f"claims weight {reply.weight}, the federation allows {config.most_weight}"
+    if agreed is not None and reply.weight != agreed:
+        return f"claims weight {reply.weight}, {agreed} was agreed"
+    return None
 
 
 class Training(NamedTuple):

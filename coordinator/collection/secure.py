@@ -24,7 +24,7 @@ from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.drive import drive
 from consilium.coordinator.secagg.history import History
 from consilium.coordinator.secagg.machine import Aggregation, Choose, SecureSum, StageReport, everybody
-from consilium.coordinator.secagg.sets import Chooser
+from consilium.coordinator.secagg.sets import Chooser, WeightedChooser
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.messages import WireModel
@@ -34,6 +34,7 @@ from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.messages import REPLIES, SecAggMessage
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.protocol.secagg.sets import by_weight
 from consilium.protocol.secagg.stages import Stage
 
 ATTEMPTS = 2
@@ -50,7 +51,8 @@ class SecureKeys:
     signer: Identity
 
     def check(self, config: FederationConfig) -> None:
-        """Raise ConfigError or SecAggError unless they are those of the federation, and its noise fits the roster."""
+        """Raise ConfigError or SecAggError unless they are those of the federation, its noise fits the roster, and no
+        party has a weight with which it could be in no exact sum."""
         if self.roster.digest != config.roster:
             raise ConfigError(
                 f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",
@@ -64,6 +66,20 @@ class SecureKeys:
                 f" be in a sum (u_min {self.roster.u_min} less {self.roster.c} colluders)",
                 f"Set it to {sure}",
             )
+        if config.votes == "secure":
+            self._check_weights()
+
+    def _check_weights(self) -> None:
+        roster = self.roster
+        groups = by_weight(roster.weights)
+        for group in groups if len(groups) > 1 else ():
+            if len(group) < roster.least_difference:
+                names = named(sorted(roster.name(place) for place in group))
+                raise ConfigError(
+                    f"{names} have weight {roster.weights[min(group)]}, which {roster.least_difference} parties must"
+                    " have: exact sums would tell their votes apart from those of the others",
+                    "Give them a weight that others have, or collect votes as distributed",
+                )
 
 
 class SecureCollector:
@@ -145,14 +161,15 @@ class SecureCollector:
         roster = self._keys.roster
         if self._party_noise(phase).sigma > 0:  # what sums with noise tell together is charged, whoever is in them
             return everybody
-        return Chooser(
-            roster.n,
+        rule = (
             roster.u_min,
             roster.least_difference,
             tuple(self._history.sets),
             self._config.spare,
             int(query_set[:16], 16),
         )
+        alike = len(set(roster.weights)) == 1
+        return Chooser(roster.n, *rule) if alike else WeightedChooser(roster.weights, *rule)
 
     def _party_noise(self, phase: int) -> PartyNoise:
         return self._config.event(0, 0).party_noise(phase) or PartyNoise(0.0, 0)
@@ -258,6 +275,6 @@ class SecureCollector:
         return Histogram(
             result.sums,
             tuple(sorted(result.survivors)),
-            len(result.survivors) * self._config.teachers_per_party,
+            sum(map(self._keys.roster.weight_of, result.survivors)) * self._config.teachers_per_party,
             result.clipped,
         )

@@ -12,8 +12,9 @@ from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.batch import Batch, Release
 from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger, Release
+from consilium.coordinator.ledger.store import CLOSED, Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.labels.service import (
@@ -134,10 +135,14 @@ class LabelService:
         """The recorded noisy histograms, with the votes and the noise in each."""
         none = (0,) * len(self._config.rows.classes)
         parties = [0 if release is None else release.parties for release in releases]
+        votes = [
+            0 if release is None else release.votes or release.parties * self._config.teachers_per_party
+            for release in releases
+        ]
         sigma = {count: self._config.mechanism.count_sigma(count) for count in set(parties)} | {0: 0.0}
         return Histograms(
             counts=np.array([none if r is None or r.counts is None else r.counts for r in releases], dtype=np.int64),
-            votes=np.array(parties, dtype=np.int64) * self._config.teachers_per_party,
+            votes=np.array(votes, dtype=np.int64),
             sigmas=np.array([sigma[count] for count in parties], dtype=np.float64),
         )
 
@@ -193,6 +198,7 @@ class LabelService:
                 log_q_label=evidence.log_q_label,
                 histogram=histogram.votes[:asked] if self._keeps_votes else None,
                 probabilities=probabilities[:asked] if self._keeps_votes else None,
+                votes=histogram.teachers if self._config.most_weight > 1 else None,
             ),
             self._config.caps.queries,
             self._config.caps.answers,

@@ -10,7 +10,8 @@ from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import event_from_json
 from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.ledger.batch import Batch
+from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 
 Normal = Callable[[], float]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from consilium.accounting.accountant import Accountant
@@ -12,7 +16,7 @@ from consilium.accounting.events import Evidence, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Federation, FederationConfig
-from consilium.coordinator.ledger.store import Batch
+from consilium.coordinator.ledger.batch import Batch
 from consilium.protocol.errors import ConfigError
 
 EXACT_POINTS = 30
@@ -29,6 +33,38 @@ def promised(config: Federation) -> Guarantee:
         return worst_case(config.promised_events(), config.privacy.delta)
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+
+
+def promised_at(config: Federation, weight: int) -> Guarantee:
+    """What the promise means for a party whose answers count `weight` times: its own worst case.
+
+    Raises
+    ------
+    ConfigError : the mechanism cannot be charged at this delta.
+    """
+    try:
+        return worst_case([replace(event, weight=weight) for event in config.promised_events()], config.privacy.delta)
+    except AccountingError as error:
+        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+
+
+def by_party(config: Federation, weights: Mapping[str, int]) -> dict[str, Any]:
+    """`by_party`: the weight and the own epsilon of each party, all public facts; empty where every party counts once.
+
+    The federation's own promise is that of the largest weight which it allows.
+    """
+    if config.most_weight == 1:
+        return {}
+    own = {weight: promised_at(config, weight).to_json() for weight in set(weights.values())}
+    return {
+        "by_party": {
+            party: {
+                "weight": weight,
+                **{key: own[weight][key] for key in ("epsilon", "infinite") if key in own[weight]},
+            }
+            for party, weight in sorted(weights.items())
+        }
+    }
 
 
 def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:

@@ -16,17 +16,18 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from consilium.coordinator.ledger.batch import Batch, Release
+from consilium.coordinator.ledger.columns import HISTOGRAM, PROBABILITIES, blobs, column, matrix_of
 from consilium.protocol.errors import BudgetExceeded, LedgerError
-from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.labels.service import Outcome
 from consilium.protocol.parties.messages import LedgerPosition
 
 FORMAT = 3
@@ -46,58 +47,26 @@ CREATE TABLE closing (
     only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
     hash TEXT NOT NULL);
 """
+WEIGHTED_TABLES = """
+CREATE TABLE weights (party TEXT PRIMARY KEY, weight INTEGER NOT NULL);
+CREATE TABLE sums (seq INTEGER PRIMARY KEY REFERENCES batches, votes INTEGER NOT NULL);
+"""
+"""Beside the others, in the ledger of a federation whose parties may have weights."""
 CLOSED = "the ledger is closed: its sanitised epsilon was released"
-HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
 
 
-@dataclass(frozen=True)
-class Release:
-    """The recorded outcome of one query; counts: the noisy histogram, where that was released.
-
-    parties: how many were in the sum.
-    """
-
-    outcome: Outcome
-    label: int
-    counts: tuple[int, ...] | None
-    parties: int
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One charge with what it paid for; arrays in the order of the queries, `log_q_*` float64 or None.
-
-    counts int64 (queries, classes): the noisy histograms, where these were released.
-    histogram int64 and probabilities float64 (queries, classes), or None where no sanitised epsilon is planned.
-    """
-
-    event: dict[str, Any]
-    parties: int
-    query_ids: tuple[str, ...]
-    labels: np.ndarray = field(repr=False)
-    reinforced: np.ndarray = field(repr=False)
-    counts: np.ndarray | None = field(default=None, repr=False)
-    log_q_check: np.ndarray | None = field(default=None, repr=False)
-    log_q_label: np.ndarray | None = field(default=None, repr=False)
-    histogram: np.ndarray | None = field(default=None, repr=False)
-    probabilities: np.ndarray | None = field(default=None, repr=False)
-
-    @property
-    def answered(self) -> np.ndarray:
-        """bool (queries,): which queries the parties' votes gave a label, which is what was paid for."""
-        return (self.labels != NO_LABEL) & ~self.reinforced
-
-    @property
-    def outcomes(self) -> np.ndarray:
-        """int64 (queries,): what became of each query."""
-        without = np.where(self.reinforced, Outcome.REINFORCED, Outcome.ABSTAINED)
-        return np.where(self.answered, Outcome.ANSWERED, without)
-
-
-def chain_hash(previous: str, seq: int, at: str, event: str, parties: int, rows: Sequence[tuple[Any, ...]]) -> str:
+def chain_hash(
+    previous: str,
+    seq: int,
+    at: str,
+    event: str,
+    parties: int,
+    rows: Sequence[tuple[Any, ...]],
+    votes: int | None = None,
+) -> str:
     """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before."""
     plain = [[cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows]
-    return _sha256([previous, seq, at, event, parties, plain])
+    return _sha256([previous, seq, at, event, parties if votes is None else [parties, votes], plain])
 
 
 def _sha256(value: list[Any]) -> str:
@@ -194,19 +163,47 @@ class Ledger:
             "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(answered), 0) FROM batches"
         ).fetchone()
 
+    def pin_weights(self, weights: Mapping[str, int]) -> None:
+        """Keep the weights of parties that enrol for the first time; what was kept before stays.
+
+        Raises
+        ------
+        LedgerError : the file cannot be written.
+        """
+        try:
+            with self._transaction():
+                if not self._weighted():
+                    for statement in WEIGHTED_TABLES.split(";"):
+                        self._connection.execute(statement)
+                self._connection.executemany("INSERT OR IGNORE INTO weights VALUES (?, ?)", sorted(weights.items()))
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
+
+    def weights(self) -> dict[str, int]:
+        """The weights that were kept, by party; empty where every party counts alike."""
+        return dict(self._connection.execute("SELECT party, weight FROM weights")) if self._weighted() else {}
+
+    def sums(self) -> dict[int, int]:
+        """Votes in the sums of each batch, by its number; empty where every party counts alike."""
+        return dict(self._connection.execute("SELECT seq, votes FROM sums")) if self._weighted() else {}
+
+    def _weighted(self) -> bool:
+        return bool(self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'weights'").fetchone())
+
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
         """Recorded outcomes of those ids that are in the ledger."""
         found: dict[str, Release] = {}
+        sums = self.sums()
         for start in range(0, len(query_ids), 500):
             part = query_ids[start : start + 500]
             marks = ",".join("?" * len(part))
             for row in self._connection.execute(
-                "SELECT query_id, outcome, label, counts, parties FROM releases JOIN batches USING (seq)"
+                "SELECT query_id, outcome, label, counts, parties, seq FROM releases JOIN batches USING (seq)"
                 f" WHERE query_id IN ({marks})",
                 part,
             ):
                 counts = None if row[3] is None else tuple(np.frombuffer(row[3], HISTOGRAM).tolist())
-                found[row[0]] = Release(Outcome(row[1]), row[2], counts, row[4])
+                found[row[0]] = Release(Outcome(row[1]), row[2], counts, row[4], sums.get(row[5]))
         return found
 
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
@@ -229,11 +226,11 @@ class Ledger:
                 batch.query_ids,
                 batch.outcomes,
                 batch.labels,
-                _blobs(batch.counts, HISTOGRAM, len(answered)),
+                blobs(batch.counts, HISTOGRAM, len(answered)),
                 checks,
                 labels_q,
-                _blobs(batch.histogram, HISTOGRAM, len(answered)),
-                _blobs(batch.probabilities, PROBABILITIES, len(answered)),
+                blobs(batch.histogram, HISTOGRAM, len(answered)),
+                blobs(batch.probabilities, PROBABILITIES, len(answered)),
                 strict=True,
             )
         ]
@@ -249,11 +246,13 @@ class Ledger:
                     )
                 last, previous = self._head()
                 seq, at = last + 1, _now()
-                link = chain_hash(previous, seq, at, event, batch.parties, rows)
+                link = chain_hash(previous, seq, at, event, batch.parties, rows, batch.votes)
                 self._connection.execute(
                     "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (seq, at, event, len(rows), int(answered.sum()), batch.parties, previous, link),
                 )
+                if batch.votes is not None:
+                    self._connection.execute("INSERT INTO sums VALUES (?, ?)", (seq, batch.votes))
                 self._connection.executemany(
                     "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
                     [(row[0], seq, position, *row[1:4]) for position, row in enumerate(rows)],
@@ -315,7 +314,7 @@ class Ledger:
         LedgerError : the hash chain is broken.
         """
         result = []
-        previous = GENESIS
+        previous, sums = GENESIS, self.sums()
         for seq, at, event, _, _, parties, stored_previous, link in self._connection.execute(
             "SELECT * FROM batches ORDER BY seq"
         ).fetchall():
@@ -324,7 +323,8 @@ class Ledger:
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
-            if stored_previous != previous or chain_hash(previous, seq, at, event, parties, rows) != link:
+            votes = sums.get(seq)
+            if stored_previous != previous or chain_hash(previous, seq, at, event, parties, rows, votes) != link:
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
             previous = link
             result.append(
@@ -334,11 +334,12 @@ class Ledger:
                     query_ids=tuple(row[0] for row in rows),
                     labels=np.array([row[2] for row in rows], dtype=np.int64),
                     reinforced=np.array([row[1] == Outcome.REINFORCED for row in rows], dtype=bool),
-                    counts=_matrix([row[3] for row in rows], HISTOGRAM),
-                    log_q_check=_column([row[4] for row in rows]),
-                    log_q_label=_column([row[5] for row in rows]),
-                    histogram=_matrix([row[6] for row in rows], HISTOGRAM),
-                    probabilities=_matrix([row[7] for row in rows], PROBABILITIES),
+                    counts=matrix_of([row[3] for row in rows], HISTOGRAM),
+                    log_q_check=column([row[4] for row in rows]),
+                    log_q_label=column([row[5] for row in rows]),
+                    histogram=matrix_of([row[6] for row in rows], HISTOGRAM),
+                    probabilities=matrix_of([row[7] for row in rows], PROBABILITIES),
+                    votes=votes,
                 )
             )
         return result
@@ -366,19 +367,6 @@ class Ledger:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
-
-
-def _column(values: list[float | None]) -> np.ndarray | None:
-    return None if any(value is None for value in values) else np.array(values, dtype=np.float64)
-
-
-def _blobs(matrix: np.ndarray | None, dtype: np.dtype, rows: int) -> list[bytes | None]:
-    return [None] * rows if matrix is None else [row.astype(dtype).tobytes() for row in matrix]
-
-
-def _matrix(blobs: list[bytes | None], dtype: np.dtype) -> np.ndarray | None:
-    given = [blob for blob in blobs if blob is not None]
-    return np.stack([np.frombuffer(blob, dtype) for blob in given]) if given and len(given) == len(blobs) else None
 
 
 def _now() -> str:

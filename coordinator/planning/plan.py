@@ -150,8 +150,9 @@ def plan(
 
     Raises
     ------
-    ConfigError : no noise keeps the epsilon, or the table is wrong.
+    ConfigError : no noise keeps the epsilon, parties may have weights, or the table is wrong.
     """
+    _check_alike(federation.get("most_weight", 1))
     table = {key: value for key, value in federation.items() if key not in ("mechanism", "caps")}
     most = min(len(facts.rows), most_queries, _stated_limit(federation))
     try:
@@ -178,18 +179,29 @@ def look_at(
 
     Raises
     ------
-    ConfigError : its labels depend on what the student believes, which no plan knows.
+    ConfigError : its labels depend on what the student believes, or on weights, which no plan knows.
     """
     if federation.mechanism.needs_probabilities:
         raise ConfigError(
             f"mechanism {federation.mechanism.name} answers to what the student believes, which is not known before",
             'Plan another: --set federation.mechanism.name="auto"',
         )
+    _check_alike(federation.most_weight)
     features = FeatureMap.of(facts.rows)
     told = tasks(facts, features)
     own = Candidate({}, federation.mechanism, federation.caps)
     outcomes = Rehearsal(features, facts, told.judged).rehearse(own, told.tasks)
     return _told(facts, features, federation, max(outcomes, key=lambda each: each.expected), told, None)
+
+
+def _check_alike(most_weight: object) -> None:
+    """Raise ConfigError where parties may have weights: they follow from policies that no plan knows."""
+    if most_weight != 1:
+        raise ConfigError(
+            f"federation.most_weight is {most_weight}: how often each party's answers count follows from its policy,"
+            " which a plan does not know",
+            "Plan with most_weight = 1, then state the mechanism that was planned together with your most_weight",
+        )
 
 
 def _stated_limit(federation: Mapping[str, Any]) -> int:

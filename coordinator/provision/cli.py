@@ -43,13 +43,14 @@ def add_party(
     keys: Annotated[
         Path | None, typer.Option(help="NAME.enrol.json of a party that made its own keys; else they are made here.")
     ] = None,
+    weight: Annotated[int, typer.Option(help="Times that its answers count, as agreed with it.", min=1)] = 1,
     output: FormatOption = Format.text,
 ) -> None:
     """A kit for one more party; kits that are deployed stay as they are."""
     from consilium.coordinator.provision import kits as make_kits
 
     with writing(kits):
-        made = make_kits.add_party(kits, name, port, keys)
+        made = make_kits.add_party(kits, name, port, keys, weight)
     _tell(made, output)
 
 

@@ -99,7 +99,7 @@ def make(plan_file: Path, out: Path) -> Made:
             pool=pool.terms if pool else None,
             reference=reference_text(read_reference(plan_file, plan, rows, pool)),
             coordinator_identity=coordinator.public.hex(),
-            parties={party.name: keys[party.name].record(party.port) for party in plan.party},
+            parties={party.name: keys[party.name].record(party.port, party.weight) for party in plan.party},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},
             certificates={
                 name: pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
@@ -117,38 +117,43 @@ def make(plan_file: Path, out: Path) -> Made:
         shutil.rmtree(part, ignore_errors=True)  # it holds keys
         raise
     there = tuple(out / folder.name for folder in folders)
+    votes = plan.federation.teachers_per_party * sum(party.weight for party in plan.party)
     return Made(
         there,
         note=pool.note if pool else "",
         enrolled=_enrolled(keys),
         federation_digest=registry.federation_digest,
         promised=promised(plan.federation),
-        warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes)))),
+        warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes))),
         planned=planned,
     )
 
 
-def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None) -> Made:
+def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None, weight: int = 1) -> Made:
     """A kit for one more party, and updates for the others: for clear votes only the coordinator has one.
 
-    keys: the enrolment of a party that made its own; None: they are made here.
+    keys: the enrolment of a party that made its own; None: they are made here. weight: times that its answers count.
 
     For secure and distributed votes the roster changes, and with it the federation: it starts a new ledger.
 
     Raises
     ------
-    ConfigError : the name is taken or unfit, the enrolment is not that party's, or no safe roster of these parties
-        exists.
+    ConfigError : the name is taken or unfit, the federation does not allow the weight, the enrolment is not that
+        party's, or no safe roster of these parties exists.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     try:
         party = PartyPlan(name=name, port=port)
     except ValueError:
         raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
+    most = registry.plan.federation.most_weight
+    if not 1 <= weight <= most:
+        raise ConfigError(f"weight {weight} of {name!r} is not from 1 to the federation's most_weight {most}")
     registry.check_new(name)
     made = keys_of(name, keys)
+    record = made.record(party.port, weight)
     changed = registry.model_copy(
-        update={"version": registry.version + 1, "parties": {**registry.parties, name: made.record(party.port)}}
+        update={"version": registry.version + 1, "parties": {**registry.parties, name: record}}
     )
     check_distinct(changed.parties, changed.coordinator_identity, changed.revoked_keys)
     changed.federation()

@@ -20,9 +20,9 @@ class MadeHere:
     identity: Identity
     node: NodeKey
 
-    def record(self, port: int) -> PartyRecord:
+    def record(self, port: int, weight: int = 1) -> PartyRecord:
         """For the registry."""
-        return PartyRecord(identity=self.identity.public.hex(), node=self.node.public, port=port)
+        return PartyRecord(identity=self.identity.public.hex(), node=self.node.public, port=port, weight=weight)
 
     def fill(self, kit: Path) -> None:
         """Write identity.pem, node.key and node.pub."""
@@ -36,7 +36,7 @@ class MadeByParty:
 
     enrolment: Enrolment
 
-    def record(self, port: int) -> PartyRecord:
+    def record(self, port: int, weight: int = 1) -> PartyRecord:
         """For the registry."""
         return PartyRecord(identity=self.enrolment.identity, node=self.enrolment.node, port=port, made_by="party")
 

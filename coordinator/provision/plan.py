@@ -17,9 +17,9 @@ from consilium.protocol.config_faults import faults_of
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
-from consilium.protocol.models import Frozen
+from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.node.kit import Coordinator, Port, joined
-from consilium.protocol.parties.messages import PartyName
+from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.representation import Representation
 from consilium.protocol.rows.schema import Name, Range, Schema
@@ -95,7 +95,7 @@ class RowsPlan(Frozen):
         return Schema(**{**schema.model_dump(), "ranges": self.ranges})
 
 
-class PartyPlan(Frozen):
+class PartyPlan(Countable, Frozen):
     """One party."""
 
     name: PartyName = Field(description="in roster, logs and kits")
@@ -106,6 +106,13 @@ class PartyPlan(Frozen):
     )
     port: Port = Field(
         default=9094, description="loopback port of its SuperNode; parties on one machine need different ones"
+    )
+    weight: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_WEIGHT,
+        description="times that its answers count, as agreed with it; at most `federation.most_weight`. It is in the"
+        " roster of secure and distributed votes; a party whose policy does not allow it refuses",
     )
 
 
@@ -138,6 +145,12 @@ class Plan(Frozen):
             raise ValueError(
                 f"federation.minimum_parties {self.federation.minimum_parties} is above the {len(self.party)} parties"
             )
+        for party in self.party:
+            if party.weight > self.federation.most_weight:
+                raise ValueError(
+                    f"party {party.name} has weight {party.weight}, federation.most_weight is"
+                    f" {self.federation.most_weight}"
+                )
         return self
 
     def config(self, schema: Schema, roster: str, pool: PoolTerms | None, reference: str) -> FederationConfig:

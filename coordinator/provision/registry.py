@@ -13,7 +13,7 @@ from consilium.coordinator.provision.plan import Plan
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
-from consilium.protocol.models import Frozen
+from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.node.kit import Coordinator, Port
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.rows.pool import PoolTerms
@@ -24,16 +24,17 @@ from consilium.protocol.secagg.roster import Roster
 OPERATOR, REGISTRY = "operator", "registry.json"
 
 
-class PartyRecord(Frozen):
+class PartyRecord(Countable, Frozen):
     """Public keys of one party: Ed25519 in hex, and its SuperNode's in OpenSSH form.
 
-    made_by: who made the keys, and so who ever held the private ones.
+    made_by: who made the keys, and so who ever held the private ones. weight: times that its answers count.
     """
 
     identity: str
     node: str
     port: Port
     made_by: Literal["operator", "party"] = "operator"
+    weight: int = 1
 
 
 class Registry(Frozen):
@@ -69,8 +70,9 @@ class Registry(Frozen):
             return None
         keys = {name: record.identity for name, record in self.parties.items()}
         chosen = self.plan.federation
+        weights = {name: record.weight for name, record in self.parties.items()}
         return Roster.build(
-            keys, self.coordinator_identity, chosen.colluders, chosen.least_survivors, chosen.least_difference
+            keys, self.coordinator_identity, chosen.colluders, chosen.least_survivors, chosen.least_difference, weights
         )
 
     def federation(self) -> FederationConfig:

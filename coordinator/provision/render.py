@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.ledger.privacy import promised_at
 from consilium.protocol.node.kit import KitFile
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.versions import DISTRIBUTION
@@ -25,9 +25,9 @@ def _template(file: str, /, **values: Any) -> str:
     return environment.get_template(file + ".j2").render(values)
 
 
-def party_settings(name: str, config: FederationConfig, roster: Roster | None) -> str:
-    """`party.toml`: safe limits that are just enough for this federation."""
-    epsilon = promised(config).epsilon
+def party_settings(name: str, config: FederationConfig, roster: Roster | None, weight: int) -> str:
+    """`party.toml`: safe limits that are just enough for this federation, and for a party of this weight in it."""
+    epsilon = promised_at(config, weight).epsilon
     return _template(
         "party.toml",
         name=name,
@@ -42,6 +42,8 @@ def party_settings(name: str, config: FederationConfig, roster: Roster | None) -
         neighbouring=config.privacy.neighbouring.value,
         open_pool=config.votes == "secure" and config.pool is None,
         epsilon=f"{epsilon:.4g}",
+        weight=weight,
+        most_weight=config.most_weight,
         # a party adds federations up on its own grid of orders: leave it the last digit
         limit=math.ceil(epsilon * 1.01 * 100) / 100,
         delta=repr(config.privacy.delta),

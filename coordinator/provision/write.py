@@ -48,7 +48,8 @@ def party_kit(out: Path, registry: Registry, authority: Authority, name: str, ke
         keys.fill(folder)
         (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
         (folder / "terms.json").write_text(terms(registry), encoding="utf-8")
-        settings = party_settings(name, registry.federation(), registry.roster())
+        weight = registry.parties[name].weight
+        settings = party_settings(name, registry.federation(), registry.roster(), weight)
         (folder / "party.toml").write_text(settings, encoding="utf-8")
         if found := registry.roster():
             (folder / "roster.json").write_text(roster(found), encoding="utf-8")

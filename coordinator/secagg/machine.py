@@ -223,8 +223,12 @@ class Aggregation:
         if self._state.sums is None:
             raise StageOrder(f"there is no sum yet: stage {self._state.stage} is due")
         survivors = tuple(self._roster.name(index) for index in self.summed)
-        sums, clipped = clip(self._state.sums, self._state.terms, len(survivors))
+        sums, clipped = clip(self._state.sums, self._state.terms, self._votes())
         return SecureSum(sums, clipped, survivors, self.dropped)
+
+    def _votes(self) -> int:
+        """Votes on a query of all who are summed, each counted by its weight."""
+        return self._state.terms.teachers * sum(self._roster.weights[index] for index in self.summed)
 
     def _due(self) -> Stage:
         if self._state.stage is None:
@@ -308,7 +312,7 @@ class Aggregation:
         disputes = gather(sharers, state.complaints)
         rebuilder = SecretRebuilder(self._roster, sharers, state.shares, disputes)
         sums = remove_masks(state.total, state.terms, state.adverts, survivors, gone, rebuilder)
-        check_sum(sums, state.terms, len(survivors))
+        check_sum(sums, state.terms, self._votes())
         for dealer, against in disputes.items():
             reasons[self._roster.name(dealer)] = (
                 f"gave no good share, say {named(map(self._roster.name, sorted(against)))}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consilium.protocol.secagg.errors import SetTooClose
-from consilium.protocol.secagg.sets import allowed, nearest
+from consilium.protocol.secagg.sets import allowed, by_weight, nearest
 
 TRIES = 32
 """Greedy choices with other ties; the first takes the best party each time."""
@@ -89,3 +89,52 @@ class Chooser:
             if not useful.any() or kept.sum() <= self.u_min:
                 return None
             kept[int(np.argmax(np.where(useful, score, -1.0)))] = False
+
+
+@dataclass(frozen=True)
+class WeightedChooser:
+    """The same where parties have weights: the rule holds for the parties of each weight, which are chosen apart.
+
+    weights : by place. The other fields are those of `Chooser`; `spare` is divided among the weights.
+    """
+
+    weights: Sequence[int]
+    u_min: int
+    least: int
+    earlier: Sequence[Collection[int]] = ()
+    spare: int = 0
+    seed: int = 0
+
+    def __call__(self, answered: Collection[int]) -> frozenset[int]:
+        """The places that are summed, within `answered`, at least u_min of them.
+
+        Raises
+        ------
+        SetTooClose : no choice is found, or too few are left.
+        """
+        chosen = frozenset[int]().union(*(self._of(group, answered) for group in by_weight(self.weights)))
+        if len(chosen) < self.u_min:
+            raise SetTooClose(0, self.least)
+        return chosen
+
+    def _of(self, group: frozenset[int], answered: Collection[int]) -> frozenset[int]:
+        """Those of one weight. None of them where they are too few, or no earlier sum had any."""
+        before = [group & {*old} for old in self.earlier]
+        there = group & {*answered}
+        if before and not any(before):
+            return frozenset()
+        if len(there) < self.least:
+            if any(before):
+                raise SetTooClose(0, self.least)
+            return frozenset()
+        places = sorted(group)
+        at = {place: number for number, place in enumerate(places)}
+        choose = Chooser(
+            len(places),
+            self.least,
+            self.least,
+            [frozenset(at[place] for place in old) for old in before],
+            self.spare * len(places) // len(self.weights),
+            self.seed,
+        )
+        return frozenset(places[number] for number in choose(frozenset(at[place] for place in there)))

@@ -124,18 +124,20 @@ def remove_masks(
     return decode(result, terms.ring)
 
 
-def check_sum(sums: np.ndarray, terms: SessionDescriptor, survivors: int) -> None:
+def check_sum(sums: np.ndarray, terms: SessionDescriptor, votes: int) -> None:
     """Raise BadSum where a row of an exact sum has another number of votes than its parties give, modulo the ring.
+
+    votes : of all parties in the sum on one query, each counted by its weight.
 
     Honest rows have that number whatever is voted, so that only false ones decide whether this is raised: a range of
     single cells would be a threshold on honest votes that a liar sets. Noisy sums pass.
     """
-    if terms.sigma == 0 and ((sums.sum(axis=1) - terms.teachers * survivors) % 2**terms.ring).any():
+    if terms.sigma == 0 and ((sums.sum(axis=1) - votes) % 2**terms.ring).any():
         raise BadSum
 
 
-def clip(sums: np.ndarray, terms: SessionDescriptor, survivors: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cells of an exact sum in [0, votes], votes = teachers * survivors, and the rows where that changed one.
+def clip(sums: np.ndarray, terms: SessionDescriptor, votes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cells of an exact sum in [0, votes], as in `check_sum`, and the rows where that changed one.
 
     A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
     highest to the lowest number. So the map is one of the circle: the identity on [0, votes], and nowhere steeper than
@@ -147,7 +149,7 @@ def clip(sums: np.ndarray, terms: SessionDescriptor, survivors: int) -> tuple[np
     """
     if terms.sigma > 0:
         return sums, np.zeros(len(sums), dtype=bool)
-    votes, half = terms.teachers * survivors, 2 ** (terms.ring - 1)
+    half = 2 ** (terms.ring - 1)
     around = sums % (2 * half)
     kept = np.where(around < half, np.minimum(around, votes), np.maximum(votes - (around - half), 0))
     return kept, (kept != sums).any(axis=1)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from consilium.party.data.federation import load_federation
 from consilium.party.deploy.keys import check_own, lacks_own_keys
 from consilium.party.dry_run import check, usable
-from consilium.party.expectation import party_warnings
+from consilium.party.expectation import own_share, party_warnings
 from consilium.party.home import SETTINGS, open_home
 from consilium.party.policy import PartyFile, check_terms
+from consilium.party.promise import promise_of
 from consilium.party.secagg.votes import check_roster as check_served_roster
-from consilium.party.spend import SpendStore
+from consilium.party.spend import Share
 from consilium.party.units import check_promised_unit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
@@ -73,22 +74,30 @@ def _policy(kit: Kit) -> str:
         "policy in party.toml",
         "Change the policy, or do not take part: the coordinator will ask exactly this",
     )
+    share, policy = _share(kit), home.policy
+    most = promise_of(asked).weight
+    weight = f", weight {share.weight} of {most}" if most > 1 else ""
+    return (
+        f"allows this federation: {asked.votes} votes{weight}, epsilon at most {share.epsilon:.3f} at delta"
+        f" {policy.delta:g} for a {policy.unit}"
+    )
+
+
+def _share(kit: Kit) -> Share:
+    found: list[Share] = []
     _refused_is_wrong(
-        lambda: SpendStore(home.spend_file).check(asked, home.policy),
+        lambda: found.append(own_share(open_home(kit.folder), _asked(kit))),
         "policy in party.toml",
         "Raise policy.most_epsilon if you agree to that much, over all federations so far and this one",
     )
-    epsilon, policy = SpendStore(home.spend_file).check(asked, home.policy), home.policy
-    return (
-        f"allows this federation: {asked.votes} votes, epsilon at most {epsilon:.3f} at delta {policy.delta:g}"
-        f" for a {policy.unit}"
-    )
+    return found[0]
 
 
 def _expectation(kit: Kit) -> str:
     home, asked = open_home(kit.folder), _asked(kit)
     found: list[RunWarning] = []
-    _refused_is_wrong(lambda: found.extend(party_warnings(asked, home.policy)), "terms", "Unpack the kit again")
+    weight = _share(kit).weight if promise_of(asked).weight > 1 else 1
+    _refused_is_wrong(lambda: found.extend(party_warnings(asked, home.policy, weight)), "terms", "Unpack the kit again")
     return expectation(found)
 
 

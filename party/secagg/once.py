@@ -15,7 +15,7 @@ from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.secagg.errors import AlreadyAnswered, Replay, SetTooClose
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor
-from consilium.protocol.secagg.sets import nearest
+from consilium.protocol.secagg.sets import by_weight, nearest
 
 
 def phases_of(terms: SessionDescriptor) -> int:
@@ -45,14 +45,15 @@ def check_unanswered(tx: Transaction, terms: SessionDescriptor, ids: np.ndarray)
 
 
 def check_set(tx: Transaction, roster: Roster, terms: SessionDescriptor, survivors: np.ndarray) -> None:
-    """Raise SetTooClose if an exact sum over these parties would differ too little from one that was unmasked.
+    """Raise SetTooClose if an exact sum over these parties would differ too little from one that was unmasked,
+    or has too few parties of one weight.
 
     Remembered by roster and not by federation, whose digest is for the coordinator to choose. Sums with the parties'
     noise are free: what they tell together is charged, whoever is in them.
     """
     if terms.sigma > 0:
         return
-    found = nearest(survivors.tolist(), tx.summed(roster.digest))
+    found = nearest(survivors.tolist(), tx.summed(roster.digest), by_weight(roster.weights))
     if found is not None and found < roster.least_difference:
         raise SetTooClose(found, roster.least_difference)
 

@@ -225,7 +225,7 @@ class PartySession:
             once.check_unanswered(tx, terms, ids)
             ctx = terms.ctx()
             kept, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
-            values = checked_votes(votes_on(queries), terms)
+            values = checked_votes(votes_on(queries), terms, self._roster.weights[self._me])
             if terms.sigma > 0:
                 values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)

@@ -112,6 +112,12 @@ def check_roster(home: Home, terms: Terms) -> Roster:
     return roster
 
 
+def agreed_weight(home: Home, terms: Terms) -> int | None:
+    """This party's weight in the roster, where votes are secure or distributed; None for clear votes, which have no
+    roster. Raises as `check_roster`, and RosterMismatch if the party is not in it."""
+    return None if terms.votes == "clear" else check_roster(home, terms).weight_of(home.name)
+
+
 @dataclass(frozen=True)
 class SecureVotes:
     """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then.

@@ -16,9 +16,11 @@ from consilium.protocol.models import Strict
 from consilium.protocol.rows.queries import QUERY_DTYPE, query_set_hash
 from consilium.protocol.rows.reference import MOST_NUMBERS
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
+MOST_WEIGHT = 50
+"""Times that one answer may count: with all teachers of a party, a row of votes still fits into `VOTE_DTYPE`."""
 MOST_CLASSES = 1000
 MOST_BATCHES = 10_000_000
 
@@ -108,11 +110,13 @@ class HelloRequest(Terms):
 
 
 class HelloReply(WireModel):
-    """Name and number of teachers. No counts of records: they are not covered by the guarantee."""
+    """Name, number of teachers, and how often each of their answers counts. No counts of records: they are not covered
+    by the guarantee. The weight follows from policy and terms alone (`party.weight`)."""
 
     kind: ClassVar[str] = "query.hello"
     party: PartyName
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
+    weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
 
 
 class TrainRequest(WireModel):
@@ -170,7 +174,8 @@ class VoteRequest(WireModel):
 
 
 class VoteReply(WireModel):
-    """The party's votes: uint16 (queries, classes); each row sums to its number of teachers. Never printed."""
+    """The party's votes: uint16 (queries, classes); each row sums to its number of teachers, times its weight. Never
+    printed."""
 
     kind: ClassVar[str] = "query.vote"
     party: PartyName

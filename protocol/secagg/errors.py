@@ -87,7 +87,8 @@ class AlreadyAnswered(SecAggError):
 
 
 class SetTooClose(SecAggError):
-    """A set of parties that differs from that of an earlier sum by somebody, but by fewer than `limit` on a side.
+    """A set of parties that differs from that of an earlier sum by somebody, but by fewer than `limit` on a side; or
+    one in which the parties of some weight do, or are fewer than `limit` themselves.
 
     Nothing is used up: the same queries can be asked again of another set.
     """
@@ -95,8 +96,8 @@ class SetTooClose(SecAggError):
     def __init__(self, requested: int, limit: int) -> None:
         self.requested, self.limit = requested, limit
         super().__init__(
-            f"the parties of this sum differ from those of an earlier one by {requested} on one side, at least {limit}"
-            " are needed: the difference of the two sums would tell what few parties voted",
+            f"the parties of this sum, or those of one weight in it, are or differ from those of an earlier one by"
+            f" {requested} on one side, at least {limit} are needed: sums would tell what few parties voted",
             "Ask again when the parties of an earlier sum, or more others, are there; nothing was used up",
         )
 

@@ -4,6 +4,9 @@ t parties rebuild a secret; u_min is the least number of parties in a sum; c may
 2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures twice
 (Bonawitz et al. 2017, section 6.2, with c), and two sums that one party should not have helped with from both being
 unmasked: any two groups of t have an honest party in common. least_difference is the rule of `protocol.secagg.sets`.
+
+A party's weight stands in the roster, where all can see it: an exact sum tells more of parties whose weight few others
+have, and `sets` guards them too.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from consilium.protocol.config_faults import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
-from consilium.protocol.models import Strict
-from consilium.protocol.parties.messages import PartyName
+from consilium.protocol.models import Countable, Strict
+from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.secagg.curve import is_proper
 from consilium.protocol.secagg.errors import RosterMismatch
 
@@ -33,11 +36,12 @@ def is_sound_key(key: str) -> bool:
     return is_proper(bytes.fromhex(key))
 
 
-class RosterEntry(Strict):
-    """A party's name and its Ed25519 public key, hex."""
+class RosterEntry(Countable, Strict):
+    """A party's name, its Ed25519 public key, hex, and how often its answers count."""
 
     id: PartyName
     ed25519_pk: PublicKey
+    weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
 
 
 def least_rebuilders(parties: int, colluders: int) -> int:
@@ -100,6 +104,7 @@ class Roster(Strict):
         colluders: int = 0,
         least_survivors: int | None = None,
         least_difference: int | None = None,
+        weights: Mapping[str, int] | None = None,
     ) -> Roster:
         """A roster with t = floor(2n/3) + 1, raised where colluders ask for more.
 
@@ -110,6 +115,7 @@ class Roster(Strict):
         colluders : parties assumed to work with the coordinator.
         least_survivors : u_min; None: the least that is safe.
         least_difference : None: the least that is safe, colluders + 2.
+        weights : by party name; 1 where none is given.
 
         Raises
         ------
@@ -118,7 +124,10 @@ class Roster(Strict):
         t = least_rebuilders(len(identities), colluders)
         try:
             return cls(
-                parties=tuple(RosterEntry(id=name, ed25519_pk=key) for name, key in identities.items()),
+                parties=tuple(
+                    RosterEntry(id=name, ed25519_pk=key, weight=(weights or {}).get(name, 1))
+                    for name, key in identities.items()
+                ),
                 coordinator_pk=coordinator_pk,
                 t=t,
                 u_min=least_sum(len(identities), colluders) if least_survivors is None else least_survivors,
@@ -156,6 +165,15 @@ class Roster(Strict):
     def n(self) -> int:
         """Number of parties."""
         return len(self.parties)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """How often the answers of each party count, by place."""
+        return tuple(entry.weight for entry in self.parties)
+
+    def weight_of(self, name: str) -> int:
+        """How often this party's answers count. Raises RosterMismatch if it has no place."""
+        return self.parties[self.index(name)].weight
 
     def index(self, name: str) -> int:
         """A party's place. Raises RosterMismatch if it has none."""

@@ -34,7 +34,8 @@ class SessionDescriptor(Strict):
     """Terms of one session.
 
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH. query_set: QH.
-    queries, classes: shape of the sum. ring: bits. teachers: votes that each party gives to each query.
+    queries, classes: shape of the sum. ring: bits. teachers: of each party; it gives so
+    many votes to each query, times its weight in the roster.
     sigma: standard deviation of the noise on one count, all `noise_shares` shares together; 0 and 0 without noise.
     phase: 1, or 2 for fresh noise on queries that a first phase has screened.
     ledger, batch, head: where the coordinator's ledger stands (`protocol.parties.messages.LedgerPosition`).
@@ -92,7 +93,7 @@ class SessionDescriptor(Strict):
             query_set=query_set_hash(queries),
             queries=len(queries),
             classes=classes,
-            ring=choose_ring(teachers * roster.n, noise),
+            ring=choose_ring(teachers * sum(roster.weights), noise),
             teachers=teachers,
             sigma=float(sigma),
             noise_shares=noise_shares,
@@ -126,7 +127,9 @@ class SessionDescriptor(Strict):
             raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
         if self.phase == 2 and self.sigma == 0:
             raise UnsafeSession("a second phase without noise would tell exact sums twice")
-        reach = self.teachers * roster.n + TAIL * sigma_total(self.sigma, max(self.noise_shares, 1), roster.n)
+        reach = self.teachers * sum(roster.weights) + TAIL * sigma_total(
+            self.sigma, max(self.noise_shares, 1), roster.n
+        )
         if reach >= 2 ** (self.ring - 1):
             raise OverflowRisk(reach, 2 ** (self.ring - 1))
 

@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.ledger.store import Ledger
 from consilium.party.home import open_home
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
@@ -55,13 +56,14 @@ def analyse(
     curves = epsilon_by_query(config, batches)
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
     epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
-    found, quality = baselines(space, dataset, partition, config, epsilon, mixed)
+    weights = _weights(space)
+    found, quality = baselines(space, dataset, partition, config, epsilon, mixed, weights)
     return Analysis(
         baselines=found,
         worth=_worth(space, dataset, partition, config, simulation, answered),
         released_label_accuracy=_label_accuracy(space, dataset, partition),
         quality=quality,
-        consensus=_consensus(space, config, batches),
+        consensus=_consensus(space, config, batches, weights),
         answered=answered,
         epsilon_worst_case=curves["worst_case"],
         epsilon_data_dependent=curves["data_dependent"],
@@ -96,7 +98,13 @@ def _label_accuracy(space: Workspace, dataset: Dataset, partition: Partition) ->
     return float((truth == given).mean())
 
 
-def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch]) -> np.ndarray:
+def _weights(space: Workspace) -> dict[str, int]:
+    """How often the answers of each party count, by name; empty where every party counts once."""
+    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+    return {party: own["weight"] for party, own in coordinator.get("by_party", {}).items()}
+
+
+def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch], weights: dict[str, int]) -> np.ndarray:
     """Share of all votes that the top class got, of each query in the ledger's order.
 
     From the recorded votes; secure and distributed ones nobody has, so all teachers are asked again.
@@ -108,7 +116,8 @@ def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch])
         for home in sorted(space.party_root.iterdir()):
             name = open_home(home).name
             for state in (home / "state").glob("teachers-*"):
-                votes += cast(store.load(state, federation), inputs, Lot(name, federation, ids))
+                own = cast(store.load(state, federation), inputs, Lot(name, federation, ids))
+                votes += own * weights.get(name, 1)
         share = dict(zip(ids, votes.max(axis=1) / votes.sum(axis=1), strict=True))
         return np.array([share[query_id] for batch in batches for query_id in batch.query_ids])
     shares: dict[str, float] = {}

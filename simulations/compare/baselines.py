@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,21 @@ LOW, HIGH = 10, 90
 
 
 def baselines(
-    space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig, epsilon: float, mixed: bool
+    space: Workspace,
+    dataset: Dataset,
+    partition: Partition,
+    config: FederationConfig,
+    epsilon: float,
+    mixed: bool,
+    weights: Mapping[str, int],
 ) -> tuple[dict[str, dict[str, Any]], list[PartyQuality]]:
     """By name, and the quality of each party's teachers.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
     local_only: the same, with the `LOW`th and `HIGH`th percentile. noisy_average: see `compare.noisy_average`, at the
     `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
-    `mixed`. plurality: all teachers vote, without noise. pooled: one model on the rows of all.
+    `mixed`. plurality: all teachers vote, without noise, each counted by its party's weight (1 where none is given).
+    pooled: one model on the rows of all.
     """
     schema, names = config.rows, config.rows.classes
     test = canonical_queries(dataset.x[partition.test], len(schema.features))
@@ -54,10 +61,10 @@ def baselines(
         trained = store.load(states[0], federation)
         teachers = trained.teachers
         quality.append(_quality(party, len(rows), teachers, test_x, test_y, names))
-        total += cast(trained, test_x, Lot(party, federation, test_ids))
+        total += cast(trained, test_x, Lot(party, federation, test_ids)) * weights.get(party, 1)
         if not absent:
-            weights = [linear_scores(config.teacher, each, test_x.shape[1], len(names)) for each in teachers]
-            given.add(np.stack([each for each in weights if each is not None]))
+            linear = [linear_scores(config.teacher, each, test_x.shape[1], len(names)) for each in teachers]
+            given.add(np.stack([each for each in linear if each is not None]))
     private = np.concatenate(list(partition.parties.values()))
     shares = np.bincount(dataset.y[private], minlength=len(names)) / len(private)
     pooled = pooled_probabilities(schema, config.teacher, dataset.x[private], dataset.y[private], test_x)

@@ -4,7 +4,7 @@ resumed run and an audit must find again. Whoever knows the seed has the keys: t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -25,8 +25,12 @@ class SimulatedIdentities:
     roster: Roster
 
 
-def simulated_identities(names: Sequence[str], federation: Federation, seed: int) -> SimulatedIdentities:
-    """Keys for these parties. Raises ConfigError where no safe roster of so many parties exists."""
+def simulated_identities(
+    names: Sequence[str], federation: Federation, seed: int, weights: Mapping[str, int]
+) -> SimulatedIdentities:
+    """Keys for these parties, and a roster with their weights, 1 where none is given. Raises ConfigError where no safe
+    roster of so many parties exists.
+    """
     parties = {name: _identity(name, seed) for name in names}
     coordinator = _identity(COORDINATOR, seed)
     keys = {name: identity.public.hex() for name, identity in parties.items()}
@@ -36,6 +40,7 @@ def simulated_identities(names: Sequence[str], federation: Federation, seed: int
         federation.colluders,
         federation.least_survivors,
         federation.least_difference,
+        weights,
     )
     return SimulatedIdentities(parties, coordinator, roster)
 

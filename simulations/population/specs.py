@@ -114,6 +114,18 @@ class TeacherShare(Frozen):
     teacher: OwnTeacher = Field(description="what they train instead of `federation.teacher`")
 
 
+class PolicyShare(Frozen):
+    """A share of the parties, drawn by lot, whose own policy allows less than the others', which allow anything."""
+
+    share: float = Field(gt=0, le=1, description="of the parties")
+    most_epsilon: float = Field(
+        gt=0,
+        allow_inf_nan=False,
+        description="limit of their policies, in the federation's unit, relation and delta; they take the largest"
+        " weight that it allows",
+    )
+
+
 class SimulationSpec(Frozen):
     """The table `[simulation]` of a scenario: what no deployed federation has."""
 
@@ -132,9 +144,14 @@ class SimulationSpec(Frozen):
         default=(), description="shares of the parties that train something else, see below"
     )
 
+    policies: tuple[PolicyShare, ...] = Field(
+        default=(), description="shares of the parties whose policies have a limit of epsilon, see below"
+    )
+
     @model_validator(mode="after")
     def _shares_are_of_one_whole(self) -> SimulationSpec:
-        total = sum(item.share for item in self.teachers)
-        if total > 1 + 1e-9:
-            raise ValueError(f"the shares of teachers sum to {total:g}, more than 1")
+        for name, shares in (("teachers", self.teachers), ("policies", self.policies)):
+            total = sum(item.share for item in shares)
+            if total > 1 + 1e-9:
+                raise ValueError(f"the shares of {name} sum to {total:g}, more than 1")
         return self

@@ -24,6 +24,7 @@ from consilium.protocol.warnings.kinds import SECRET, publishable
 from consilium.simulations.report import charts
 from consilium.simulations.report.data import PartyQuality, ReportData
 from consilium.simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow, guarantee_rows
+from consilium.simulations.report.own_epsilon import own_epsilons
 from consilium.simulations.report.wording import WHO_SEES, many, plural, share_text
 from consilium.simulations.report.worth import alone, hand_label_rows, worth_explained, worth_sentence
 
@@ -124,6 +125,7 @@ def _render(data: ReportData, public: bool) -> str:
         figures=_figures(data, asked, answered, guarantees[PROMISED], models, public),
         guarantees=list(guarantees.values()),
         who_sees=WHO_SEES[data.votes],
+        own_epsilons=own_epsilons(data.by_party, public),
         unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),
         one_teacher=guarantees[PROMISED].teachers_per_party == 1,
         models=models,

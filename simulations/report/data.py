@@ -45,6 +45,7 @@ class ReportData:
     consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
         epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
         and party table are functions of private data: `public` leaves them out.
+    by_party: weight and own epsilon of each party, by name; empty where every party counts once. Public but for names.
     warnings: as `protocol.warnings.kinds.listed` gives them; some are computed from private rows.
     missing: sentences on what nobody can show of this run; only a simulation knows it all. unfinished: why the run is
         not finished, or empty. seed: None where every node has its own entropy.
@@ -84,4 +85,5 @@ class ReportData:
     worth: dict[str, Any] | None = None
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""
+    by_party: dict[str, dict[str, Any]] = field(default_factory=dict)
     warnings: list[dict[str, str]] = field(default_factory=list)

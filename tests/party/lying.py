@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +172,8 @@ class Game:
             "towards": "coordinator" if kind.startswith("distributed") else "student",
             "noise": self.pick(["discrete"] * 19 + ["continuous"]),
         }
+        if self.generator.random() < 0.3:
+            table["weight"] = self.number(int(self.pick([2, 5])), (0, 1, -1, 2.5, 51))
         match kind:
             case "gnmax":
                 table |= {"sigma": self.number(sigma), "answered": table["asked"]}
@@ -284,7 +286,7 @@ class Game:
             proof=proof,
         )
         votes = self.node.vote(request).votes
-        assert votes.shape == (len(queries), 2)
+        assert votes.sum(axis=1).tolist() == [self.teachers * self.weight] * len(queries)
         self.note(queries, 1, 0.0)
 
     def session(self) -> None:
@@ -332,6 +334,11 @@ class Game:
                 transaction.commit()
         return fresh
 
+    @property
+    def weight(self) -> int:
+        """How often the party's answers count in this federation."""
+        return self.node.spend.weight(self.terms.federation)
+
     def note(self, queries: np.ndarray, phase: int, scale: float) -> None:
         """Votes on these queries have left, with this party's share of the noise of so large a scale."""
         for query_id in query_ids(queries):
@@ -345,9 +352,9 @@ class Game:
         if not self.drawn:
             return
         given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
-        release = event_from_json(json.loads(self.terms.promise)[0])
-        charged = epsilon(parse_events(self.terms.promise), policy)
-        moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)
+        release = replace(event_from_json(json.loads(self.terms.promise)[0]), weight=self.weight)
+        charged = epsilon([replace(e, weight=self.weight) for e in parse_events(self.terms.promise)], policy)
+        moved = votes_moved(policy.unit, self.teachers, policy.neighbouring) * self.weight
         if self.terms.votes == "distributed":
             sure = self.roster.u_min - self.roster.c
             scales = {scale for scale, _ in self.drawn}

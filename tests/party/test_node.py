@@ -69,9 +69,9 @@ def refused(action, request) -> Rule:
     return caught.value.refusal.rule
 
 
-def test_hello_tells_name_and_teachers_only(tmp_path: Path) -> None:
+def test_hello_tells_name_teachers_and_weight_only(tmp_path: Path) -> None:
     reply = node(tmp_path).hello(hello())
-    assert reply.model_dump() == {"party": "p", "teachers": 1}
+    assert reply.model_dump() == {"party": "p", "teachers": 1, "weight": 1}
 
 
 @pytest.mark.parametrize(

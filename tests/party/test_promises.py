@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.party import promise, spend
+from consilium.party import promise, weight
 from consilium.protocol.parties.refusals import Rule
 from tests.party.lying import TREE, Game
 
@@ -150,6 +150,6 @@ def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, m
         own = {"unit": events[0].unit, "neighbouring": events[0].neighbouring}
         return promise.epsilon(events, policy.model_copy(update=own))
 
-    monkeypatch.setattr(spend, "epsilon", stated)
+    monkeypatch.setattr(weight, "epsilon", stated)
     ratios = attack(OtherUnit, tmp_path)
     assert max(ratios) > 2

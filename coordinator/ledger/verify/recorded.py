@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.store import TABLES, Batch, Ledger, Release, stored_config
+from consilium.coordinator.ledger.batch import Batch, Release
+from consilium.coordinator.ledger.store import TABLES, WEIGHTED_TABLES, Ledger, stored_config
 from consilium.coordinator.ledger.verify.findings import Contradiction, Damaged, Unfinished
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -29,6 +30,7 @@ class Recorded:
     """What a ledger says, after its chain was followed. closing: what it was closed with. Secret, as the ledger is.
 
     rolled_back: whether a write was broken off by a crash, so that its batch does not count.
+    weights: of the parties that enrolled, by name; empty where every party counts alike.
     """
 
     config: FederationConfig
@@ -36,6 +38,7 @@ class Recorded:
     releases: dict[str, Release] = field(repr=False)
     closing: dict[str, Any] | None = field(repr=False)
     rolled_back: bool = False
+    weights: dict[str, int] = field(default_factory=dict)
 
     @property
     def asked(self) -> int:
@@ -73,12 +76,14 @@ def read_ledger(path: Path) -> Recorded:
                 batches, ended = ledger.batches(), ledger.closing()
                 ids = [query_id for batch in batches for query_id in batch.query_ids]
                 releases, counts, strays = ledger.find(ids), ledger.counts(), ledger.uncharged()
+                weights, sums = ledger.weights(), ledger.sums()
         except sqlite3.Error as error:
             raise Damaged(f"SQLite cannot read it: {error}") from None
     if strays:
         raise Contradiction(f"{strays} rows of releases or evidence belong to no batch: nobody was charged for them")
     _check_counts(config, batches, releases, counts)
-    return Recorded(config, batches, releases, _closing(ended), rolled_back)
+    _check_weights(config, batches, weights, sums)
+    return Recorded(config, batches, releases, _closing(ended), rolled_back, weights)
 
 
 def _closing(text: str | None) -> dict[str, Any] | None:
@@ -126,6 +131,24 @@ def _check_counts(
             raise Contradiction(
                 f"batch {number} counts {batch.parties} parties, at least {config.minimum_parties} vote"
             )
+
+
+def _check_weights(
+    config: FederationConfig, batches: list[Batch], weights: dict[str, int], sums: dict[int, int]
+) -> None:
+    """No weight above the federation's most, and as many votes in each sum as its parties can have given."""
+    most = config.most_weight
+    if not all(type(weight) is int and 1 <= weight <= most for weight in weights.values()):
+        raise Contradiction(f"a party has a weight that the federation does not allow (1 to {most})")
+    if most > 1 and len(sums) != len(batches):
+        raise Contradiction("the votes of a sum are missing, though parties have weights")
+    heaviest, total = sorted(weights.values(), reverse=True), config.teachers_per_party
+    for number, batch in enumerate(batches, 1):
+        if batch.votes is None:
+            continue
+        least = total * sum(heaviest[len(heaviest) - batch.parties :])
+        if batch.parties > len(weights) or not least <= batch.votes <= total * sum(heaviest[: batch.parties]):
+            raise Contradiction(f"batch {number} has another number of votes than its parties' weights give")
 
 
 def _check_histograms(config: FederationConfig, number: int, batch: Batch) -> None:
@@ -193,8 +216,11 @@ def _check_structure(path: Path) -> None:
     with closing(_connect(path)) as connection, closing(sqlite3.connect(":memory:")) as model:
         model.executescript(TABLES)
         connection.execute("PRAGMA trusted_schema=OFF")
-        if connection.execute(listing).fetchall() != model.execute(listing).fetchall():
-            raise Damaged("its tables are not those of a ledger of this version")
+        tables = connection.execute(listing).fetchall()
+        if tables != model.execute(listing).fetchall():
+            model.executescript(WEIGHTED_TABLES)
+            if tables != model.execute(listing).fetchall():
+                raise Damaged("its tables are not those of a ledger of this version")
         result = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if result != "ok":
         raise Damaged("its pages are damaged, says SQLite's own check")

@@ -22,6 +22,7 @@ from consilium.coordinator.ledger.verify.findings import (
 )
 from consilium.coordinator.ledger.verify.place import RunPlace
 from consilium.coordinator.ledger.verify.recorded import Recorded, read_ledger
+from consilium.coordinator.ledger.verify.weights import check_weights
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.pool import PoolTree
@@ -90,6 +91,8 @@ def _content(checks: Checks, files: Files, recorded: Recorded, found: _Found) ->
     checks.check(f"{EVENTS}: what was released", lambda: _log(files, recorded, found))
     checks.check(f"{COORDINATOR}: counts and parties", lambda: _counts(files, recorded, found))
     checks.check(f"{COORDINATOR}: epsilon", lambda: _claims(files, recorded, found))
+    if recorded.config.most_weight > 1:
+        checks.check(f"{COORDINATOR}: weights, and each party's own epsilon", lambda: _weights(files, recorded))
 
 
 def _lines(files: Files, found: _Found) -> str:
@@ -190,6 +193,10 @@ def _counts(files: Files, recorded: Recorded, found: _Found) -> str:
     ):
         raise Damaged(f"{COORDINATOR}: seconds is no table of numbers")
     return f"{_many(len(parties), 'party')}, {_many(teachers, 'teacher')}, {noise} noise"
+
+
+def _weights(files: Files, recorded: Recorded) -> str:
+    return check_weights(COORDINATOR, files.object(COORDINATOR), recorded)
 
 
 def _claims(files: Files, recorded: Recorded, found: _Found) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.ledger.batch import Batch
+from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 
@@ -115,3 +117,28 @@ def test_labels_and_evidence_are_not_in_repr() -> None:
     text = repr(batch("a", labels=[7], log_q=-123.25))
     assert "123.25" not in text
     assert "label" not in text
+
+
+def test_votes_of_parties_with_weights_are_kept_and_chained(ledger) -> None:
+    ledger.pin_weights({"a": 1, "b": 3, "c": 2})
+    ledger.commit(replace(batch("q"), votes=6), 10, 10)
+    ledger.commit(replace(batch("r"), votes=5), 10, 10)
+    assert [found.votes for found in ledger.batches()] == [6, 5]
+    assert [found.votes for found in ledger.find(["q", "r"]).values()] == [6, 5]
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("UPDATE sums SET votes = 7 WHERE seq = 1")
+    with pytest.raises(LedgerError, match="chain is broken at batch 1"):
+        ledger.batches()
+
+
+def test_the_first_weight_of_a_party_is_kept(ledger) -> None:
+    ledger.pin_weights({"a": 1, "b": 3})
+    ledger.pin_weights({"b": 1, "c": 2})
+    assert ledger.weights() == {"a": 1, "b": 3, "c": 2}
+
+
+def test_a_ledger_without_weights_has_nothing_of_them(ledger) -> None:
+    ledger.commit(batch("a"), 10, 10)
+    assert ([found.votes for found in ledger.batches()], ledger.weights(), ledger.sums()) == ([None], {}, {})
+    tables = ledger._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    assert {name for (name,) in tables} == {"meta", "batches", "releases", "evidence", "closing"}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consilium.coordinator.secagg.sets import Chooser
+from consilium.coordinator.secagg.sets import Chooser, WeightedChooser
 from consilium.protocol.secagg.errors import SetTooClose
-from consilium.protocol.secagg.sets import allowed, difference
+from consilium.protocol.secagg.sets import allowed, by_weight, difference, nearest
 
 
 @st.composite
@@ -104,3 +104,62 @@ def test_greedy_against_every_choice() -> None:
                 missed += exists
             tried += exists
     assert tried > 1000 and missed == 0
+
+
+ONES, TWOS = frozenset({0, 1, 2}), frozenset({3, 4, 5, 6})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "earlier", "found"),
+    [
+        (ONES | TWOS, [], 3),  # as many as are of the rarer weight
+        (TWOS, [], 4),
+        (ONES | TWOS, [ONES | TWOS], 3),
+        ({0} | TWOS, [], 1),  # an odd count is the vote of party 0
+        ({0, 1, 3, 4}, [{0, 1, 5, 6}], 2),
+        ({0, 1, 3, 4}, [{0, 2, 5, 6}], 1),  # of those of weight 1 one is exchanged, of those of weight 2 two
+        (TWOS, [ONES | TWOS], 0),  # the difference is the sum of those of weight 1
+    ],
+)
+def test_the_rule_holds_for_the_parties_of_each_weight(chosen, earlier, found) -> None:
+    assert by_weight((1, 1, 1, 2, 2, 2, 2)) == (ONES, TWOS)
+    assert nearest(chosen, earlier, (ONES, TWOS)) == found
+
+
+def test_where_all_have_one_weight_the_rule_is_the_old_one() -> None:
+    for chosen, earlier in (({1, 2, 3}, [{3, 4, 5}]), ({1}, []), ({1, 2}, [{1, 2}])):
+        assert nearest(chosen, earlier, by_weight([2] * 6)) == nearest(chosen, earlier)
+
+
+@given(situations(), st.integers(1, 3), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=300)
+def test_whatever_is_chosen_of_parties_with_weights_keeps_the_rule(situation, kinds: int, random) -> None:
+    n, u_min, least, spare, answers = situation
+    weights = [random.randint(1, kinds) for _ in range(n)]
+    groups = by_weight(weights)
+    earlier: list[frozenset[int]] = []
+    for seed, answered in enumerate(answers):
+        try:
+            chosen = WeightedChooser(weights, u_min, least, tuple(earlier), spare, seed)(answered)
+        except SetTooClose as error:
+            assert error.limit == least
+            continue
+        assert chosen <= answered and len(chosen) >= u_min
+        found = nearest(chosen, earlier, groups)
+        assert found is None or found >= least
+        earlier.append(chosen)
+
+
+def test_those_of_a_rare_weight_are_left_out_and_the_sum_goes_on() -> None:
+    weights = [2] * 8 + [1]
+    choose = WeightedChooser(weights, 6, 2)
+    assert choose(range(9)) == frozenset(range(8))
+    with pytest.raises(SetTooClose):
+        WeightedChooser([2] * 5 + [1] * 1, 6, 2)(range(6))  # too few are left
+
+
+def test_a_weight_that_was_left_out_once_stays_out() -> None:
+    weights = [2] * 8 + [1] * 2
+    first = WeightedChooser(weights, 6, 2)({*range(9)})
+    assert first == frozenset(range(8))
+    assert WeightedChooser(weights, 6, 2, [first])(range(10)) == first  # else the difference is those two

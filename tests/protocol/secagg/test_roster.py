@@ -163,3 +163,29 @@ def test_the_least_difference_is_pinned() -> None:
     assert wide.digest != Roster.build(publics(10), COORDINATOR).digest
     with pytest.raises(ConfigError, match="least_difference"):
         Roster.build(publics(10), COORDINATOR, colluders=3, least_difference=4)
+
+
+def test_a_roster_without_weights_is_written_and_hashed_as_before_there_were_any() -> None:
+    keys = publics(3)
+    plain = Roster.build(keys, COORDINATOR)
+    assert plain.weights == (1, 1, 1)
+    assert plain.model_dump()["parties"][0].keys() == {"id", "ed25519_pk"}
+    assert Roster.build(keys, COORDINATOR, weights=dict.fromkeys(keys, 1)).digest == plain.digest
+
+
+def test_weights_are_part_of_what_all_pin(tmp_path) -> None:
+    keys = publics(3)
+    names = list(keys)
+    weighted = Roster.build(keys, COORDINATOR, weights={names[1]: 4})
+    assert (weighted.weights, weighted.weight_of(names[1])) == ((1, 4, 1), 4)
+    assert weighted.digest != Roster.build(keys, COORDINATOR).digest
+    weighted.save(tmp_path / "roster.json")
+    assert Roster.load(tmp_path / "roster.json") == weighted
+
+
+@pytest.mark.parametrize("weight", [0, 51, 1.5, "2"])
+def test_a_weight_that_is_none_is_refused(weight: object) -> None:
+    table = json.loads(Roster.build(publics(3), COORDINATOR).model_dump_json())
+    table["parties"][0]["weight"] = weight
+    with pytest.raises(ValueError):
+        Roster.model_validate_json(json.dumps(table))

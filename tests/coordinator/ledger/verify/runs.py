@@ -90,10 +90,16 @@ def rechained(*statements: str) -> Tamper:
     return apply
 
 
+def sums_of(ledger: sqlite3.Connection) -> dict[int, int]:
+    """Votes in the sums of each batch, where the ledger keeps them."""
+    weighted = ledger.execute("SELECT 1 FROM sqlite_master WHERE name = 'sums'").fetchone()
+    return dict(ledger.execute("SELECT seq, votes FROM sums")) if weighted else {}
+
+
 def rechain(path: Path) -> None:
     """Every hash of a ledger, computed anew."""
     with sqlite3.connect(path) as ledger:
-        previous = GENESIS
+        previous, sums = GENESIS, sums_of(ledger)
         for seq, at, event, parties in ledger.execute(
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
         ).fetchall():
@@ -102,7 +108,7 @@ def rechain(path: Path) -> None:
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
-            link = chain_hash(previous, seq, at, event, parties, rows)
+            link = chain_hash(previous, seq, at, event, parties, rows, sums.get(seq))
             ledger.execute("UPDATE batches SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
             previous = link
         closing = ledger.execute("SELECT at, result FROM closing").fetchone()
