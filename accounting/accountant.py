@@ -23,7 +23,6 @@ from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.worst.compose import Composed, composed_epsilon
 
-
 _NO_GAIN = 1e-9
 """Share of an epsilon by which another way has to be lower, so that rounding does not choose the words."""
 
@@ -189,8 +188,7 @@ class Accountant:
         return rdp_to_epsilon(self._worst, self._orders, _left(delta, self._added_delta), method)
 
     def exact_worst_case_epsilon(self, delta: float) -> float | None:
-        """The same without the loss of the Renyi route, if all releases are made of Gaussian ones; None where no form is
-        known.
+        """The same without the loss of the Renyi route, if all are made of Gaussian ones; None where no form is known.
 
         See ``accounting.curves.gdp``. Of releases that show less than what they are made of it may be above
         ``worst_case_epsilon``.

@@ -152,20 +152,20 @@ def exact_rdp(
     return total
 
 
-def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, order: float) -> np.ndarray:
-    """``exact_rdp`` in both directions query by query, at one order: float64 (queries,). Secret."""
+def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
+    """``exact_rdp`` in both directions query by query: float64 (queries, orders). Secret."""
     steps = _steps(event, batch)
     if steps is None:
-        return np.full(event.asked, float(event.worst_case_rdp([order])[0]) / max(event.asked, 1))
-    total = np.zeros(event.asked)
+        return np.tile(event.worst_case_rdp(orders) / max(event.asked, 1), (event.asked, 1))
+    total = np.zeros((event.asked, check_orders(orders).size))
     for step in steps:
         if event.votes_moved > 1:
-            cost = step.rdp([order], event.votes_moved, event.noise)
+            cost = step.rdp(orders, event.votes_moved, event.noise)
         elif step.kind == "scalar":
-            cost = check.per_query(*_compared(event, batch), [order])
+            cost = check.per_query(*_compared(event, batch), orders)
         else:
-            cost = argmax.per_query(batch.votes, step.scale, event.noise, _LAW[step.kind], [order])
-        total += batch.weights * cost[:, 0] if step.only_answered else cost[:, 0]
+            cost = argmax.per_query(batch.votes, step.scale, event.noise, _LAW[step.kind], orders)
+        total += batch.weights[:, None] * cost if step.only_answered else cost
     return total
 
 

@@ -28,8 +28,8 @@ class DistributedEvent(ReleaseEvent):
 
     The noise of variance sigma^2 is the sum of ``noise_shares`` independent shares (of honest parties: leave out those
     that may collude or drop out). There is no data-dependent saving: the whole histogram is seen. Every query asked
-    pays. ``towards`` anybody but the coordinator the charge is that of the winner (where labels alone are released). For integer noise the sum of shares is not quite a discrete Gaussian; the difference is charged
-    (``share_penalty``).
+    pays. ``towards`` anybody but the coordinator the charge is that of the winner (where labels alone are released).
+    For integer noise the sum of shares is not quite a discrete Gaussian; the difference is charged (``share_penalty``).
     """
 
     TYPE: ClassVar[str] = "distributed"
@@ -107,7 +107,7 @@ def _one(event: ReleaseEvent, sigma: float, shares: int, orders: object) -> np.n
     if event.towards is Towards.COORDINATOR:
         each = rdp_gaussian(sigma, orders, event.votes_moved)
     else:
-        each = rdp_argmax(sigma, orders, event.noise, event.votes_moved)
+        each = rdp_argmax(sigma, orders, event.noise, event.answers_moved, together=event.weight)
     return each + share_penalty(event, sigma, shares, orders)
 
 
@@ -116,7 +116,9 @@ def _composed(event: ReleaseEvent, *phases: tuple[int, float, int]) -> tuple[Com
     if any(share_slack(event.noise, sigma, shares) > _NO_SLACK for _, sigma, shares in phases):
         return None
     what = "histogram" if event.towards is Towards.COORDINATOR else "argmax"
-    return tuple(Composed(count, what, sigma, event.noise, event.votes_moved) for count, sigma, _ in phases)
+    return tuple(
+        Composed(count, what, sigma, event.noise, event.answers_moved, event.weight) for count, sigma, _ in phases
+    )
 
 
 def share_slack(noise: Noise, sigma: float, shares: int) -> float:

@@ -47,10 +47,10 @@ class GNMaxEvent(ReleaseEvent):
         return self.sigma
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
-        return self.answered * rdp_argmax(self.sigma, orders, self.noise, self.votes_moved)
+        return self.answered * rdp_argmax(self.sigma, orders, self.noise, self.answers_moved, together=self.weight)
 
     def composed_parts(self) -> tuple[Composed, ...]:
-        return (Composed(self.answered, "argmax", self.sigma, self.noise, self.votes_moved),)
+        return (Composed(self.answered, "argmax", self.sigma, self.noise, self.answers_moved, self.weight),)
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
@@ -89,7 +89,7 @@ class HistogramEvent(ReleaseEvent):
         return self.answered * rdp_gaussian(self.sigma, orders, self.votes_moved)
 
     def composed_parts(self) -> tuple[Composed, ...]:
-        return (Composed(self.answered, "histogram", self.sigma, self.noise, self.votes_moved),)
+        return (Composed(self.answered, "histogram", self.sigma, self.noise, self.answers_moved, self.weight),)
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
@@ -127,12 +127,14 @@ class ConfidentEvent(ReleaseEvent):
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
         check = rdp_check(self.sigma1, orders, self.noise, self.votes_moved)
-        return self.asked * check + self.answered * rdp_argmax(self.sigma2, orders, self.noise, self.votes_moved)
+        return self.asked * check + self.answered * rdp_argmax(
+            self.sigma2, orders, self.noise, self.answers_moved, together=self.weight
+        )
 
     def composed_parts(self) -> tuple[Composed, ...]:
         return (
-            Composed(self.asked, "check", self.sigma1, self.noise, self.votes_moved),
-            Composed(self.answered, "argmax", self.sigma2, self.noise, self.votes_moved),
+            Composed(self.asked, "check", self.sigma1, self.noise, self.answers_moved, self.weight),
+            Composed(self.answered, "argmax", self.sigma2, self.noise, self.answers_moved, self.weight),
         )
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...]:

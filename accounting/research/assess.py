@@ -118,7 +118,7 @@ def epsilon(
         published_classic=_converted(published, delta, "classic"),
         sanitised=release,
         sanitised_refusal=refusal,
-        per_query=exact_rdp_per_query(event, batch, found.order),
+        per_query=exact_rdp_per_query(event, batch, [found.order])[:, 0],
         answered=float(weights.sum()),
         growth=partial(growth, promised, event, batch, delta),
         show_secret=show_secret,

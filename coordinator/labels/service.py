@@ -72,7 +72,6 @@ class LabelService:
         self._parties = parties
         self._log = log
         self._pool = pool
-        self._keeps_votes = config.privacy.sanitised is not None  # a sanitised epsilon is computed from them at close
         self._gives_counts = config.mechanism.count_sigma(parties) > 0
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
@@ -185,7 +184,10 @@ class LabelService:
         histogram = collected[0]
         asked, answered = len(drawn.labels), int(drawn.answered.sum())
         event = self._config.event(asked, answered)
-        evidence = self._evidence(event, histogram, probabilities[:asked])
+        votes = _seen(histogram, asked)
+        evidence = self._evidence(event, votes, histogram, probabilities[:asked])
+        # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
+        kept = evidence.log_q_label is not None
         self._ledger.commit(
             Batch(
                 event=event.to_json(),
@@ -196,8 +198,8 @@ class LabelService:
                 counts=drawn.counts,
                 log_q_check=evidence.log_q_check,
                 log_q_label=evidence.log_q_label,
-                histogram=histogram.votes[:asked] if self._keeps_votes else None,
-                probabilities=probabilities[:asked] if self._keeps_votes else None,
+                histogram=votes if kept else None,
+                probabilities=probabilities[:asked] if kept else None,
                 votes=histogram.teachers if self._config.most_weight > 1 else None,
             ),
             self._config.caps.queries,
@@ -208,16 +210,25 @@ class LabelService:
         if drawn.failure is not None:
             raise drawn.failure
 
-    def _evidence(self, event: ReleaseEvent, histogram: Histogram, probabilities: np.ndarray) -> Evidence:
+    def _evidence(
+        self, event: ReleaseEvent, votes: np.ndarray, histogram: Histogram, probabilities: np.ndarray
+    ) -> Evidence:
         """See `Mechanism.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case."""
-        votes, asked = histogram.votes[: event.asked], event.asked
-        if histogram.clipped is None or not histogram.clipped[:asked].any():
-            return self._config.mechanism.evidence(event, votes, probabilities)
-        clipped = histogram.clipped[:asked]
-        unanimous = np.zeros_like(votes)
-        unanimous[:, 0] = histogram.teachers  # stands in for them where rows are checked
-        evidence = self._config.mechanism.evidence(event, np.where(clipped[:, None], unanimous, votes), probabilities)
+        evidence = self._config.mechanism.evidence(event, votes, probabilities)
+        clipped = _clipped(histogram, event.asked)
         return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))
+
+
+def _clipped(histogram: Histogram, asked: int) -> np.ndarray:
+    """bool (asked,): rows that were made to fit."""
+    return np.zeros(asked, dtype=bool) if histogram.clipped is None else histogram.clipped[:asked]
+
+
+def _seen(histogram: Histogram, asked: int) -> np.ndarray:
+    """Votes int64 (asked, classes). Unanimous ones stand for rows that were made to fit, where rows are checked."""
+    unanimous = np.zeros(histogram.votes.shape[1], dtype=np.int64)
+    unanimous[0] = histogram.teachers
+    return np.where(_clipped(histogram, asked)[:, None], unanimous, histogram.votes[:asked])
 
 
 def check_probabilities(probabilities: np.ndarray, queries: int, classes: int) -> None:

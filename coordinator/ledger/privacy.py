@@ -12,12 +12,13 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import Evidence, event_from_json
+from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per_query
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.ledger.batch import Batch
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, LedgerError
 
 EXACT_POINTS = 30
 
@@ -81,46 +82,75 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
     if closed and closing is not None:
         accountant.commit(closing)
     for batch in batches:
-        event = event_from_json(batch.event)
-        evidence = Evidence(batch.log_q_check, batch.log_q_label)
-        known = any(
-            part is not None for part in evidence
-        )  # where nothing is known of the votes, the worst case is charged
-        accountant.commit(event, event.data_dependent_rdp(evidence, batch.answered, DEFAULT_ORDERS) if known else None)
+        accountant.commit(event_from_json(batch.event), at_hand(batch))
     return {
         name: accountant.guarantee(config.privacy.delta, kind)
         for name, kind in (("worst_case", Kind.REALISED), ("data_dependent", Kind.DATA_DEPENDENT))
     }
 
 
+def at_hand(batch: Batch) -> np.ndarray | None:
+    """What a batch cost at the votes at hand: float64 (orders,), secret; None where that is its worst case.
+
+    Computed from the votes, in both directions, where the ledger has them; of a row that was made to fit the worst
+    case.
+    """
+    event = event_from_json(batch.event)
+    if batch.histogram is None or batch.log_q_label is None:
+        return None
+    fitted = _made_to_fit(batch)
+    rest = event.with_counts(int(fitted.sum()), int((batch.answered & fitted).sum()))
+    seen = _of(batch, ~fitted)
+    whole = event.with_counts(len(seen.votes), int(seen.weights.sum()))
+    return exact_rdp(whole, seen) + rest.worst_case_rdp(DEFAULT_ORDERS)
+
+
+def _at_hand_per_query(event: ReleaseEvent, batch: Batch, worst: np.ndarray) -> np.ndarray:
+    """`at_hand` query by query: float64 (queries, orders); `worst` where that is the worst case."""
+    if batch.histogram is None or batch.log_q_label is None:
+        return worst
+    rows = ~_made_to_fit(batch)
+    found, seen = worst.copy(), _of(batch, rows)
+    found[rows] = exact_rdp_per_query(event.with_counts(len(seen.votes), int(seen.weights.sum())), seen, DEFAULT_ORDERS)
+    return np.minimum(found, worst)
+
+
+def _made_to_fit(batch: Batch) -> np.ndarray:
+    """bool (queries,): rows of which log q was recorded as 0, so that nothing is known of their votes."""
+    return np.zeros(0, dtype=bool) if batch.log_q_label is None else batch.log_q_label == 0
+
+
+def _of(batch: Batch, rows: np.ndarray) -> VoteBatch:
+    if batch.histogram is None:
+        raise LedgerError("the ledger has no votes of this batch", "Read it with the program that wrote it")
+    votes = batch.histogram[rows]
+    predictions = None if batch.probabilities is None else batch.probabilities[rows]
+    return VoteBatch(votes, int(votes[0].sum()) if len(votes) else 0, batch.answered[rows].astype(float), predictions)
+
+
 def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str, np.ndarray]:
     """How epsilon grows: two float64 arrays (asked,), `worst_case` and `data_dependent`, after each query.
 
-    The second is secret. Where the worst case has an exact form it is evaluated at `EXACT_POINTS` queries only, and
-    the value of the next one stands for those between.
+    The second is secret. Compositions without a Renyi conversion are evaluated at `EXACT_POINTS` queries only, and the
+    value of the next one stands for those between.
     """
     if not batches:
         return {"worst_case": np.zeros(0), "data_dependent": np.zeros(0)}
     dependent, worst, answered, added = [], [], [], []
     for batch in batches:
         event = event_from_json(batch.event)
-        evidence = Evidence(batch.log_q_check, batch.log_q_label)
         one = {got: event.with_counts(1, int(got)) for got in set(batch.answered.tolist())}
         curves = {got: single.worst_case_rdp(DEFAULT_ORDERS) for got, single in one.items()}
         worst.append(np.array([curves[got] for got in batch.answered.tolist()]))
-        known = any(part is not None for part in evidence)
-        at_these = event.data_dependent_rdp_per_query(evidence, batch.answered, DEFAULT_ORDERS) if known else worst[-1]
-        dependent.append(at_these)
+        dependent.append(_at_hand_per_query(event, batch, worst[-1]))
         answered.append(batch.answered)
         added.append(np.full(len(batch.answered), event.added_delta() / max(1, event.asked)))
     left = config.privacy.delta - np.cumsum(np.concatenate(added))
     worst_curve = _epsilons(np.concatenate(worst), left)
     given = np.cumsum(np.concatenate(answered))
     points = np.unique(np.linspace(1, len(given), EXACT_POINTS).astype(int))
-    exact = [_exact(config, asked, int(given[asked - 1])) for asked in points]
-    if None not in exact:
-        steps = np.array(exact, dtype=np.float64)[np.searchsorted(points, np.arange(1, len(given) + 1))]
-        worst_curve = np.minimum(worst_curve, steps)
+    least = np.array([_least(config, asked, int(given[asked - 1])) for asked in points])
+    worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(given) + 1))])
     dependent_curve = _epsilons(np.concatenate(dependent), left)
     return {"worst_case": worst_curve, "data_dependent": np.minimum(dependent_curve, worst_curve)}
 
@@ -132,7 +162,7 @@ def _epsilons(costs: np.ndarray, deltas: np.ndarray) -> np.ndarray:
     )
 
 
-def _exact(config: FederationConfig, asked: int, answered: int) -> float | None:
+def _least(config: FederationConfig, asked: int, answered: int) -> float:
     accountant = Accountant(DEFAULT_ORDERS)
     accountant.commit(config.event(asked, answered))
-    return accountant.exact_worst_case_epsilon(config.privacy.delta)
+    return accountant.least_worst_case_epsilon(config.privacy.delta)[0].epsilon
