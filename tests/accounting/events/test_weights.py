@@ -57,12 +57,18 @@ EVENTS: dict[str, Callable[..., ReleaseEvent]] = {
 }
 
 
+WINNERS = ("gnmax", "confident", "interactive")
+
+
 @pytest.mark.parametrize("kind", EVENTS)
 def test_an_answer_that_counts_three_times_costs_what_three_teachers_of_a_party_do(kind: str) -> None:
-    """Three votes move either way; that they move together can only lower the exact value, never the Renyi curve."""
+    """Three votes move either way; that they move together can only lower the cost, and does so of a winner."""
     weighted, teachers = EVENTS[kind](teachers_per_party=1, weight=3), EVENTS[kind](teachers_per_party=3)
     assert (weighted.votes_moved, weighted.answers_moved) == (3, 1)
-    assert weighted.worst_case_rdp(ORDERS).tolist() == teachers.worst_case_rdp(ORDERS).tolist()
+    found, other = weighted.worst_case_rdp(ORDERS), teachers.worst_case_rdp(ORDERS)
+    assert (found <= other * (1 + 1e-6)).all()
+    if kind not in WINNERS:
+        assert found.tolist() == other.tolist()
     assert weighted.added_delta() == teachers.added_delta()
     once = EVENTS[kind](teachers_per_party=1)
     assert (once.worst_case_rdp(ORDERS[:2]) < weighted.worst_case_rdp(ORDERS[:2])).all()
@@ -105,7 +111,7 @@ def test_votes_that_move_together_have_the_exact_value_of_the_lattice(queries: i
     accountant.commit(event)
     found = accountant.exact_worst_case_epsilon(1e-5)
     assert found == pytest.approx(lattice_epsilon(2 * queries, sigma, weight, 1e-5), rel=1e-6)
-    assert accountant.guarantee(1e-5, Kind.WORST_CASE).epsilon == found  # below the Renyi curve
+    assert accountant.guarantee(1e-5, Kind.WORST_CASE).epsilon <= found  # a winner tells less than its histogram
 
 
 def test_votes_that_may_part_have_none() -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
-from consilium.accounting.events import Evidence
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps
 from consilium.coordinator.labels.service import LabelService
-from consilium.coordinator.ledger.privacy import epsilon_by_query, promised, spent
+from consilium.coordinator.ledger.privacy import at_hand, epsilon_by_query, promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.gnmax import GNMax
@@ -257,7 +257,7 @@ class Clipped(Votes):
     ids=lambda m: m.name,
 )
 def test_a_row_that_was_made_to_fit_saves_nothing(make, mechanism) -> None:
-    """Its log q is 0, so that it costs the worst case; the other rows keep theirs."""
+    """Its log q is 0 and it costs the worst case, whatever votes stand in for it; the other rows keep theirs."""
     x, _ = make_rows(30, 3)
     caps = Caps(queries=30, answers=30)
     honest, honest_ledger, _ = make(Votes(), "honest.db", mechanism=mechanism, caps=caps)
@@ -272,10 +272,20 @@ def test_a_row_that_was_made_to_fit_saves_nothing(make, mechanism) -> None:
         if kept is not None:
             assert (kept[clipped] == 0).all()
             assert (kept[~clipped] == without[~clipped]).all()
-    event = config.event(10, 10)
-    zeros = Evidence(*(None if part is None else np.zeros(10) for part in (batch.log_q_check, batch.log_q_label)))
-    costs = event.data_dependent_rdp(zeros, np.ones(10, dtype=bool), DEFAULT_ORDERS)
-    assert np.allclose(costs, event.worst_case_rdp(DEFAULT_ORDERS)), "log q = 0 is the worst case"
+    if batch.log_q_label is None:
+        assert at_hand(batch) is at_hand(true) is None
+        return
+    lost = clipped & batch.answered
+    worst = config.event(10, int(lost.sum())).worst_case_rdp(DEFAULT_ORDERS)
+    answered = int((batch.answered & ~clipped).sum())
+    rest = replace(
+        batch,
+        event=config.event(20, answered).to_json(),
+        **{name: getattr(batch, name)[~clipped] for name in ("labels", "reinforced", "log_q_label", "histogram")},
+        probabilities=None,
+    )
+    assert at_hand(batch) == pytest.approx(worst + at_hand(rest), rel=1e-9)
+    assert (at_hand(rest) < config.event(20, answered).worst_case_rdp(DEFAULT_ORDERS)).any()
 
 
 def test_why_a_request_failed_is_in_the_event_log(make, log, tmp_path) -> None:

@@ -123,12 +123,11 @@ def test_nothing_is_asked_after_it_but_recorded_labels_can_be_had(make, log) -> 
     assert ledger.spent()[0] == 20
 
 
-def test_no_plan_keeps_no_votes_and_closes_nothing(make, log) -> None:
+def test_no_plan_closes_nothing(make, log) -> None:
     config, ledger, service = make(privacy=Privacy(unit=Unit.RECORD, delta=1e-5))
     service.ask(make_rows(10, 3)[0])
     assert close(config, ledger, lambda: 0.0, log) is None
     assert ledger.closing() is None
-    assert all(batch.histogram is None and batch.probabilities is None for batch in ledger.batches())
 
 
 def test_nothing_asked_is_nothing_to_release(make, log) -> None:
