@@ -107,7 +107,7 @@ def rdp_argmax(
     k = check_votes_moved(votes_moved)
     weight = check_count(together, "together (identical ballots of one move)", 1, UnitError)
     if k == 1:
-        return _curve(sigma, alpha, noise, weight).copy()
+        return _curve(sigma, alpha, noise, weight)
     least, most = k * alpha - (k - 1), k * alpha
     curve = _curve(sigma, np.concatenate((least, most)), noise, weight)
     at_least, at_most = (least - 1) * curve[: alpha.size], (most - 1) * curve[alpha.size :]

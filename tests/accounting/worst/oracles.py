@@ -70,7 +70,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
 def three_outcomes(u, v):
-    """a, b or the third wins, continuous noise of standard deviation 1: float64 (3,). Gauss-Legendre on short panels."""
+    """a, b or the third wins, continuous noise of deviation 1: float64 (3,). Gauss-Legendre on short panels."""
     edges = np.linspace(0.0, max(u, v, 0.0) + 12.0, 41)
     half = np.diff(edges)[:, None] / 2
     x = ((edges[1:] + edges[:-1])[:, None] / 2 + half * _NODES).ravel()

@@ -97,9 +97,7 @@ def test_quadrature_of_the_search_at_30_digits():
     """The oracle itself, against mpmath, at the worst lead and far from it."""
     for u, v in ((0.75, 0.75), (-6.0, 3.0), (5.0, 5.0)):
         with mp.workdps(30):
-            exact = mp.quad(
-                lambda x, u=u, v=v: mp.npdf(x - u) * mp.ncdf(x - v), [0, *sorted({1, 3, 6, 9, 12}), 20]
-            )
+            exact = mp.quad(lambda x, u=u, v=v: mp.npdf(x - u) * mp.ncdf(x - v), [0, *sorted({1, 3, 6, 9, 12}), 20])
         assert three_outcomes(u, v)[0] == pytest.approx(float(exact), rel=1e-11)
 
 

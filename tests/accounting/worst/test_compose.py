@@ -49,7 +49,7 @@ def votes_near_tie(sigma):
 
 @pytest.mark.parametrize(
     ("times", "sigma", "noise", "gap"),
-    [(400, 100.0, CONTINUOUS, 1.08), (400, 100.0, DISCRETE, 1.08), (100, 20.0, DISCRETE, 1.12)],
+    [(400, 100.0, CONTINUOUS, 1.09), (400, 100.0, DISCRETE, 1.09), (100, 20.0, DISCRETE, 1.15)],
 )
 def test_equal_releases_near_a_tie(times, sigma, noise, gap):
     """The exact delta at the epsilon that is claimed, and how much smaller an epsilon would have done."""
@@ -102,9 +102,10 @@ def test_histograms_have_an_exact_value(noise, releases, sigma):
     exact = epsilon_of(mu_squared(releases, sigma), 1e-5)
     found = composed_epsilon([Composed(releases, "histogram", sigma, noise)], 1e-5)
     assert exact <= found * (1 + 1e-12)
-    assert found <= exact * (1 if noise is CONTINUOUS else 1.012)
+    assert found <= exact * (1 if noise is CONTINUOUS else 1.003)
 
 
+@pytest.mark.slow
 def test_what_the_gain_is():
     """The published terms of the stroke scenario before labels became histograms: 800 checks, 300 labels."""
     parts = [Composed(800, "check", 300.0, DISCRETE), Composed(300, "argmax", 108.0, DISCRETE)]
@@ -144,7 +145,6 @@ def test_nothing_released_costs_nothing():
 @pytest.mark.parametrize(
     ("part", "delta"),
     [
-        (Composed(10, "argmax", 40.0, DISCRETE, votes_moved=2), 1e-5),
         (Composed(10, "argmax", 1e7, DISCRETE), 1e-5),
         (Composed(10, "argmax", 0.3, DISCRETE), 1e-5),
         (Composed(1000, "argmax", 40.0, DISCRETE), 1e-10),
@@ -154,9 +154,29 @@ def test_no_form_known(part, delta):
     assert composed_epsilon([part], delta) == math.inf
 
 
-def test_several_moves_of_real_noise_are_charged_as_the_histogram():
+def test_moves_of_real_noise_cost_at_most_the_histogram():
     part = Composed(10, "argmax", 40.0, CONTINUOUS, votes_moved=3)
-    assert composed_epsilon([part], 1e-5) == epsilon_of(mu_squared(10, 40.0, 3), 1e-5)
+    assert composed_epsilon([part], 1e-5) <= epsilon_of(mu_squared(10, 40.0, 3), 1e-5)
+
+
+def test_several_moves():
+    """Two moves, from a to b and from the third to b, in each of 300 releases: the exact delta of the composition."""
+    n, moved = (61, 60, 45), (60, 62, 44)
+    p, q = winners(n, 40.0), winners(moved, 40.0)
+    claimed = composed_epsilon([Composed(300, "argmax", 40.0, DISCRETE, votes_moved=2)], 1e-5)
+    curve = 300 * rdp_argmax(40.0, DEFAULT_ORDERS, DISCRETE, votes_moved=2)
+    assert repeated(p, q, 300, claimed) <= 1e-5
+    assert repeated(q, p, 300, claimed) <= 1e-5
+    assert claimed < rdp_to_epsilon(curve, DEFAULT_ORDERS, 1e-5).epsilon
+
+
+@pytest.mark.parametrize("moves", [1, 2, 4])
+def test_what_is_left_over_grows_along_the_moves(moves):
+    """epsilon rises at least with the moves, and no more than the histogram's would."""
+    parts = [Composed(200, "argmax", 100.0, DISCRETE, votes_moved=moves)]
+    claimed = composed_epsilon(parts, 1e-5)
+    assert claimed >= moves * composed_epsilon([parts[0]._replace(votes_moved=1)], 1e-5)
+    assert claimed <= epsilon_of(mu_squared(200, 100.0, moves), 1e-5)
 
 
 def test_equal_parts_may_be_split():
@@ -179,8 +199,9 @@ def test_errors(error, part, delta):
         composed_epsilon([part], delta)
 
 
-def test_a_profile_of_the_duel_alone_is_seen(monkeypatch):
-    """Planted: without the three-class places (.64 of the histogram) and their margin, the claim is below the truth."""
+@pytest.mark.slow
+def test_too_small_a_distance_is_seen(monkeypatch):
+    """Planted: .6 of the histogram's mu^2, where .64 is true near a tie of three."""
     p, q = near_tie(100.0)
     monkeypatch.setattr(compose, "_squared", lambda release, beside, eta: 0.6 * release.mu**2)
     claimed = composed_epsilon([Composed(4000, "argmax", 100.0, DISCRETE)], 1e-5)

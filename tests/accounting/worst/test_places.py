@@ -24,7 +24,7 @@ def mixture_error(scale, tau, centre):
         x = range(-reach, reach + 1, max(1, reach // 20))
         everywhere = range(-2 * reach, 2 * reach + 1)
         total = mp.fsum(mp.exp(-((y - centre) ** 2) / (2 * mp.mpf(scale) ** 2)) for y in everywhere)
-        total_narrow = mp.fsum(mp.exp(-mp.mpf(y) ** 2 / (2 * narrow**2)) for y in everywhere)
+        total_narrow = mp.fsum(mp.exp(-(mp.mpf(y) ** 2) / (2 * narrow**2)) for y in everywhere)
         worst = mp.mpf(0)
         for y in x:
             truth = mp.exp(-((y - centre) ** 2) / (2 * mp.mpf(scale) ** 2)) / total
