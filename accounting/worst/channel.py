@@ -38,11 +38,16 @@ class Ties(StrEnum):
 class Pairs(NamedTuple):
     """Distributions of the outcome at many places: before and after the move.
 
-    p, q : float64 (outcomes, places), all above 0.
+    p, q : float64 (outcomes, places); of little noise some are below the least double, and 0.
     """
 
     p: np.ndarray
     q: np.ndarray
+
+    def log_ratio(self) -> np.ndarray:
+        """log q / p: float64 (outcomes, places); 0 where both are 0, and infinite where one is."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.p == self.q, 0.0, np.log(self.q / self.p))
 
 
 class Reach(NamedTuple):

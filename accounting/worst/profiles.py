@@ -50,7 +50,7 @@ def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
 def _largest(pairs: Pairs, beside: float, gammas: np.ndarray) -> np.ndarray:
     """max over places of sum_j p_j V(gamma q_j / p_j), the probabilities rounded against each other."""
     outcomes = pairs.p.shape[0]
-    facts = np.concatenate((pairs.p * (1 + _SUMS), pairs.q * (1 - _SUMS), np.log(pairs.q / pairs.p) / beside))
+    facts = np.concatenate((pairs.p * (1 + _SUMS), pairs.q * (1 - _SUMS), pairs.log_ratio() / beside))
 
     def together(gamma: float, facts: np.ndarray) -> np.ndarray:
         losses = math.log(gamma) / beside + facts[2 * outcomes :]
