@@ -134,7 +134,7 @@ def epsilon(events: Sequence[ReleaseEvent], policy: Policy) -> float:
     relation; inf where there is none.
 
     In whatever unit the coordinator states its promise, the party asks what it means for what it has to protect. The
-    least of the Renyi bound and, where all noise is Gaussian, the exact value, as the coordinator computes it.
+    least of the bounds that the coordinator takes the least of.
     """
     own = [replace(event, unit=policy.unit, neighbouring=policy.neighbouring) for event in events]
     try:
@@ -151,10 +151,9 @@ def epsilon(events: Sequence[ReleaseEvent], policy: Policy) -> float:
         accountant = Accountant(DEFAULT_ORDERS)
         for event in own:
             accountant.commit(event)
-        exact = accountant.exact_worst_case_epsilon(policy.delta)
+        return min(bound, accountant.least_worst_case_epsilon(policy.delta)[0].epsilon)
     except AccountingError:
-        return bound  # federations with different audiences have no common exact form
-    return bound if exact is None else min(bound, exact)
+        return bound  # federations with different audiences have no common composition but that of curves
 
 
 def _check_bounds(item: object) -> None:

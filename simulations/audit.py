@@ -99,7 +99,7 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
         if run.recorded is None:
             findings.append(Finding(f"{folder}", Verdict.ABSENT, "there is no ledger to compare it with"))
             continue
-        promised = run.guarantees.get("promised")
+        promised = run.guarantees.get("student")
         findings += verify_student(folder, run.recorded, promised, prefix=f"{folder}/").findings
     return Audited("deployed" if checks is None else "simulation", run.finished, findings, place, run)
 
@@ -135,7 +135,7 @@ class _Simulation:
         if recorded is None or config is None:
             return checks.findings
         if any((self._dir / name).exists() for name in (LABELS, CARD)) or self._complete:
-            promised = run.guarantees.get("promised")
+            promised = run.guarantees.get("student")
             checks.findings += verify_student(self._dir, recorded, promised, self._complete).findings
             checks.check(f"{LABELS}: every row of the pool that was asked", lambda: self._rows(recorded))
         checks.check(f"{SUMMARY}: epsilon", lambda: self._summary_epsilon(run))
@@ -199,7 +199,7 @@ class _Simulation:
 
     def _summary_epsilon(self, run: VerifiedRun) -> str:
         claims = entry(self.files.object(SUMMARY), SUMMARY, "privacy")
-        names = ["promised", "worst_case", "data_dependent", "sanitised"]
+        names = ["promised", "student", "worst_case", "data_dependent", "sanitised"]
         told = []
         for name in names:
             truth = run.guarantees.get(name)

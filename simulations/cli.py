@@ -210,7 +210,7 @@ def _number(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, int | float) else "-"
 
 
-_TOWARDS = {"student": "the student", "coordinator": "the coordinator, and so towards the student too"}
+_TOWARDS = {"student": "the student", "coordinator": "the coordinator"}
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
@@ -227,7 +227,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     privacy, queries = summary["privacy"], summary["queries"]
     epsilons = {
         name: epsilon_text(number(privacy, f"epsilon_{name}"))
-        for name in ("promised", "worst_case", "data_dependent", "sanitised")
+        for name in ("promised", "student", "worst_case", "data_dependent", "sanitised")
         if privacy[f"epsilon_{name}"] is not None or is_infinite(privacy, f"epsilon_{name}")
     }
     console.print(
@@ -240,6 +240,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
         f" {privacy['delta']:g}; unit: {privacy['relation']}; towards"
         f" {_TOWARDS[privacy['towards']]}"
     )
+    if privacy["towards"] == "coordinator":
+        console.print(f"epsilon at most {epsilons['student']} towards the student, and whoever sees what is released")
     for own in own_epsilons(summary.get("by_party", {}), public=True):
         console.print(f"  weight {own.weight}: {own.count} parties, own epsilon at most {own.epsilon_text}")
     console.print(

@@ -274,6 +274,7 @@ def _summary(
             "votes": config.votes,
             "towards": privacy["promised"]["towards"],
             "epsilon_promised": number(privacy["promised"], "epsilon"),
+            "epsilon_student": number(privacy["student"], "epsilon"),
             "epsilon_worst_case": number(privacy["worst_case"], "epsilon"),
             "epsilon_data_dependent": number(privacy["data_dependent"], "epsilon"),
             "epsilon_sanitised": number(privacy["sanitised"], "epsilon") if "sanitised" in privacy else None,

@@ -13,7 +13,7 @@ from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch, Release
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.ledger.privacy import promised, promised_to_student
 from consilium.coordinator.ledger.store import CLOSED, Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
@@ -75,6 +75,7 @@ class LabelService:
         self._gives_counts = config.mechanism.count_sigma(parties) > 0
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
+        self._to_student = promised_to_student(config)
         self.finished = threading.Event()
 
     def describe(self) -> LabelTerms:
@@ -88,7 +89,7 @@ class LabelService:
             unit=self._config.privacy.unit.value,
             neighbouring=self._config.privacy.neighbouring.value,
             delta=self._config.privacy.delta,
-            epsilon_worst_case=self.promised.epsilon,
+            epsilon_worst_case=self._to_student.epsilon,
             queries_left=(self._config.caps.queries - asked) * open_,
             answers_left=(self._config.caps.answers - answered) * open_,
             parties=self._parties,

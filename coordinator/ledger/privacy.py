@@ -16,6 +16,7 @@ from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per_query
 from consilium.accounting.planning.target import worst_case
+from consilium.accounting.units import Towards
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.ledger.batch import Batch
 from consilium.protocol.errors import ConfigError, LedgerError
@@ -32,6 +33,26 @@ def promised(config: Federation) -> Guarantee:
     """
     try:
         return worst_case(config.promised_events(), config.privacy.delta)
+    except AccountingError as error:
+        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+
+
+def promised_to_student(config: Federation) -> Guarantee:
+    """The promise towards whoever gets what is released, and what is made of it: the student, and everybody.
+
+    Where the parties add the noise, `promised` is that towards the coordinator, who sees noisy histograms; a label tells
+    less. Where these are released, and with noise of the coordinator's own, both are the same.
+
+    Raises
+    ------
+    ConfigError : the mechanism cannot be charged at this delta.
+    """
+    whole = promised(config)
+    if config.release == "histogram":
+        return replace(whole, towards=Towards.STUDENT)
+    try:
+        events = [replace(event, towards=Towards.STUDENT) for event in config.promised_events()]
+        return worst_case(events, config.privacy.delta)
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
 

@@ -18,7 +18,7 @@ _NAMES = {
     WORST_CASE: "Spent: what was asked and answered",
     "data_dependent": "Spent, at these very votes",
     "sanitised": "Estimate released with noise",
-    "student": "The same, seen through the labels",
+    "student": "Promised towards who sees what is released",
 }
 _KINDS = {
     Kind.WORST_CASE: "Worst case: holds for all data",
@@ -92,12 +92,11 @@ class GuaranteeRow:
 def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any]:
     """What the coordinator states, as a report shows it.
 
-    Where the parties add the noise nothing depends on the data, and what others see follows from what is counted.
+    Where the parties add the noise nothing depends on the data, and there are two audiences: the coordinator, who sees
+    noisy histograms, and the student, who sees what is released. With noise of the coordinator's own there is one.
     """
-    if votes != "distributed":
-        return privacy
-    kept = {name: claim for name, claim in privacy.items() if name != "data_dependent"}
-    return {**kept, "student": {**privacy["worst_case"], "towards": "student"}}
+    left_out = "data_dependent" if votes == "distributed" else "student"
+    return {name: claim for name, claim in privacy.items() if name != left_out}
 
 
 def guarantee_rows(guarantees: dict[str, dict[str, Any]], asked: int, public: bool) -> dict[str, GuaranteeRow]:
