@@ -33,7 +33,7 @@ def fits(scale: float, gaps: np.ndarray, kind: str) -> np.ndarray:
     Gaussian: one vote changes the chance of staying below by e^(gap / 2s^2). The rest is charged the worst case.
     """
     if kind == "laplace":
-        return np.full(gaps.shape, 1e-4 <= scale <= 100.0)
+        return np.full(gaps.shape, 1e-4 <= scale <= 20.0)
     if scale > 2e4:
         return np.zeros(gaps.shape, dtype=bool)
     return (gaps / 2 + 6.5 * scale + 5) / scale**2 < MOST_EXPONENT
