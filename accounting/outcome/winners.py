@@ -145,5 +145,7 @@ def add(state: Winners, removed: Removed) -> np.ndarray:
     own = np.take_along_axis(removed.at, state.active[:, None, :, None], axis=2)
     own = np.einsum("qabk,qbk->qab", own, state.window(state.tables.own_gaining, state.of_active(state.gaps)))
     queries, c = state.active.shape
-    factor[np.arange(queries)[:, None], :, np.arange(c), state.active] = np.log1p(np.maximum(own, 0.0)).transpose(0, 2, 1)
+    factor[np.arange(queries)[:, None], :, np.arange(c), state.active] = np.log1p(np.maximum(own, 0.0)).transpose(
+        0, 2, 1
+    )
     return removed.change[:, :, None, :] + factor

@@ -46,7 +46,7 @@ def worst(number: int, threshold: int, sigma: float, noise: str, both: bool) -> 
 
 
 @pytest.mark.parametrize("noise", ["discrete", "continuous"])
-@pytest.mark.parametrize("sigma", [5.0, 20.0, 150.0])
+@pytest.mark.parametrize("sigma", [5.0, 20.0, pytest.param(150.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("both", [True, False])
 def test_both_laws_both_steps(noise: str, sigma: float, both: bool) -> None:
     numbers = NUMBERS if noise == "continuous" or sigma < 100 else NUMBERS[[0, 3]]
