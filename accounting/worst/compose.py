@@ -25,7 +25,7 @@ from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.curves.gnmax import check_noise
 from consilium.accounting.errors import EventError, UnitError
 from consilium.accounting.units import Noise
-from consilium.accounting.worst.argmax import LEAST_SHIFT, MOST_SHIFT
+from consilium.accounting.worst.argmax import LEAST_SHIFT
 from consilium.accounting.worst.profiles import argmax_profile, check_profile, gaussian_profile, histogram_profile
 
 What = Literal["argmax", "check", "histogram"]
@@ -35,6 +35,7 @@ _BESIDE = {1.0: 0.85, 1.5: 0.78, 2.0: 0.72, 2.5: 0.69, 3.0: 0.672, 4.0: 0.66, 5.
 _NODES = 32
 """Values of epsilon for each standard deviation of the loss; chords between them cost .3 % of s."""
 _LEAST_ETA = 1e-13
+_MOST_SHIFT = 1.0
 _PROFILES = {"argmax": argmax_profile, "check": check_profile, "histogram": histogram_profile}
 
 
@@ -67,16 +68,18 @@ class _Release(NamedTuple):
         """Distance of the two Gaussians, if the number or the histogram itself left."""
         return self.votes / self.sigma * (1.0 if self.what == "check" else math.sqrt(2))
 
+    @property
+    def within_reach(self) -> bool:
+        """Whether its profile can be computed: neither lost in rounding nor so telling that nothing is gained."""
+        return LEAST_SHIFT <= self.votes / self.sigma <= _MOST_SHIFT
 
-def _known(part: Composed) -> _Release | None:
-    """One release for one move, or None where no profile is known."""
+
+def _one_move(part: Composed) -> _Release:
     sigma, noise = check_scale(part.sigma, "sigma"), check_noise(part.noise)
     votes = check_count(part.together, "together (identical ballots of one move)", 1, UnitError)
     check_votes_moved(part.votes_moved)
     if part.what not in _PROFILES:
         raise EventError(f"what leaves must be one of {', '.join(_PROFILES)}, got {part.what!r}. Name one of them.")
-    if not LEAST_SHIFT <= votes / sigma <= MOST_SHIFT or (noise is Noise.DISCRETE and sigma < 0.5):
-        return None
     return _Release(part.what, sigma, noise, votes)
 
 
@@ -128,8 +131,8 @@ def composed_epsilon(parts: Sequence[Composed], delta: float) -> float:
     Several moves of a unit are several neighbours in a row, and a Gaussian's distance adds up over them. Parts may have
     different numbers of moves; the largest counts for all.
 
-    inf where nothing is known: delta below 1e-11 for each release (for several moves more), noise of more than 1e5
-    votes or less than a quarter of one, integer noise of less than half a vote.
+    Integer noise: inf where nothing is known, which is below a delta of 1e-11 for each release (for several moves
+    sooner), and with noise of less than one or more than 1e5 times the votes of a move.
 
     Raises
     ------
@@ -141,23 +144,19 @@ def composed_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """
     check_delta(delta)
     counts: dict[_Release, int] = {}
-    moves, unknown = 1, False
+    moves = 1
     for part in parts:
-        releases, known = check_count(part.releases, "releases"), _known(part)
-        if releases == 0:
-            continue
-        moves = max(moves, part.votes_moved)
-        if known is None:
-            unknown = True
-        else:
-            counts[known] = counts.get(known, 0) + releases
-    if unknown:
-        return math.inf
+        releases, release = check_count(part.releases, "releases"), _one_move(part)
+        if releases:
+            counts[release] = counts.get(release, 0) + releases
+            moves = max(moves, part.votes_moved)
     if not counts:
         return 0.0
     whole = sum(n * release.mu**2 for release, n in counts.items())
     continuous = all(release.noise is Noise.CONTINUOUS for release in counts)
     best = epsilon_of(moves**2 * whole, delta) if continuous else math.inf
+    if not all(release.within_reach for release in counts):
+        return best
     # A hundredth of delta may be used up; what is left over after one move grows along the others. In powers of ten, so
     # that runs of like size share what was computed.
     share = _after(delta / 100 / moves, -(moves - 1) * math.sqrt(whole)) / sum(counts.values())

@@ -106,12 +106,23 @@ def test_histograms_have_an_exact_value(noise, releases, sigma):
 
 
 @pytest.mark.slow
-def test_what_the_gain_is():
-    """The published terms of the stroke scenario before labels became histograms: 800 checks, 300 labels."""
-    parts = [Composed(800, "check", 300.0, DISCRETE), Composed(300, "argmax", 108.0, DISCRETE)]
-    curve = 800 * rdp_check(300.0, DEFAULT_ORDERS, DISCRETE) + 300 * rdp_argmax(108.0, DEFAULT_ORDERS, DISCRETE)
-    assert rdp_to_epsilon(curve, DEFAULT_ORDERS, 1e-5).epsilon == pytest.approx(0.780, abs=5e-4)
-    assert composed_epsilon(parts, 1e-5) == pytest.approx(0.751, abs=2e-3)
+@pytest.mark.parametrize(
+    ("checks", "labels", "delta", "renyi", "composed"),
+    [
+        ((800, 300.0), (300, 108.0), 1e-5, 0.780, 0.751),
+        ((640, 150.0), (640, 40.0), 1e-5, 3.297, 3.193),
+        ((640, 150.0), (283, 40.0), 1e-5, 2.141, 2.090),
+        ((0, 1.0), (1000, 100.0), 1e-6, 1.684, 1.624),
+        ((0, 1.0), (100, 40.0), 1e-5, 1.161, 1.158),
+        ((0, 1.0), (10, 40.0), 1e-5, 0.340, 0.369),
+    ],
+)
+def test_table_of_the_documentation(checks, labels, delta, renyi, composed):
+    parts = [Composed(checks[0], "check", checks[1], DISCRETE), Composed(labels[0], "argmax", labels[1], DISCRETE)]
+    curve = checks[0] * rdp_check(checks[1], DEFAULT_ORDERS, DISCRETE)
+    curve = curve + labels[0] * rdp_argmax(labels[1], DEFAULT_ORDERS, DISCRETE)
+    assert rdp_to_epsilon(curve, DEFAULT_ORDERS, delta).epsilon == pytest.approx(renyi, abs=6e-4)
+    assert composed_epsilon(parts, delta) == pytest.approx(composed, abs=6e-4)
 
 
 def profile_at_40_digits(p, q, beside, gamma):
