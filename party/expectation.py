@@ -26,9 +26,10 @@ def own_share(home: Home, terms: Terms) -> Share:
 
 def weight_line(terms: Terms, policy: Policy, share: Share) -> str:
     """For the party's own people."""
+    most = promise_of(terms).weight
     return (
-        f"weight     {share.weight} of at most {promise_of(terms).weight}: your answers count {share.weight} times; your"
-        f" own epsilon is at most {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
+        f"weight     {share.weight} of at most {most}: your answers count {share.weight} times; your own epsilon is at most"
+        f" {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
     )
 
 
