@@ -93,7 +93,7 @@ def dry_run_command(
     print(f"teachers   {terms.teachers_per_party} x {kind}{whose}")
     print(f"seconds    read {read_seconds:.2f}, train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}")
     print("would send to the coordinator")
-    print("  hello    name and number of teachers")
+    print("  hello    name, number of teachers, weight")
     print("  train    name and number of teachers")
     if terms.votes == "clear":
         print(f"  vote     {votes.dtype} ({count}, {classes}), {votes.nbytes} bytes")

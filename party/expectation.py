@@ -26,10 +26,9 @@ def own_share(home: Home, terms: Terms) -> Share:
 
 def weight_line(terms: Terms, policy: Policy, share: Share) -> str:
     """For the party's own people."""
-    return (
-        f"weight     {share.weight} of at most {promise_of(terms).weight}: your answers count {share.weight} times; your"
-        f" own epsilon is at most {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
-    )
+    counted = f"{share.weight} of at most {promise_of(terms).weight}: your answers count {share.weight} times"
+    own = f"your own epsilon is at most {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
+    return f"weight     {counted}; {own}"
 
 
 def told_share(home: Home, terms: Terms) -> tuple[Share | None, list[str]]:

@@ -43,7 +43,7 @@ def from_bad(stage: Stage, change: Callable[[WireModel], WireModel | str | None]
 def ballots(rows: list[list[int]], queries: int = 4):
     """`checked_votes` of software that checks nothing: each party in turn gives one of the rows to every query."""
     given = iter(rows)
-    return lambda votes, terms: np.tile(next(given), (queries, 1))
+    return lambda votes, terms, weight: np.tile(next(given), (queries, 1))
 
 
 def old_check_sum(sums: np.ndarray, votes: int) -> bool:
@@ -382,8 +382,8 @@ class TestClip:
         cells = np.arange(-half, half) if ring == 16 else np.unique([e + s for e in edges for s in range(-3, 4)])
         cells = cells[(cells >= -half) & (cells < half)]
         next_cells = (cells + 1 + half) % (2 * half) - half  # one vote more, in the ring
-        kept, clipped = clip(cells[:, None], terms, survivors)
-        more, _ = clip(next_cells[:, None], terms, survivors)
+        kept, clipped = clip(cells[:, None], terms, votes)
+        more, _ = clip(next_cells[:, None], terms, votes)
         assert np.abs(more - kept).max() == 1
         assert kept.min() == 0 and kept.max() == votes
         possible = (cells >= 0) & (cells <= votes)
