@@ -30,7 +30,7 @@ def test_every_figure(name, mnist_votes):
     computed = [exact.figures(row, votes, noise) for noise in (Noise.CONTINUOUS, Noise.DISCRETE)]
     titles = [title for title in exact.COLUMNS if title != "paper"]
     expected = {
-        title: [("-" if value is None else f"{value:.4f}") for value in pair]
+        title: [("-" if value is None else f"{value:.3f}") for value in pair]
         for title, pair in zip(titles, zip(*computed, strict=True), strict=True)
     }
     assert {title: shown[title] for title in titles} == expected
