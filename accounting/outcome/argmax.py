@@ -35,7 +35,7 @@ from consilium.accounting.units import Noise
 Kind = Literal["gaussian", "laplace"]
 
 _ALL_ACTIVE, _ACTIVE = 12, 6
-_NEAR_LARGEST = 0.93
+_NEAR_LARGEST = 0.9
 _CELLS = 1 << 20
 
 
@@ -54,9 +54,17 @@ def _moves(state: Winners, removed: Removed) -> tuple[np.ndarray, np.ndarray]:
     return query, divergence.close(state.log_p[query], change[possible])
 
 
-def _log1p_upper(total: np.ndarray, cap: np.ndarray) -> np.ndarray:
-    """Moments from S, at least the least positive double and never above the worst case."""
-    return np.minimum(np.maximum(np.log1p(total), LEAST), cap)
+def _within(moments: np.ndarray, cap: np.ndarray) -> np.ndarray:
+    """Moments, at least the least positive double and never above the worst case."""
+    return np.minimum(np.maximum(moments, LEAST), cap)
+
+
+def _largest(query: np.ndarray, values: np.ndarray, into: np.ndarray) -> None:
+    """into[query] = max(into[query], values), for rows with ascending queries; in place."""
+    if query.size:
+        starts = np.nonzero(np.diff(query, prepend=-1))[0]
+        some = query[starts]
+        into[some] = np.maximum(into[some], np.maximum.reduceat(values, starts, axis=0))
 
 
 def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray, both: bool) -> np.ndarray:
@@ -73,20 +81,20 @@ def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.
         log_p, change = merged(found, query, log_p, change)
     best = np.full((queries, orders.size), LEAST)
     for power in divergence.powers(orders, both):
-        at_few = _log1p_upper(divergence.total_excess(log_p, change, power[few]), cap[few])
+        at_few = _within(divergence.moments(log_p, change, power[few]), cap[few])
         largest = np.full((queries, few.size), LEAST)
-        np.maximum.at(largest, query, at_few)
+        _largest(query, at_few, largest)
         close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
         rest = np.full((queries, few.size), LEAST)
-        np.maximum.at(rest, query[~close_by], at_few[~close_by])
+        _largest(query[~close_by], at_few[~close_by], rest)
         if left_out is not None:
-            np.maximum(rest, _log1p_upper(left_out.total_excess(power[few]), cap[few]), out=rest)
+            np.maximum(rest, _within(np.log1p(left_out.total_excess(power[few])), cap[few]), out=rest)
         np.maximum(best, divergence.chord(orders, few, rest), out=best)
         rows = np.nonzero(close_by)[0]
         size = max(1, _CELLS // (log_p.shape[1] * orders.size))
         for start in range(0, rows.size, size):
             part = rows[start : start + size]
-            np.maximum.at(best, query[part], np.log1p(divergence.total_excess(log_p[part], change[part], power)))
+            _largest(query[part], divergence.moments(log_p[part], change[part], power), best)
     return np.minimum(best, cap)
 
 

@@ -38,7 +38,7 @@ def _moments(
         law, change = _pair(numbers, threshold, sigma, noise, step)
         change = divergence.outward(law, change)
         for power in divergence.powers(orders, both):
-            np.maximum(best, np.log1p(divergence.total_excess(law, change, power)), out=best)
+            np.maximum(best, divergence.moments(law, change, power), out=best)
     return np.minimum(best, cap)
 
 
