@@ -32,8 +32,8 @@ FINE = 36.0
 """Parameter of the lattice of two counts: a plane of half a million places, and .2 % more than with no spacing."""
 MOST_TILT = 6.0
 """Largest (alpha - 1) h that is computed. A conversion has its optimum below 6 for any delta above 1e-9."""
-LEAST_SHIFT, MOST_SHIFT = 1e-5, 20.0
-"""h = votes / sigma outside this range is charged as the histogram: below it rounding would show, above it nothing is
+LEAST_SHIFT, MOST_SHIFT = 1e-5, 4.0
+"""h = votes / sigma outside this range is charged as the histogram: below it rounding would show, above it little is
 gained."""
 MARGIN = 1e-6
 """Relative, upward. Sums of 2,000 positive terms are wrong by 2e-13 at most, log ratios by twice that, and they are as
@@ -107,7 +107,7 @@ def rdp_argmax(
     k = check_votes_moved(votes_moved)
     weight = check_count(together, "together (identical ballots of one move)", 1, UnitError)
     if k == 1:
-        return _curve(sigma, alpha, noise, weight).copy()
+        return _curve(sigma, alpha, noise, weight)
     least, most = k * alpha - (k - 1), k * alpha
     curve = _curve(sigma, np.concatenate((least, most)), noise, weight)
     at_least, at_most = (least - 1) * curve[: alpha.size], (most - 1) * curve[alpha.size :]

@@ -150,7 +150,7 @@ def planes(lattice: Lattice, reach: Reach) -> Iterator[Pairs]:
 
 
 def _equal_and_positive(scale: float, most: int, size: int) -> np.ndarray:
-    """Pr[X = Y >= 1] without its factor exp(-(U - V)^2 / (4 scale^2)), a function of U + V alone: at ``most`` downwards.
+    """Pr[X = Y >= 1] without its factor exp(-(U - V)^2 / (4 scale^2)): a function of U + V, from ``most`` downwards.
 
     It is the sum over x >= 1 of exp(-(x - (U + V) / 2)^2 / scale^2), over the square of the noise's mass.
     """

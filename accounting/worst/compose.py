@@ -31,7 +31,7 @@ from consilium.accounting.worst.profiles import argmax_profile, check_profile, g
 What = Literal["argmax", "check", "histogram"]
 
 _BESIDE = {1.0: 0.85, 1.5: 0.78, 2.0: 0.72, 2.5: 0.69, 3.0: 0.672, 4.0: 0.66, 5.0: 0.655, 6.0: 0.652}
-"""mu_0 in units of the largest mu, and about what part of mu^2 a release then adds: only to choose among them."""
+"""mu_0 in units of the largest mu, and about what part of mu^2 a winner or a bit then adds: only to choose by."""
 _NODES = 32
 """Values of epsilon for each standard deviation of the loss; chords between them cost .3 % of s."""
 _LEAST_ETA = 1e-13
@@ -69,18 +69,15 @@ class _Release(NamedTuple):
 
 
 def _known(part: Composed) -> _Release | None:
-    """What stands for a release, or None where no profile is known."""
+    """One release for one move, or None where no profile is known."""
     sigma, noise = check_scale(part.sigma, "sigma"), check_noise(part.noise)
-    moves = check_votes_moved(part.votes_moved)
-    votes = moves * check_count(part.together, "together (identical ballots of one move)", 1, UnitError)
+    votes = check_count(part.together, "together (identical ballots of one move)", 1, UnitError)
+    check_votes_moved(part.votes_moved)
     if part.what not in _PROFILES:
         raise EventError(f"what leaves must be one of {', '.join(_PROFILES)}, got {part.what!r}. Name one of them.")
     if not LEAST_SHIFT <= votes / sigma <= MOST_SHIFT or (noise is Noise.DISCRETE and sigma < 0.5):
         return None
-    if part.what == "check" or moves == 1:
-        return _Release(part.what, sigma, noise, votes)
-    # Several moves may go any way; the histogram's profile holds for all of them where the noise is continuous.
-    return _Release("histogram", sigma, noise, votes) if noise is Noise.CONTINUOUS else None
+    return _Release(part.what, sigma, noise, votes)
 
 
 @lru_cache(maxsize=256)
@@ -92,7 +89,8 @@ def _squared(release: _Release, beside: float, eta: float) -> float:
     mu = math.hypot(beside, 1.2 * release.mu)
     end = mu * mu / 2 + mu * float(-ndtri(eta / 4))
     gammas = np.exp(np.linspace(0.0, end, math.ceil(_NODES * end / mu) + 1))
-    found = _PROFILES[release.what](release.sigma, release.noise, release.votes, beside, gammas, float(-ndtri(eta / 1000)))
+    far = float(-ndtri(eta / 1000 / (1 + gammas[-1])))
+    found = _PROFILES[release.what](release.sigma, release.noise, release.votes, beside, gammas, far)
     if found[-1] > eta:
         return math.inf
     middles = (gammas[1:] + gammas[:-1]) / 2
@@ -101,7 +99,8 @@ def _squared(release: _Release, beside: float, eta: float) -> float:
     def enough(squared: float) -> bool:
         """Whether every chord of the profile that was found is below a tangent of the Gaussian's, plus eta."""
         distance = math.sqrt(beside**2 + squared)
-        value = gaussian_profile(distance, middles) + eta
+        # a hundredth of eta is left for the rounding of what is near 1
+        value = gaussian_profile(distance, middles) + 0.99 * eta
         slope = half * ndtr(-distance / 2 - np.log(middles) / distance)
         return bool(np.all(found[:-1] <= value + slope) and np.all(found[1:] <= value - slope))
 
@@ -114,13 +113,23 @@ def _squared(release: _Release, beside: float, eta: float) -> float:
     return high
 
 
+def _after(power: float, mu: float) -> float:
+    """Probability, under the other of two Gaussians mu apart, of the best event that has ``power`` under the first."""
+    return float(ndtr(ndtri(power) + mu))
+
+
 def composed_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition: an upper bound, data-independent.
 
-    mu_0 is chosen from the counts and sigmas alone; for continuous noise what the histograms and numbers themselves would
-    cost is another bound. For few releases mu_0 weighs too much and the Renyi curves (``worst.argmax``, ``worst.check``)
-    are lower: take the least of both. inf where nothing is known: delta below 1e-11 for each release, several moves of integer noise at once
-    (except in a check), noise of more than 1e5 votes or integer noise of less than half a vote.
+    mu_0 is chosen from counts and sigmas alone. For continuous noise what histograms and numbers themselves would cost
+    is another bound. For few releases mu_0 weighs too much, and the Renyi curves (``worst.argmax``, ``worst.check``)
+    are lower: take the least of both.
+
+    Several moves of a unit are several neighbours in a row, and a Gaussian's distance adds up over them. Parts may have
+    different numbers of moves; the largest counts for all.
+
+    inf where nothing is known: delta below 1e-11 for each release (for several moves more), noise of more than 1e5
+    votes or less than a quarter of one, integer noise of less than half a vote.
 
     Raises
     ------
@@ -128,28 +137,40 @@ def composed_epsilon(parts: Sequence[Composed], delta: float) -> float:
 
     >>> parts = [Composed(800, "check", 300.0, Noise.DISCRETE), Composed(300, "argmax", 108.0, Noise.DISCRETE)]
     >>> round(composed_epsilon(parts, 1e-5), 2)
-    0.74
+    0.75
     """
     check_delta(delta)
     counts: dict[_Release, int] = {}
+    moves, unknown = 1, False
     for part in parts:
         releases, known = check_count(part.releases, "releases"), _known(part)
-        if releases and known is None:
-            return math.inf
-        if releases and known is not None:
+        if releases == 0:
+            continue
+        moves = max(moves, part.votes_moved)
+        if known is None:
+            unknown = True
+        else:
             counts[known] = counts.get(known, 0) + releases
+    if unknown:
+        return math.inf
     if not counts:
         return 0.0
     whole = sum(n * release.mu**2 for release, n in counts.items())
-    best = math.inf
-    if all(release.noise is Noise.CONTINUOUS for release in counts):
-        best = epsilon_of(whole, delta)
-    releases = sum(counts.values())
-    # a hundredth of delta, in powers of ten so that runs of like size share what was computed
-    eta = 10.0 ** math.floor(math.log10(delta / 100 / releases))
-    if eta < _LEAST_ETA:
+    continuous = all(release.noise is Noise.CONTINUOUS for release in counts)
+    best = epsilon_of(moves**2 * whole, delta) if continuous else math.inf
+    # A hundredth of delta may be used up; what is left over after one move grows along the others. In powers of ten, so
+    # that runs of like size share what was computed.
+    share = _after(delta / 100 / moves, -(moves - 1) * math.sqrt(whole)) / sum(counts.values())
+    if share < _LEAST_ETA:
         return best
+    eta = 10.0 ** math.floor(math.log10(share))
     largest = max(release.mu for release in counts)
-    ratio = min(_BESIDE, key=lambda c: (c * largest) ** 2 + _BESIDE[c] * whole)
+    histograms = sum(n * release.mu**2 for release, n in counts.items() if release.what == "histogram")
+    ratio = min(_BESIDE, key=lambda c: (c * largest) ** 2 + _BESIDE[c] * (whole - histograms))
     total = (ratio * largest) ** 2 + sum(n * _squared(release, ratio * largest, eta) for release, n in counts.items())
-    return min(best, epsilon_of(total, delta - releases * eta)) if math.isfinite(total) else best
+    if math.isinf(total):
+        return best
+    rest = used = sum(counts.values()) * eta
+    for _ in range(moves - 1):
+        rest = used + _after(rest, math.sqrt(total))
+    return min(best, epsilon_of(moves**2 * total, delta - rest)) if rest < delta / 2 else best

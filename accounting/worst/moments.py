@@ -9,7 +9,7 @@ from consilium.accounting.worst.supremum import envelope
 
 
 def _facts(pairs: Pairs) -> np.ndarray:
-    """For each place the probabilities, the log ratios, and what rounding left of their sum: (2 outcomes + 1, places)."""
+    """For each place probabilities, log ratios, and what rounding left of their sums: (2 outcomes + 1, places)."""
     drift = (pairs.q - pairs.p).sum(axis=0, keepdims=True)
     return np.concatenate((pairs.p, np.log(pairs.q / pairs.p), drift))
 

@@ -68,7 +68,9 @@ def check_profile(sigma: float, noise: Noise, votes: int, beside: float, gammas:
     return np.maximum(found, gaussian_profile(beside, gammas)) + tails
 
 
-def argmax_profile(sigma: float, noise: Noise, together: int, beside: float, gammas: np.ndarray, far: float) -> np.ndarray:
+def argmax_profile(
+    sigma: float, noise: Noise, together: int, beside: float, gammas: np.ndarray, far: float
+) -> np.ndarray:
     """delta of one released winner beside the Gaussian; the move carries ``together`` ballots: float64 (gammas,)."""
     lattice, reach = reduce(sigma, noise, together, FINE), Reach(far, 0.0)
     found = np.maximum(
@@ -81,11 +83,12 @@ def argmax_profile(sigma: float, noise: Noise, together: int, beside: float, gam
     return np.maximum(found, gaussian_profile(beside, gammas)) + tails
 
 
-def histogram_profile(sigma: float, noise: Noise, votes: int, beside: float, gammas: np.ndarray, far: float) -> np.ndarray:
+def histogram_profile(
+    sigma: float, noise: Noise, votes: int, beside: float, gammas: np.ndarray, far: float
+) -> np.ndarray:
     """delta of one noisy histogram beside the Gaussian: float64 (gammas,).
 
-    Continuous: for any moves of ``votes`` votes. Integer noise: for one move that carries ``votes`` ballots; of the two
-    noisy counts that move, the likelihood ratio is a function of their difference.
+    The likelihood ratio of the two noisy counts that move is a function of their difference.
     """
     if noise is Noise.CONTINUOUS:
         return gaussian_profile(math.hypot(beside, math.sqrt(2) * votes / sigma), gammas) * (1 + _SUMS)

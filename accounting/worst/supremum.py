@@ -13,9 +13,7 @@ _FEW = 4000
 _KNOTS = 65
 
 
-def _hopeless(
-    low: np.ndarray, high: np.ndarray, weights: np.ndarray, reached: np.ndarray
-) -> np.ndarray:
+def _hopeless(low: np.ndarray, high: np.ndarray, weights: np.ndarray, reached: np.ndarray) -> np.ndarray:
     """Places whose chord from ``low`` to ``high`` is below ``reached`` at every weight between: bool (places,).
 
     The chord is (1 - w) low + w high. It is below everywhere if high < min over w of (reached - (1 - w) low) / w, a

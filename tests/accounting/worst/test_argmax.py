@@ -1,0 +1,213 @@
+"""The worst case of a released winner: never below the truth, close to it, and planted mistakes are seen."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.errors import AccountingError, NoiseError, OrdersError, UnitError
+from consilium.accounting.units import Noise
+from consilium.accounting.worst import argmax
+from consilium.accounting.worst.argmax import rdp_argmax
+from consilium.accounting.worst.channel import Pairs, Ties
+from tests.accounting.worst.oracles import renyi, three_outcomes, winners, worst_histogram, worst_lead
+
+ORDERS = [1.05, 1.5, 2.0, 4.0, 10.0]
+
+
+@pytest.fixture
+def fresh():
+    """Curves that a planted mistake made must not stay in the cache."""
+    argmax._one_move.cache_clear()
+    yield
+    argmax._one_move.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("teachers", "classes", "sigma", "ratio"),
+    [
+        (8, 2, 0.7, 1.02),
+        (7, 3, 0.7, 1.02),
+        (6, 4, 1.0, 1.02),
+        (12, 3, 1.5, 1.01),
+        (9, 4, 2.0, 1.01),
+        (7, 5, 1.0, 1.02),
+    ],
+)
+def test_all_small_histograms(teachers, classes, sigma, ratio):
+    """Integer noise, ties to the lowest index: all histograms, moves, directions and so all orders of three classes.
+
+    The leads that are worst at high orders are larger than so few teachers reach.
+    """
+    truth = worst_histogram(teachers, classes, sigma, ORDERS)
+    bound = rdp_argmax(sigma, ORDERS, "discrete")
+    assert np.all(bound >= truth)
+    within_reach = (np.array(ORDERS) - 1) / sigma <= 2
+    assert np.all((bound <= ratio * truth)[within_reach])
+
+
+CASES = [
+    (2.0, [1.05, 2.0, 6.0, 12.0]),
+    (40.0, [1.05, 2.0, 20.0, 100.0]),
+    (1000.0, [1.05, 2.0, 20.0, 500.0]),
+]
+
+
+@pytest.mark.parametrize(("sigma", "orders"), CASES)
+@pytest.mark.parametrize("noise", list(Noise))
+def test_independent_search_over_real_leads(sigma, orders, noise):
+    """Integer noise of 40 votes and more is as good as real noise; below, it is compared with sums, not with this."""
+    if noise is Noise.DISCRETE and sigma < 40:
+        return
+    truth = np.array([worst_lead(1 / sigma, order) for order in orders])
+    bound = rdp_argmax(sigma, orders, noise)
+    assert np.all(bound >= truth * (1 - (2e-4 if noise is Noise.DISCRETE else 0)))
+    assert np.all(bound <= 1.005 * truth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", [3.0, 7.0, 20.0, 108.0, 333.0])
+def test_independent_search_at_many_orders(sigma):
+    orders = np.array([1.01, 1.2, 3.0, 7.5, 15.0, 33.0, 80.0, 200.0, 500.0])
+    orders = orders[(orders - 1) / sigma <= 5]
+    truth = np.array([worst_lead(1 / sigma, order) for order in orders])
+    bound = rdp_argmax(sigma, orders, "continuous")
+    assert np.all(bound >= truth)
+    assert np.all(bound <= 1.005 * truth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", [40.0, 60.0, 150.0])
+def test_real_histograms_with_integer_noise(sigma):
+    """Leads of a near tie of three, of two, and of a clear winner, at the noise that is deployed."""
+    bound = rdp_argmax(sigma, ORDERS, "discrete")
+    tie, near = int(3 * sigma), int(2.25 * sigma)
+    for n in ((tie, tie, near), (tie, tie, 0), (tie + 5, tie, near, near), (tie, near, 3), (near, tie, tie, tie)):
+        for a, b in ((0, 1), (1, 0), (0, 2), (2, 0)):
+            moved = np.array(n)
+            moved[[a, b]] += (-1, 1)
+            p, q = winners(n, sigma), winners(moved, sigma)
+            for order, most in zip(ORDERS, bound, strict=True):
+                assert max(renyi(p, q, order), renyi(q, p, order)) <= most
+
+
+def test_quadrature_of_the_search_at_30_digits():
+    """The oracle itself, against mpmath, at the worst lead and far from it."""
+    for u, v in ((0.75, 0.75), (-6.0, 3.0), (5.0, 5.0)):
+        with mp.workdps(30):
+            exact = mp.quad(lambda x, u=u, v=v: mp.npdf(x - u) * mp.ncdf(x - v), [0, *sorted({1, 3, 6, 9, 12}), 20])
+        assert three_outcomes(u, v)[0] == pytest.approx(float(exact), rel=1e-11)
+
+
+def test_fisher_information_of_much_noise():
+    """Near 0, D_alpha / (alpha h^2) is half the Fisher information: .63997 of three near a tie, 2 / pi of two."""
+    value = rdp_argmax(2000.0, [1.5, 3.0], "continuous") * 2000.0**2 / [1.5, 3.0]
+    assert value == pytest.approx(0.63997, rel=3e-3)
+    assert np.all(value >= 0.63997)
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+@pytest.mark.parametrize("sigma", [0.1, 0.6, 5.0, 40.0, 1e6])
+def test_never_above_the_histogram_and_convex(sigma, noise):
+    orders = DEFAULT_ORDERS[::20]
+    curve = rdp_argmax(sigma, orders, noise)
+    assert np.all(curve <= orders / sigma**2 * (1 + 1e-15))
+    assert np.all(curve > 0)
+    assert np.all(np.diff(curve) >= -1e-12 * curve[1:])
+
+
+def test_falls_with_the_noise():
+    curves = np.array([rdp_argmax(sigma, DEFAULT_ORDERS[::40], "continuous") for sigma in (9.0, 9.2, 12.0, 60.0)])
+    assert np.all(np.diff(curves, axis=0) < 0)
+
+
+def test_orders_in_any_sequence():
+    orders = [10.0, 2.0, 10.0, 1.5]
+    one_by_one = [float(rdp_argmax(5.0, order, "discrete")[0]) for order in orders]
+    assert rdp_argmax(5.0, orders, "discrete").tolist() == pytest.approx(one_by_one, rel=1e-4)
+
+
+def several_moves(n, moves):
+    out = np.array(n)
+    for a, b in moves:
+        out[[a, b]] += (-1, 1)
+    return out
+
+
+@pytest.mark.parametrize(
+    "moves", [[(0, 1), (0, 1)], [(0, 1), (0, 2)], [(0, 1), (2, 1)], [(0, 1), (2, 3)], [(0, 1), (0, 1), (2, 1)]]
+)
+def test_several_moves(moves):
+    """Moves that need not go the same way, over leads near ties, in both directions."""
+    sigma, k = 3.0, len(moves)
+    bound = rdp_argmax(sigma, ORDERS, "discrete", votes_moved=k)
+    assert np.all(bound[:3] < 0.85 * np.array(ORDERS[:3]) * k**2 / sigma**2)
+    for n in ((9, 9, 9, 9), (9, 7, 8, 6), (9, 9, 6, 3), (8, 6, 3, 3), (9, 7, 3, 0)):
+        p, q = winners(n, sigma), winners(several_moves(n, moves), sigma)
+        for order, most in zip(ORDERS, bound, strict=True):
+            assert max(renyi(p, q, order), renyi(q, p, order)) <= most
+
+
+def test_together_is_the_noise_divided():
+    """Real noise: k ballots that move together are one at sigma / k. Integer noise: all leads at the true sigma."""
+    assert np.array_equal(rdp_argmax(30.0, ORDERS, "continuous", together=3), rdp_argmax(10.0, ORDERS, "continuous"))
+    discrete = rdp_argmax(30.0, ORDERS, "discrete", together=3)
+    assert discrete == pytest.approx(rdp_argmax(10.0, ORDERS, "continuous"), rel=5e-3)
+    p, q = winners((60, 61, 40), 30.0), winners((57, 64, 40), 30.0)
+    assert np.all(discrete >= [renyi(p, q, order) for order in ORDERS])
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments"),
+    [
+        (NoiseError, (0.0, [2.0], "discrete")),
+        (NoiseError, (float("nan"), [2.0], "discrete")),
+        (OrdersError, (1.0, [1.0], "discrete")),
+        (OrdersError, (1.0, [], "discrete")),
+        (AccountingError, (1.0, [2.0], "pink")),
+        (UnitError, (1.0, [2.0], "discrete", 0)),
+    ],
+)
+def test_errors(error, arguments):
+    with pytest.raises(error):
+        rdp_argmax(*arguments)
+
+
+# -- planted mistakes: each makes the bound fall below a truth that the tests above compare with ----------------------
+
+
+def below(sigma, noise, truth, orders=ORDERS):
+    return bool(np.any(rdp_argmax(sigma, orders, noise) < truth))
+
+
+def test_a_tie_order_left_out_is_seen(monkeypatch, fresh):
+    truth, whole = worst_histogram(7, 3, 0.7, ORDERS), argmax.planes
+    seen = []
+    for rule in Ties:
+        argmax._one_move.cache_clear()
+        kept = list(Ties).index(rule)
+        monkeypatch.setattr(argmax, "planes", lambda *given, kept=kept: [list(whole(*given))[kept]])
+        seen.append(below(0.7, "discrete", truth))
+    assert any(seen)
+
+
+def test_a_grid_too_coarse_is_seen(monkeypatch, fresh):
+    truth, whole = np.array([worst_lead(1 / 40, 2.0)]), argmax.planes
+
+    def coarse(*given):
+        return [Pairs(plane.p[:, ::5003], plane.q[:, ::5003]) for plane in whole(*given)]
+
+    monkeypatch.setattr(argmax, "planes", coarse)
+    assert below(40.0, "continuous", truth, [2.0])
+
+
+@pytest.mark.parametrize("tails", [True, False])
+def test_a_tail_left_out_is_seen(monkeypatch, fresh, tails):
+    """A plane that is far too small is still a bound as long as what lies beyond is charged."""
+    truth = np.array([worst_lead(1 / 5, order) for order in ORDERS])
+    monkeypatch.setattr(argmax, "rare_enough", lambda shift: 0.05)
+    if not tails:
+        monkeypatch.setattr(argmax, "with_rare", lambda log_moment, rare, exponent, orders: 0 * orders)
+    assert below(5.0, "continuous", truth) is not tails

@@ -1,0 +1,138 @@
+"""The parts of the proof that are computed: mixture, channel, tails, envelope."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from consilium.accounting.units import Noise
+from consilium.accounting.worst.channel import Reach, Ties, check_tail, duel_tail, planes, third_tail
+from consilium.accounting.worst.lattice import SLACK, TAU, Lattice, both_tails, reduce
+from consilium.accounting.worst.supremum import envelope
+
+
+def mixture_error(scale, tau, centre):
+    """Largest |log ratio| of a discrete Gaussian with a real centre and its mixture over integer centres, 40 digits."""
+    with mp.workdps(40):
+        centre, narrow = mp.mpf(centre), mp.sqrt(mp.mpf(scale) ** 2 - mp.mpf(tau) ** 2)
+        reach = int(6 * scale)
+        grid = range(math.floor(centre) - 16, math.floor(centre) + 17)
+        weights = [mp.exp(-((g - centre) ** 2) / (2 * mp.mpf(tau) ** 2)) for g in grid]
+        x = range(-reach, reach + 1, max(1, reach // 20))
+        everywhere = range(-2 * reach, 2 * reach + 1)
+        total = mp.fsum(mp.exp(-((y - centre) ** 2) / (2 * mp.mpf(scale) ** 2)) for y in everywhere)
+        total_narrow = mp.fsum(mp.exp(-(mp.mpf(y) ** 2) / (2 * narrow**2)) for y in everywhere)
+        worst = mp.mpf(0)
+        for y in x:
+            truth = mp.exp(-((y - centre) ** 2) / (2 * mp.mpf(scale) ** 2)) / total
+            mixed = mp.fsum(w * mp.exp(-((y - g) ** 2) / (2 * narrow**2)) for w, g in zip(weights, grid, strict=True))
+            worst = max(worst, abs(mp.log(mixed / mp.fsum(weights) / total_narrow / truth)))
+        return float(worst)
+
+
+@pytest.mark.parametrize(("scale", "centre"), [(19.0, 0.5), (24.0, 0.3), (36.0, 0.0)])
+def test_mixture_over_integer_centres(scale, centre):
+    assert mixture_error(scale, TAU, centre) <= SLACK
+
+
+def test_a_narrower_mixture_is_seen():
+    assert mixture_error(19.0, 1.0, 0.5) > SLACK
+
+
+@pytest.mark.parametrize("sigma", [3.0, 57.6, 58.0, 90.0, 108.0, 1000.0, 12345.0])
+@pytest.mark.parametrize("fine", [24.0, 36.0])
+@pytest.mark.parametrize("noise", list(Noise))
+def test_less_noise_than_there_is(sigma, fine, noise):
+    lattice = reduce(sigma, noise, 3, fine)
+    loss = lattice.shift / lattice.scale / (3 / sigma)
+    assert 1 <= loss <= 1.004
+    assert (lattice.slack == 0) == (lattice.scale == sigma)
+    assert lattice.slack or lattice.shift == 3
+    assert lattice.scale > 15 or lattice.slack == 0
+
+
+def direct(scale, u, v, rule):
+    """The three outcomes by their definition, at 30 digits."""
+    with mp.workdps(30):
+        reach = int(9 * scale) + 12
+        s = mp.mpf(scale)
+
+        def pmf(centre):
+            weights = {x: mp.exp(-((x - mp.mpf(centre)) ** 2) / (2 * s**2)) for x in range(-reach, reach + 1)}
+            total = mp.fsum(weights.values())
+            return {x: w / total for x, w in weights.items()}
+
+        first, second = pmf(u), pmf(v)
+        out = [mp.mpf(0)] * 3
+        for x, px in first.items():
+            for y, py in second.items():
+                if x <= 0 and y <= 0:
+                    out[2] += px * py
+                elif x > y or (x == y and rule is Ties.TO_GIVER):
+                    out[0] += px * py
+                else:
+                    out[1] += px * py
+        return [float(o) for o in out]
+
+
+@pytest.mark.parametrize("scale", [0.6, 1.7])
+def test_probabilities_of_the_plane(scale):
+    """All places in their order, at both inputs, for both rules."""
+    reach = Reach(2.0, 1.0)
+    lattice = Lattice(scale, 1, 0.0)
+    least_u, least_v = -math.ceil(3 * scale + 1), -math.ceil(2 * scale + 1)
+    most = math.ceil(math.sqrt(2) * 2 * scale)
+    end = most - least_u
+    places = [(u, v) for u in range(end, least_u - 1, -1) for v in range(end, least_v - 1, -1) if u + v <= most]
+    for rule, pairs in zip(Ties, planes(lattice, reach), strict=True):
+        assert pairs.p.shape == (3, len(places))
+        for index in range(0, len(places), 7):
+            u, v = places[index]
+            assert pairs.p[:, index] == pytest.approx(direct(scale, u, v, rule), rel=1e-11)
+            assert pairs.q[:, index] == pytest.approx(direct(scale, u - 1, v + 1, rule), rel=1e-11)
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(30.0, 0.0), (30.0, -0.3), (2.0, 1.0)])
+def test_both_tails_add_up(scale, shift):
+    above, below = both_tails(scale, shift, -50, 50)
+    assert above + below == pytest.approx(1.0, rel=1e-13)
+    assert np.all(np.diff(above) >= 0)
+
+
+@pytest.mark.parametrize("scale", [0.7, 3.0, 20.0])
+def test_tails_are_bounds(scale):
+    """Probabilities of rare outcomes at the edge of the reach, by direct sums."""
+    lattice, reach = Lattice(scale, 1, 0.0), Reach(3.0, 0.0)
+    assert check_tail(lattice, reach) >= both_tails(scale, 0.0, -math.ceil(3 * scale), 0)[0][0]
+    z = np.arange(-20 * math.ceil(scale), 20 * math.ceil(scale) + 1)
+    pmf = np.exp(-(z**2) / (2 * scale**2))
+    both = np.convolve(pmf, pmf) / pmf.sum() ** 2
+    offsets = np.arange(2 * z[0], 2 * z[-1] + 1)
+    wide = math.sqrt(2) * scale
+    assert duel_tail(lattice, reach) >= both[offsets >= 3 * wide].sum()
+    for parity in (0, 1):
+        same = offsets % 2 == parity
+        given = both[same & (offsets <= -math.ceil(3 * wide))].sum() / both[same].sum()
+        assert third_tail(lattice, reach) >= given
+
+
+def test_envelope_finds_every_maximum():
+    """Against evaluation everywhere: 30,000 convex functions, of which few are largest anywhere."""
+    random = np.random.default_rng(7)
+    facts = np.stack((random.uniform(0, 2, 30_000), random.uniform(-3, 3, 30_000), random.normal(0, 1, 30_000)))
+
+    def value(x, facts):
+        return facts[0] * (x - facts[1]) ** 2 + facts[2] * x
+
+    arguments = np.sort(random.uniform(-2, 4, 60))
+    expected = [value(x, facts).max() for x in arguments]
+    assert envelope(value, facts, arguments).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_envelope_of_few_arguments(count):
+    facts = np.array([[1.0, 2.0, 3.0]])
+    assert envelope(lambda x, f: f[0] * x, facts, np.arange(1.0, count + 1)).tolist() == [3.0, 6.0, 9.0][:count]
