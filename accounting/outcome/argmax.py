@@ -6,8 +6,8 @@ than the noise alone allows. The release is one label, so nothing less can be cl
 that are all rounded up (``quadrature``, ``divergence``). docs/accounting.md has the statement and its proof.
 
 All moves are evaluated at a few orders; those that come near the largest anywhere are evaluated at every order, and the
-others are bounded in between by chords. With more than twelve classes the moves among those with most votes are
-evaluated so, and all others are bounded (``left_out``).
+others are bounded in between by chords. With more than 24 classes the moves among those with most votes are evaluated
+so, and all others are bounded (``left_out``).
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from consilium.accounting.units import Noise
 
 Kind = Literal["gaussian", "laplace"]
 
-_ALL_ACTIVE, _ACTIVE = 12, 6
+_ALL_ACTIVE, _ACTIVE = 24, (6, 20)
+"""Up to so many classes all moves are evaluated; with more those among 6, or among 20 where a query is loose with 6."""
 _NEAR_LARGEST = 0.9
+_LOOSE, _OF_CAP, _IN_USE = 1.001, 1e-5, 100.0
 _CELLS = 1 << 20
 
 
@@ -46,7 +48,7 @@ def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray) -> np
 
 
 def _moves(state: Winners, removed: Removed) -> tuple[np.ndarray, np.ndarray]:
-    """Query of each possible move among the active classes, and its changes: int64 (moves,), float64 (moves, classes)."""
+    """Query of each possible move among active classes, and its changes: int64 (moves,), float64 (moves, classes)."""
     change = add(state, removed)
     c = state.active.shape[1]
     possible = (state.of_active(state.votes) > 0)[:, :, None] & ~np.eye(c, dtype=bool)
@@ -67,8 +69,14 @@ def _largest(query: np.ndarray, values: np.ndarray, into: np.ndarray) -> None:
         into[some] = np.maximum(into[some], np.maximum.reduceat(values, starts, axis=0))
 
 
-def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray, both: bool) -> np.ndarray:
-    """Largest (alpha - 1) D_alpha over moves and directions: float64 (queries, orders)."""
+def _block_moments(
+    state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray, both: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest (alpha - 1) D_alpha over moves and directions, float64 (queries, orders), and where it is loose.
+
+    loose : bool (queries,), whether the bound on moves that are not evaluated says more than all that are, by more than
+        can matter to a sum, at an order in use.
+    """
     queries, classes = state.votes.shape
     removed = remove(state)
     query, change = _moves(state, removed)
@@ -79,36 +87,37 @@ def _block_moments(state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.
         found = groups(state.log_p, state.gaps, state.active.shape[1])
         left_out = families(state, removed, found)
         log_p, change = merged(found, query, log_p, change)
-    best = np.full((queries, orders.size), LEAST)
+    best, bound = (np.full((queries, orders.size), LEAST) for _ in range(2))
     for power in divergence.powers(orders, both):
         at_few = _within(divergence.moments(log_p, change, power[few]), cap[few])
-        largest = np.full((queries, few.size), LEAST)
+        largest, rest = (np.full((queries, few.size), LEAST) for _ in range(2))
         _largest(query, at_few, largest)
         close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
-        rest = np.full((queries, few.size), LEAST)
         _largest(query[~close_by], at_few[~close_by], rest)
         if left_out is not None:
-            np.maximum(rest, _within(np.log1p(left_out.total_excess(power[few])), cap[few]), out=rest)
-        np.maximum(best, divergence.chord(orders, few, rest), out=best)
+            np.maximum(rest, _within(left_out.moments(power[few]), cap[few]), out=rest)
+        np.maximum(bound, divergence.chord(orders, few, rest), out=bound)
         rows = np.nonzero(close_by)[0]
         size = max(1, _CELLS // (log_p.shape[1] * orders.size))
         for start in range(0, rows.size, size):
             part = rows[start : start + size]
             _largest(query[part], divergence.moments(log_p[part], change[part], power), best)
-    return np.minimum(best, cap)
+    loose = np.any((bound > _LOOSE * best + _OF_CAP * cap)[:, orders <= _IN_USE], axis=1)
+    return np.minimum(np.maximum(best, bound), cap), loose
 
 
-def _batches(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> Iterator[tuple[np.ndarray, Winners]]:
+def _batches(
+    votes: np.ndarray, kind: str, scale: float, noise: Noise, active: int
+) -> Iterator[tuple[np.ndarray, Winners]]:
     """Blocks of queries that share a rule, with the law of their winners; each in memory that does not grow."""
     gaps = votes.max(axis=1, keepdims=True) - votes
     widest = gaps.max(axis=1)
     classes = votes.shape[1]
-    active = classes if classes <= _ALL_ACTIVE else _ACTIVE
     near = near_classes(gaps, scale) if kind == "gaussian" else np.full(widest.shape, classes)
-    rules = [rule(kind, scale, noise, int(n), classes) for n in range(classes + 1)] if near.size else []
+    by_near = {n: rule(kind, scale, noise, n, classes) for n in np.unique(near).tolist()}
     most = 1 << int(widest.max(initial=1)).bit_length()
-    for chosen in dict.fromkeys(rules[n] for n in sorted(set(near.tolist()))):
-        members = np.nonzero([rules[n] == chosen for n in near.tolist()])[0]
+    for chosen in dict.fromkeys(by_near.values()):
+        members = np.nonzero(np.isin(near, [n for n, its in by_near.items() if its == chosen]))[0]
         members = members[np.argsort(widest[members], kind="stable")]
         table = tables(kind, scale, noise, chosen, most)
         start = 0
@@ -124,12 +133,17 @@ def _batches(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> Iterat
 
 def _moments(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool) -> np.ndarray:
     """(alpha - 1) D_alpha at sorted orders: float64 (queries, orders)."""
+    classes = votes.shape[1]
     cap = _worst_case(kind, scale, noise, orders)
     out = np.tile(cap, (votes.shape[0], 1))
-    usable = np.nonzero(fits(scale, votes.max(axis=1) - votes.min(axis=1), kind))[0]
     few = divergence.few_orders(orders)
-    for part, state in _batches(votes[usable], kind, scale, noise):
-        out[usable[part]] = _block_moments(state, orders, few, cap, both)
+    rows = np.nonzero(fits(scale, votes.max(axis=1) - votes.min(axis=1), kind))[0]
+    for active in (classes,) if classes <= _ALL_ACTIVE else _ACTIVE:
+        again = []
+        for part, state in _batches(votes[rows], kind, scale, noise, active):
+            out[rows[part]], loose = _block_moments(state, orders, few, cap, both)
+            again.append(rows[part[loose]])
+        rows = np.concatenate(again) if again else rows[:0]
     return out
 
 
@@ -160,8 +174,9 @@ def per_query(
     A disputed query and a nearly unanimous one at sigma 40, which Theorem 6 bounds by .0125 and .0000532 at order 20:
 
     >>> import numpy as np
-    >>> per_query(np.array([[130, 110, 10], [240, 10, 0]]), 40.0, "continuous", "gaussian", [2.0, 20.0]).round(7).tolist()
-    []
+    >>> votes = np.array([[130, 110, 10], [240, 10, 0]])
+    >>> per_query(votes, 40.0, "continuous", "gaussian", [2.0, 20.0]).round(7).tolist()
+    [[0.0007693, 0.0080209], [7e-07, 2.16e-05]]
     """
     scale, noise, alpha = _checked(scale, noise, kind, orders)
     sorted_orders, place = np.unique(alpha, return_inverse=True)

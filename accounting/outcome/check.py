@@ -1,8 +1,8 @@
 """Exact Renyi cost of the threshold check at the votes at hand: one bit, both directions. Secret.
 
-What leaves is whether number + noise reached the threshold. A moved vote changes the number by at most 1, so the pair is
-one of two Bernoulli laws at most: that of the number and of the number plus or minus 1. D_alpha of two laws of one
-monotone family grows with their distance, so a change by 0 costs less.
+What leaves is whether number + noise reached the threshold. A moved vote changes the number by at most 1, so the two
+laws are those of the number and of the number plus 1, or minus 1; a change by 0 costs nothing. The larger of the two is
+charged, and of both directions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def per_query(
     Of numbers at the threshold and 250 above it; the noise alone allows .0000889 at order 4:
 
     >>> per_query([200, 450], 200.0, 150.0, "continuous", [4.0]).round(7).tolist()
-    []
+    [[5.66e-05], [1.97e-05]]
     """
     scale, noise, alpha = check_scale(sigma, "sigma"), check_noise(noise), check_orders(orders)
     distinct, which = np.unique(np.asarray(numbers), return_inverse=True)

@@ -144,10 +144,14 @@ def _moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.nda
     out = np.log1p((total + dropped) * UP)
     row, column = np.nonzero(~np.isfinite(out))
     if row.size:
-        terms = log_p[row] + change[row] * power[column][:, None]
-        peak = terms.max(axis=1, keepdims=True)
-        out[row, column] = (peak[:, 0] + np.log(np.exp(terms - peak).sum(axis=1))) * UP
+        out[row, column] = log_sum(log_p[row] + change[row] * power[column][:, None])
     return out
+
+
+def log_sum(terms: np.ndarray) -> np.ndarray:
+    """log of the sum of e^terms over the last axis, rounded up, for sums that no double holds: float64 (rows,)."""
+    peak = terms.max(axis=1, keepdims=True)
+    return (peak[:, 0] + np.log(np.exp(terms - peak).sum(axis=1))) * UP
 
 
 def chord(orders: np.ndarray, known: np.ndarray, moments: np.ndarray) -> np.ndarray:

@@ -40,8 +40,8 @@ class Families:
     upper: np.ndarray
     own: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]
 
-    def total_excess(self, power: np.ndarray) -> np.ndarray:
-        """S of the worst move of any family, at most: float64 (queries, powers)."""
+    def moments(self, power: np.ndarray) -> np.ndarray:
+        """log(1 + S) of the worst move of any family, at most: float64 (queries, powers)."""
         ends = (divergence.excess(self.log_p, end, power) for end in (self.lower, self.upper))
         total = np.maximum(*ends).sum(axis=1)
         for log_p, own, usual in self.own:
@@ -49,7 +49,14 @@ class Families:
             finite = np.where(np.isfinite(alone), alone, 0.0)
             beyond = finite - np.minimum(divergence.excess(log_p, usual, power), finite)
             total += np.where(np.isfinite(alone), beyond, np.inf).max(axis=1)
-        return total.reshape(self.queries, -1, power.size).max(axis=1) * divergence.UP
+        out = np.log1p(total * divergence.UP)
+        row, column = np.nonzero(np.isinf(out))
+        if row.size:
+            w = power[column][:, None]
+            terms = [self.log_p[row] + np.maximum(w * self.lower[row], w * self.upper[row])]
+            terms += [log_p[row] + w * own[row] for log_p, own, _ in self.own]
+            out[row, column] = divergence.log_sum(np.hstack(terms))
+        return out.reshape(self.queries, -1, power.size).max(axis=1)
 
 
 def _closed(log_p: np.ndarray, families: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -65,10 +72,12 @@ def _closed(log_p: np.ndarray, families: dict[str, np.ndarray]) -> dict[str, np.
     }
 
     def flow(end: str, own: str) -> np.ndarray:
-        usual, special = (np.where(likely, 0.0, np.abs(divergence.mass_moved(doubtful, wide[name]))) for name in (end, own))
+        usual, special = (
+            np.where(likely, 0.0, np.abs(divergence.mass_moved(doubtful, wide[name]))) for name in (end, own)
+        )
         return (usual.sum(axis=2) + special.max(axis=2))[..., None]
 
-    most = np.exp(log_p.max(axis=1))[:, None, None]
+    most = np.exp(log_p.max(axis=1))[:, None, None] / divergence.UP
     down, up = (flow(*pair) / most for pair in (("upper", "gainer"), ("lower", "loser")))
     small = likely & (np.maximum(down, up) < 0.5)
     wide["lower"] = np.where(small, np.log1p(-np.minimum(down, 0.5)), wide["lower"])
@@ -130,11 +139,12 @@ def families(state: Winners, removed: Removed, found: Groups) -> Families:
     gained = staying_below(state, np.stack((at, own_losing), axis=1))
     # E[(1 + own_gaining) (1 + losing)] - 1 at each winner
     both = np.einsum("qmk,qmk->qm", at, own_gaining * (1 + losing[:, None]) + losing[:, None])
+    both = np.maximum(both, 0.0)
     rows, q = np.arange(c), np.arange(queries)[:, None]
     shape = (queries, 2 * c + 1, classes)
     lower, upper, loser, gainer = (np.zeros(shape) for _ in range(4))
-    outside = ~inside
-    voted = outside & (state.votes > 0)
+    outside = np.logical_not(inside)
+    voted = np.logical_and(outside, state.votes > 0)
 
     # active -> outside
     lower[:, :c], upper[:, :c] = edge_gained[:, None], removed.change
@@ -142,7 +152,7 @@ def families(state: Winners, removed: Removed, found: Groups) -> Families:
         "qck,qk->qc", removed.at[q, rows, active]
     )
     upper[q, rows, active] = 0.0
-    gains = np.log1p(np.einsum("qamk,qmk->qam", removed.at, own_gaining))
+    gains = np.log1p(np.maximum(np.einsum("qamk,qmk->qam", removed.at, own_gaining), 0.0))
     gainer[:, :c] = np.where(outside[:, None], removed.change + gains, 0.0)
     # outside -> active
     lower[:, c:-1], upper[:, c:-1] = gained[:, 0], edge_lost[:, None]
@@ -155,7 +165,7 @@ def families(state: Winners, removed: Removed, found: Groups) -> Families:
     loser[:, -1] = np.where(voted, own_change + edge_gains("qmk,qk->qm", own_losing), 0.0)
 
     possible = np.concatenate(
-        (state.of_active(state.votes) > 0, np.repeat(voted.any(axis=1)[:, None], c + 1, axis=1)), axis=1
+        (state.of_active(state.votes) > 0, np.repeat(voted.max(axis=1, keepdims=True), c + 1, axis=1)), axis=1
     )[..., None]
     ends = {"lower": lower, "upper": upper, "loser": loser, "gainer": gainer}
     ends = {name: np.where(possible, values, 0.0) for name, values in ends.items()}

@@ -1,9 +1,9 @@
 """Fewer outcomes, never a smaller divergence: classes with few votes are taken together.
 
 Outcomes j of a group with probability P(J) and ratios r_j = P'(j)/P(j) are replaced by two, at the least and at the
-largest ratio, with the same probability and the same mean ratio. Of all laws on an interval with a given mean the one on
-its ends has the largest mean of any convex function, and every Renyi moment is the mean of one. Where all ratios of a
-group are equal (equal counts and continuous noise) nothing is lost.
+largest ratio, with the same probability and the same mean ratio. Of all laws on an interval with a given mean the one
+on its ends has the largest mean of any convex function, and every Renyi moment is the mean of one. Where all ratios of
+a group are equal (equal counts and continuous noise) nothing is lost.
 
 Groups go by rank of the counts and double in size, so that classes which can win stand alone.
 """
@@ -19,7 +19,7 @@ _MOST = 700.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """Classes of each query by count: the first ``alone`` of ``order`` stand alone, the others start groups at ``starts``.
+    """Classes by count: the first ``alone`` of ``order`` stand alone, groups of the others start at ``starts``.
 
     order : int64 (queries, classes). log_p : float64 (queries, groups), log of each group's probability.
     share : float64 (queries, classes - alone), each class's part of its group's.

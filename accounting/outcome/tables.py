@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from consilium.accounting.curves.discrete import log_tail_table
-from consilium.accounting.outcome.quadrature import Rule, reach
+from consilium.accounting.outcome.quadrature import NodeRule, reach
 from consilium.accounting.units import Noise
 
 MOST_EXPONENT = 690.0
@@ -33,7 +33,7 @@ def fits(scale: float, gaps: np.ndarray, kind: str) -> np.ndarray:
     Gaussian: one vote changes the chance of staying below by e^(gap / 2s^2). The rest is charged the worst case.
     """
     if kind == "laplace":
-        return np.full(gaps.shape, 1e-4 <= scale <= 100.0)
+        return np.full(gaps.shape, 1e-4 <= scale <= 20.0)
     if scale > 2e4:
         return np.zeros(gaps.shape, dtype=bool)
     return (gaps / 2 + 6.5 * scale + 5) / scale**2 < MOST_EXPONENT
@@ -44,7 +44,7 @@ class Tables:
     """Seven float64 vectors over y = first, first + offset, ..., by integer and then by offset; read-only."""
 
     first: int
-    rule: Rule
+    rule: NodeRule
     strict: int
     log_density: np.ndarray
     log_below: np.ndarray
@@ -106,7 +106,7 @@ def _laplace(gamma: float, y: np.ndarray, noise: Noise) -> tuple[np.ndarray, np.
 
 
 @lru_cache(maxsize=32)
-def tables(kind: str, scale: float, noise: Noise, rule: Rule, most_gap: int) -> Tables:
+def tables(kind: str, scale: float, noise: Noise, rule: NodeRule, most_gap: int) -> Tables:
     """Tables for histograms whose counts differ by at most ``most_gap``; kept for the next batch."""
     low, high = reach(kind, scale, most_gap)
     first, last = low - 2, high + most_gap + rule.stride + 2

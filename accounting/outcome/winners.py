@@ -140,9 +140,12 @@ def staying_below(state: Winners, at: np.ndarray) -> np.ndarray:
 def add(state: Winners, removed: Removed) -> np.ndarray:
     """log of the factor on Pr[j wins] of moving a vote from a to b: float64 (queries, c (a), c (b), classes)."""
     factor = staying_below(state, removed.at)
-    # the winner b itself: its own density moves instead of its chance of staying below
+    # The winner b itself: its own density moves instead of its chance of staying below. A vote more never makes it less
+    # likely, whatever rounding says.
     own = np.take_along_axis(removed.at, state.active[:, None, :, None], axis=2)
     own = np.einsum("qabk,qbk->qab", own, state.window(state.tables.own_gaining, state.of_active(state.gaps)))
     queries, c = state.active.shape
-    factor[np.arange(queries)[:, None], :, np.arange(c), state.active] = np.log1p(own).transpose(0, 2, 1)
+    factor[np.arange(queries)[:, None], :, np.arange(c), state.active] = np.log1p(np.maximum(own, 0.0)).transpose(
+        0, 2, 1
+    )
     return removed.change[:, :, None, :] + factor

@@ -1,0 +1,115 @@
+"""The published votes, sums, ceilings, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.gaussian import rdp_gaussian
+from consilium.accounting.curves.laplace import rdp_laplace
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.threshold import log_pr_answered
+from consilium.accounting.errors import AccountingError, NoiseError, OrdersError, VotesError
+from consilium.accounting.outcome import argmax, check
+
+ORDERS = [1.2, 2.0, 8.0, 32.0, 100.0]
+VOTES = np.array([[130, 90, 20, 10], [250, 0, 0, 0], [64, 62, 62, 62], [0, 126, 124, 0], [10, 20, 90, 130]])
+
+
+@pytest.mark.parametrize(
+    ("noise", "both", "expected"),
+    [
+        ("continuous", False, 0.93587),
+        ("continuous", True, 0.94623),
+        ("discrete", False, 0.93712),
+        ("discrete", True, 0.94748),
+    ],
+)
+def test_the_published_votes(mnist_votes: np.ndarray, noise: str, both: bool, expected: float) -> None:
+    """PATE 2018, 640 queries, T 200, sigma1 150, sigma2 40, delta 1e-5, expected answers. Theorem 6 says 1.712."""
+    votes = mnist_votes[:640]
+    answered = np.exp(log_pr_answered(votes.max(axis=1), 200.0, 150.0, noise)[0])
+    labels = argmax.sum_rdp(votes, 40.0, noise, "gaussian", DEFAULT_ORDERS, answered, both)
+    checks = check.sum_rdp(votes.max(axis=1), 200.0, 150.0, noise, DEFAULT_ORDERS, both=both)
+    assert rdp_to_epsilon(labels + checks, DEFAULT_ORDERS, 1e-5).epsilon == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+@pytest.mark.parametrize(("kind", "scale"), [("gaussian", 40.0), ("gaussian", 3.0), ("laplace", 0.05)])
+def test_sums_add_queries_by_weight(kind: argmax.Kind, scale: float, noise: str) -> None:
+    votes = np.vstack([VOTES, VOTES[:2]])
+    weights = np.array([1, 0.5, 0, 1, 1, 0.25, 1])
+    each = argmax.per_query(votes, scale, noise, kind, ORDERS)
+    assert argmax.sum_rdp(votes, scale, noise, kind, ORDERS, weights) == pytest.approx(weights @ each, rel=1e-12)
+    assert argmax.sum_rdp(votes, scale, noise, kind, ORDERS) == pytest.approx(each.sum(axis=0), rel=1e-12)
+
+
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+def test_never_above_what_the_noise_allows(noise: str) -> None:
+    for sigma in (0.3, 1.0, 40.0, 1e5):
+        found = argmax.per_query(VOTES, sigma, noise, "gaussian", ORDERS)
+        assert (found > 0).all()
+        assert (found <= rdp_gaussian(sigma, ORDERS) * (1 + 1e-12)).all()
+    for gamma in (0.01, 1.0, 20.0):
+        found = argmax.per_query(VOTES, gamma, noise, "laplace", ORDERS)
+        assert (found > 0).all()
+        assert (found <= rdp_laplace(gamma, ORDERS, noise=noise) * (1 + 1e-12)).all()
+
+
+def test_factors_beyond_doubles_cost_what_the_noise_allows() -> None:
+    """sigma 1 and 5,000 unanimous votes: one vote changes the chance of staying below by e^2500."""
+    votes = np.array([[5000, 0, 0]])
+    found = argmax.per_query(votes, 1.0, "discrete", "gaussian", ORDERS)
+    assert found == pytest.approx(rdp_gaussian(1.0, ORDERS)[None], rel=1e-12)
+
+
+def test_five_thousand_votes_and_little_noise() -> None:
+    votes = np.array([[5000, 0, 0], [2501, 2499, 0], [2500, 2500, 0]])
+    found = argmax.per_query(votes, 2.0, "discrete", "gaussian", ORDERS)
+    assert np.isfinite(found).all()
+    assert (found[0] < 1e-250).all()
+    two = argmax.per_query(votes[1:, :2], 2.0, "discrete", "gaussian", ORDERS)
+    assert found[1:] == pytest.approx(two, rel=1e-9)
+
+
+def test_orders_come_back_in_the_order_asked() -> None:
+    mixed = [8.0, 1.2, 100.0, 8.0]
+    found = argmax.per_query(VOTES, 40.0, "discrete", "gaussian", mixed)
+    assert found[:, 0] == pytest.approx(found[:, 3], rel=0)
+    assert (found[:, 1] <= found[:, 0]).all()
+    assert (found[:, 0] <= found[:, 2]).all()
+
+
+def test_classes_can_be_renamed_under_continuous_noise() -> None:
+    found = argmax.per_query(VOTES, 40.0, "continuous", "gaussian", ORDERS)
+    turned = argmax.per_query(VOTES[:, [2, 0, 3, 1]], 40.0, "continuous", "gaussian", ORDERS)
+    assert turned == pytest.approx(found, rel=1e-8)
+
+
+def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
+    votes = golden_votes("glyphlike")[:40]
+    batch = argmax.per_query(votes, 100.0, "discrete", "gaussian", ORDERS)
+    alone = np.vstack([argmax.per_query(row[None], 100.0, "discrete", "gaussian", ORDERS) for row in votes])
+    assert batch == pytest.approx(alone, rel=1e-9)
+    assert argmax.sum_rdp(votes[:0], 100.0, "discrete", "gaussian", ORDERS).tolist() == [0.0] * len(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"votes": VOTES.astype(float)}, VotesError),
+        ({"votes": -VOTES}, VotesError),
+        ({"scale": 0.0}, NoiseError),
+        ({"noise": "rounded"}, NoiseError),
+        ({"orders": [1.0]}, OrdersError),
+        ({"kind": "cauchy"}, AccountingError),
+        ({"weights": np.ones(2)}, AccountingError),
+        ({"weights": np.full(len(VOTES), 2.0)}, AccountingError),
+    ],
+)
+def test_refused(change: dict, error: type[AccountingError]) -> None:
+    given = {"votes": VOTES, "scale": 40.0, "noise": "discrete", "kind": "gaussian", "orders": ORDERS} | change
+    with pytest.raises(error) as caught:
+        argmax.sum_rdp(**given)
+    assert "130" not in str(caught.value)

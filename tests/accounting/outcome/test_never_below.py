@@ -1,0 +1,92 @@
+"""Random histograms, sigma 2 to 1,000, orders 1.01 to 500: never below the truth, and how far above it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from consilium.accounting.outcome import argmax
+from tests.accounting.outcome.oracle import Oracle
+
+ORDERS = [1.01, 1.5, 2.0, 5.0, 20.0, 100.0, 500.0]
+
+
+def random_votes(classes: int, voters: int, rows: int, evenness: float, seed: int) -> np.ndarray:
+    """From disputed (evenness 5) to nearly unanimous (.1)."""
+    rng = np.random.default_rng(seed)
+    return np.array([rng.multinomial(voters, rng.dirichlet(np.full(classes, evenness))) for _ in range(rows)])
+
+
+def ratios(kind: argmax.Kind, scale: float, noise: str, votes: np.ndarray) -> np.ndarray:
+    """What is charged by the truth: (queries, orders)."""
+    oracle = Oracle(kind, scale, noise, int(np.ptp(votes, axis=1).max()) + 2)
+    truth = np.array([oracle.worst(row, ORDERS) for row in votes.tolist()])
+    return (argmax.per_query(votes, scale, noise, kind, ORDERS) / truth).astype(float)
+
+
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+@pytest.mark.parametrize(
+    ("kind", "scale", "voters", "most"),
+    [
+        ("gaussian", 2.0, 12, 1e-9),
+        ("gaussian", 5.0, 30, 1e-9),
+        ("gaussian", 40.0, 250, 1e-8),
+        pytest.param("gaussian", 200.0, 1000, 1e-7, marks=pytest.mark.slow),
+        ("laplace", 0.05, 60, 1e-8),
+        ("laplace", 0.5, 30, 1e-9),
+    ],
+)
+def test_few_classes_are_exact(kind: argmax.Kind, scale: float, noise: str, voters: int, most: float) -> None:
+    for seed, (classes, evenness) in enumerate([(2, 1.0), (3, 0.3), (4, 1.0), (4, 0.1)]):
+        found = ratios(kind, scale, noise, random_votes(classes, voters, 4, evenness, seed))
+        assert found.min() >= 1
+        assert found.max() <= 1 + most
+
+
+@pytest.mark.slow
+def test_a_thousand_times_the_noise_of_a_vote() -> None:
+    found = ratios("gaussian", 1000.0, "continuous", random_votes(4, 5000, 6, 0.5, 9))
+    assert found.min() >= 1
+    assert found.max() <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+@pytest.mark.parametrize(
+    ("kind", "scale", "voters"), [("gaussian", 20.0, 160), ("gaussian", 3.0, 24), ("laplace", 0.4, 25)]
+)
+def test_moves_that_are_not_evaluated_are_bounded(
+    kind: argmax.Kind, scale: float, voters: int, noise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with many classes, but so few that all moves can be tried: 2 to 4 of 6 classes are active."""
+    monkeypatch.setattr(argmax, "_ALL_ACTIVE", 2)
+    for seed, evenness in enumerate((0.1, 0.5, 5.0)):
+        votes = random_votes(6, voters, 3, evenness, seed)
+        for active in (2, 4):
+            monkeypatch.setattr(argmax, "_ACTIVE", (active,))
+            found = ratios(kind, scale, noise, votes)
+            assert found.min() >= 1
+            assert found.max() <= 2.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+def test_a_second_look_makes_loose_bounds_tight(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """12 classes, of which 4, then 10 are active where 4 leave too much; up to order 20."""
+    monkeypatch.setattr(argmax, "_ALL_ACTIVE", 4)
+    votes = random_votes(12, 250, 4, 0.5, 3)
+    monkeypatch.setattr(argmax, "_ACTIVE", (4,))
+    once = ratios("gaussian", 40.0, noise, votes)
+    monkeypatch.setattr(argmax, "_ACTIVE", (4, 10))
+    twice = ratios("gaussian", 40.0, noise, votes)
+    assert twice.min() >= 1
+    assert once[:, :-2].max() > 1.05
+    assert twice[:, :-2].max() < 1.002
+
+
+def test_more_orders_change_nothing_but_the_chords() -> None:
+    """Between the few orders at which all moves are evaluated, others lie below a chord."""
+    votes = random_votes(8, 250, 30, 0.5, 4)
+    many = np.unique(np.concatenate([ORDERS, np.linspace(1.1, 120, 150)]))
+    found = argmax.per_query(votes, 40.0, "continuous", "gaussian", many)
+    alone = np.hstack([argmax.per_query(votes, 40.0, "continuous", "gaussian", [order]) for order in many[::25]])
+    assert found[:, ::25] == pytest.approx(alone, rel=1e-9)
