@@ -41,23 +41,34 @@ _SUMS = 3 * ROUNDING
 """Relative rounding of sums of at most 2,000 positive terms."""
 
 
-def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
+def gaussian_profile(mu: float, gammas: np.ndarray | np.floating) -> np.ndarray:
     """delta of a Gaussian release with distance ``mu``, as a function of gamma: float64, shape of gammas."""
     losses = np.log(gammas) / mu
     return ndtr(mu / 2 - losses) - gammas * ndtr(-mu / 2 - losses)
 
 
 def _largest(pairs: Pairs, beside: float, gammas: np.ndarray) -> np.ndarray:
-    """max over places of sum_j p_j V(gamma q_j / p_j), the probabilities rounded against each other."""
+    """max over places of sum_j p_j V(gamma q_j / p_j), for gammas of at least 1.
+
+    All places are nearly V, whose own curvature would hide the differences between them in any chord. But a part r of V
+    may be taken off first: V''(gamma) is e^g(0) / (gamma beside), and that of a place E e^g(l), with l = log q / p and
+    g(l) = l - ((log gamma + l) / beside + beside / 2)^2 / 2. By Jensen's inequality the ratio of the two is at least
+    exp((1/2 - log gamma / beside^2) E l - E l^2 / (2 beside^2)), and E l is not above 0.
+    """
     outcomes = pairs.p.shape[0]
-    facts = np.concatenate((pairs.p * (1 + _SUMS), pairs.q * (1 - _SUMS), np.log(pairs.q / pairs.p) / beside))
+    p, q = pairs.p * (1 + _SUMS), pairs.q * (1 - _SUMS)
+    losses = np.log(q / p)
+    log_part = (p * losses).sum(axis=0) / 2 - (p * losses**2).sum(axis=0) / (2 * beside**2)
+    part = math.exp(log_part.min()) * (1 - 1e-9)
+    facts = np.concatenate((p, q, losses / beside))
 
-    def together(gamma: float, facts: np.ndarray) -> np.ndarray:
-        losses = math.log(gamma) / beside + facts[2 * outcomes :]
-        before = facts[:outcomes] * ndtr(beside / 2 - losses)
-        return (before - gamma * facts[outcomes : 2 * outcomes] * ndtr(-beside / 2 - losses)).sum(axis=0)
+    def rest(gamma: float, facts: np.ndarray) -> np.ndarray:
+        scaled = math.log(gamma) / beside + facts[2 * outcomes :]
+        before = facts[:outcomes] * ndtr(beside / 2 - scaled)
+        both = (before - gamma * facts[outcomes : 2 * outcomes] * ndtr(-beside / 2 - scaled)).sum(axis=0)
+        return both - part * gaussian_profile(beside, np.float64(gamma))
 
-    return envelope(together, facts, gammas)
+    return envelope(rest, facts, gammas) + part * gaussian_profile(beside, gammas)
 
 
 def check_profile(sigma: float, noise: Noise, votes: int, beside: float, gammas: np.ndarray, far: float) -> np.ndarray:
