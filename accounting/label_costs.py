@@ -25,7 +25,7 @@ from consilium.accounting.outcome import argmax, check
 from consilium.accounting.units import Noise
 from consilium.accounting.worst.argmax import rdp_argmax
 from consilium.accounting.worst.check import rdp_check
-from consilium.accounting.worst.compose import Composed, What, composed_epsilon
+from consilium.accounting.worst.compose import Composed, composed_epsilon
 
 
 class VoteBatch(NamedTuple):
@@ -71,8 +71,10 @@ def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.nd
     return total
 
 
-def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks") -> Guarantee:
+def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks", *, numerical: bool = True) -> Guarantee:
     """What may be promised of it, whatever the votes are: the least of the bounds that are valid.
+
+    numerical : also try numerical composition, which takes about a second for new noise; not with ``method`` "classic".
 
     Raises
     ------
@@ -82,10 +84,14 @@ def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks") -> Gua
     accountant.commit(event)
     whole = accountant.guarantee(delta, Kind.WORST_CASE, method)
     bound = rdp_to_epsilon(worst_case_rdp(event), DEFAULT_ORDERS, delta - event.added_delta(), method)
+    words = f"Renyi curves of what leaves summed per order, {method} conversion"
+    if numerical and method == "cks":
+        composed = composed_worst_case(event, delta)
+        if composed is not None and composed < bound.epsilon:
+            bound, words = EpsilonBound(composed, math.nan), "numerical composition of what leaves"
     if bound.epsilon >= whole.epsilon:
         return whole
-    words = f"Renyi curves of what leaves summed per order, {method} conversion, {event.noise} noise"
-    return replace(whole, epsilon=bound.epsilon, order=bound.order, method=words)
+    return replace(whole, epsilon=bound.epsilon, order=bound.order, method=f"{words}, {event.noise} noise")
 
 
 def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = "cks") -> EpsilonBound:
@@ -100,13 +106,12 @@ def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = 
 
 
 def composed_worst_case(event: ReleaseEvent, delta: float) -> float | None:
-    """Worst case of what leaves by numerical composition (seconds); None where there is no such composition."""
+    """Worst case of what leaves by numerical composition; None where none is known, or histograms leave."""
     parts = event.gaussian_parts()
-    if parts is None or any(part.slack for part in parts):
+    if parts is None or event.label_sigma is None:
         return None
-    histogram: What = "histogram" if event.label_sigma is None else "argmax"
     released = [
-        Composed(part.releases, "check" if part.scalar else histogram, part.sigma, event.noise, event.votes_moved)
+        Composed(part.releases, "check" if part.scalar else "argmax", part.sigma, event.noise, event.votes_moved)
         for part in parts
     ]
     found = composed_epsilon(released, delta - event.added_delta())

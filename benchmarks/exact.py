@@ -135,7 +135,7 @@ def table(rows: list[str]) -> None:
         print(f"{'':24}{'continuous':>12}{'discrete':>12}")
         print(f"{'printed in the paper':24}{row.paper:>12}")
         for title, continuous, discrete in zip([c for c in COLUMNS if c != "paper"], *both, strict=True):
-            shown = ["-" if value is None else f"{value:.4f}" for value in (continuous, discrete)]
+            shown = ["-" if value is None else f"{value:.3f}" for value in (continuous, discrete)]
             print(f"{title:24}{shown[0]:>12}{shown[1]:>12}")
 
 

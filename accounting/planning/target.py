@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 from scipy.optimize import brentq
 
@@ -53,21 +54,22 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
     if not epsilon > 0 or math.isinf(epsilon):
         raise CalibrationError(f"epsilon must be finite and above 0, got {epsilon!r}.")
 
+    @cache
     def price(amount: float) -> float:
         try:
             return cost(amount)
         except AccountingError:
             return math.inf
 
-    for factor in _STEPS:
-        known = enough is not None and price(enough) <= epsilon < price(enough / factor)
-        high = enough if known else _first_within(price, epsilon, factor)
-        if high is None:
-            continue
+    def excess(log_amount: float) -> float:
+        """Rounded, so that an end of the range is not asked for twice."""
+        return min(math.log(price(float(f"{math.exp(log_amount):.9g}")) / epsilon), _FAR)
+
+    for high, factor in _ranges(price, epsilon, enough):
         if high == _LEAST:
             return high
         root = brentq(
-            lambda log_amount: min(math.log(price(math.exp(log_amount)) / epsilon), _FAR),
+            excess,
             math.log(high / factor),
             math.log(high),
             xtol=_PRECISION,
@@ -79,6 +81,19 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
         f"no amount of noise keeps the worst case at epsilon {epsilon:g}. Raise epsilon or delta, lower the caps, or"
         " raise the threshold where the mechanism has one."
     )
+
+
+def _ranges(price: Callable[[float], float], epsilon: float, enough: float | None) -> Iterator[tuple[float, float]]:
+    """(amount, factor): the target is kept with the amount, and not with that divided by the factor."""
+    if enough is not None and price(enough) <= epsilon:
+        for factor in reversed(_STEPS):
+            if price(float(f"{enough / factor:.9g}")) > epsilon:
+                yield enough, factor
+                break
+    for factor in _STEPS:
+        high = _first_within(price, epsilon, factor)
+        if high is not None:
+            yield high, factor
 
 
 def _first_within(price: Callable[[float], float], epsilon: float, factor: float) -> float | None:

@@ -102,7 +102,7 @@ def epsilon(
     found = rdp_to_epsilon(exact, DEFAULT_ORDERS, delta)
     promised = chosen.event(queries, cap, **claim)
     # what holds for all votes holds for these; the exact composition of Gaussian noise may be below a Renyi curve
-    least = min(found.epsilon, worst_case(event, delta).epsilon)
+    least = min(found.epsilon, worst_case(event, delta, numerical=False).epsilon)
     release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None, None)
     return EpsilonResult(
         mechanism=chosen,

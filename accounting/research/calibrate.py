@@ -53,6 +53,12 @@ def calibrate(
             noise=event.noise,
         )
 
-    # the histogram's cost is quickly computed and never below, so the noise that it needs is enough
+    # each bound takes longer than the one before and is never above it, so what that one needs is enough
     enough = least_noise(lambda amount: worst_case_as_histogram(released(amount), delta).epsilon, epsilon)
-    return chosen.with_noise(least_noise(lambda amount: worst_case(released(amount), delta).epsilon, epsilon, enough))
+    for numerical in (False, True):
+        enough = least_noise(
+            lambda amount, numerical=numerical: worst_case(released(amount), delta, numerical=numerical).epsilon,
+            epsilon,
+            enough,
+        )
+    return chosen.with_noise(enough)

@@ -18,6 +18,8 @@ MOST_POINTS = 60
 class Growth(NamedTuple):
     """Epsilon after so many queries: int64 (points,) and three float64 (points,). All but the worst case is secret.
 
+    worst_case : without numerical composition, so that at the last point it may lie a little above what is promised.
+
     published : None where the mechanism has no such bound.
     """
 
@@ -45,11 +47,11 @@ def growth(promised: ReleaseEvent, event: ReleaseEvent, batch: VoteBatch, delta:
         if published is not None:
             curves["published"].append(published)
     worst = [
-        worst_case(promised.with_counts(int(asked), min(int(asked), promised.answered)), delta).epsilon
-        for asked in ends[1:]
+        worst_case(promised.with_counts(int(n), min(int(n), promised.answered)), delta, numerical=False).epsilon
+        for n in ends[1:]
     ]
     # as in `epsilon`: what holds for all votes holds for these
-    ceiling = [worst_case(event.with_counts(int(asked), int(asked)), delta).epsilon for asked in ends[1:]]
+    ceiling = [worst_case(event.with_counts(int(n), int(n)), delta, numerical=False).epsilon for n in ends[1:]]
     return Growth(
         asked=ends[1:],
         worst_case=np.array(worst),

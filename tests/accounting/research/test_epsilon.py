@@ -112,7 +112,7 @@ def test_epsilon_grows_query_by_query_to_its_total(mechanism):
     found = accounting.epsilon(VOTES, mechanism)
     steps = found.growth()
     assert steps.asked.tolist() == [1, 2, 3, 4]
-    assert steps.worst_case[-1] == pytest.approx(found.worst_case, rel=1e-9)
+    assert found.worst_case <= steps.worst_case[-1] * (1 + 1e-9) <= found.worst_case_as_histogram * (1 + 2e-9)
     assert steps.exact[-1] == pytest.approx(found.exact, rel=1e-9)
     for curve in (steps.worst_case, steps.exact, steps.published):
         assert curve is None or np.all(np.diff(curve) >= -1e-12)
@@ -144,8 +144,10 @@ def test_votes_of_teachers_and_files_are_the_same_votes(tmp_path):
 
 @pytest.mark.parametrize(("k", "known"), [(1, True), (2, False)])
 def test_several_moved_votes_cost_the_published_bound(k, known):
-    found = accounting.epsilon(VOTES, "GNMax(sigma=20)", teachers_per_party=k)
+    found = accounting.epsilon([[290, 7, 3]] * 4, "GNMax(sigma=20)", teachers_per_party=k)
+    assert found.published < found.worst_case
     assert (found.exact < found.published) == known
+    assert (found.exact == found.published) == (not known)
     assert found.per_query.sum() > 0
 
 
@@ -183,7 +185,11 @@ def test_words_are_the_mechanism(mechanism, write):
 
 @pytest.mark.parametrize("target", [0.5, 3.0])
 @pytest.mark.parametrize(
-    "mechanism", [pytest.param(one, marks=pytest.mark.slow if one.name == "Confident" else []) for one in MECHANISMS]
+    "mechanism",
+    [
+        pytest.param(one, marks=pytest.mark.slow if one.value("threshold") or one.name == "GNMax" else [])
+        for one in MECHANISMS
+    ],
 )
 def test_calibration_is_the_least_noise(mechanism, target):
     found = accounting.calibrate(mechanism, target, asked=200, answered=200)
