@@ -7,7 +7,6 @@ histogram, which nobody sees), the worst case of what leaves, and the costs at t
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,9 +22,6 @@ from consilium.accounting.events import ReleaseEvent, Step
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.outcome import argmax, check
 from consilium.accounting.units import Noise
-from consilium.accounting.worst.argmax import rdp_argmax
-from consilium.accounting.worst.check import rdp_check
-from consilium.accounting.worst.compose import Composed, composed_epsilon
 
 
 class VoteBatch(NamedTuple):
@@ -44,24 +40,8 @@ class VoteBatch(NamedTuple):
         return "VoteBatch(<secret>)"
 
 
-def worst_case_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.ndarray:
-    """Curve of what leaves, whatever the votes are: float64 (orders,); see ``accounting.worst``.
-
-    That of the histogram where it leaves, and for noise of which no smaller curve is known.
-    """
-    parts = event.gaussian_parts()
-    if event.label_sigma is None or parts is None:
-        return event.worst_case_rdp(orders)
-    total = np.zeros(check_orders(orders).size)
-    for part in parts:
-        curve = rdp_check if part.scalar else rdp_argmax
-        if part.releases:
-            total += part.releases * curve(part.sigma, orders, event.noise, event.votes_moved)
-    return total
-
-
 def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.ndarray:
-    """The same if the whole noisy histogram left: float64 (orders,), what the papers charge."""
+    """Curve of the whole noisy histogram, of which less may leave: float64 (orders,), what the papers charge."""
     parts = event.gaussian_parts()
     if event.label_sigma is None or parts is None:
         return event.worst_case_rdp(orders)
@@ -72,26 +52,10 @@ def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.nd
 
 
 def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks", *, numerical: bool = True) -> Guarantee:
-    """What may be promised of it, whatever the votes are: the least of the bounds that are valid.
-
-    numerical : also try numerical composition, which takes about a second for new noise; not with ``method`` "classic".
-
-    Raises
-    ------
-    AccountingError : it cannot be charged at this delta.
-    """
+    """What may be promised of it, whatever the votes are; see ``Accountant.guarantee``."""
     accountant = Accountant(DEFAULT_ORDERS)
     accountant.commit(event)
-    whole = accountant.guarantee(delta, Kind.WORST_CASE, method)
-    bound = rdp_to_epsilon(worst_case_rdp(event), DEFAULT_ORDERS, delta - event.added_delta(), method)
-    words = f"Renyi curves of what leaves summed per order, {method} conversion"
-    if numerical and method == "cks":
-        composed = composed_worst_case(event, delta)
-        if composed is not None and composed < bound.epsilon:
-            bound, words = EpsilonBound(composed, math.nan), "numerical composition of what leaves"
-    if bound.epsilon >= whole.epsilon:
-        return whole
-    return replace(whole, epsilon=bound.epsilon, order=bound.order, method=f"{words}, {event.noise} noise")
+    return accountant.guarantee(delta, Kind.WORST_CASE, method, numerical=numerical)
 
 
 def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = "cks") -> EpsilonBound:
@@ -103,19 +67,6 @@ def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = 
     bound = rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, left, method)
     exact = exact_epsilon(parts, event.noise, event.votes_moved, left) if parts and method == "cks" else None
     return bound if exact is None or exact >= bound.epsilon else EpsilonBound(exact, math.nan)
-
-
-def composed_worst_case(event: ReleaseEvent, delta: float) -> float | None:
-    """Worst case of what leaves by numerical composition; None where none is known, or histograms leave."""
-    parts = event.gaussian_parts()
-    if parts is None or event.label_sigma is None:
-        return None
-    released = [
-        Composed(part.releases, "check" if part.scalar else "argmax", part.sigma, event.noise, event.votes_moved)
-        for part in parts
-    ]
-    found = composed_epsilon(released, delta - event.added_delta())
-    return found if math.isfinite(found) else None
 
 
 def published_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:

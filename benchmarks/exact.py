@@ -21,18 +21,17 @@ from pathlib import Path
 import numpy as np
 
 from consilium import accounting
+from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import Method, rdp_to_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.label_costs import (
     VoteBatch,
-    composed_worst_case,
     exact_rdp,
     histogram_rdp,
     published_rdp,
     worst_case,
     worst_case_as_histogram,
-    worst_case_rdp,
 )
 from consilium.accounting.research.mechanisms import Aggregator
 from consilium.accounting.units import Noise
@@ -97,6 +96,13 @@ def batch_of(mechanism: Aggregator, votes: np.ndarray, noise: Noise) -> tuple[Re
     return event, VoteBatch(votes, teachers, np.exp(event.log_p_answered(votes, teachers)))
 
 
+def composed(event: ReleaseEvent, delta: float) -> float | None:
+    """Worst case by the composition beside a Gaussian; None where it gives none."""
+    accountant = Accountant(DEFAULT_ORDERS)
+    accountant.commit(event)
+    return accountant.composed_worst_case_epsilon(delta)
+
+
 def figures(row: Row, votes: np.ndarray, noise: Noise) -> list[float | None]:
     """Of COLUMNS, without the paper's."""
     event, batch = batch_of(row.mechanism, votes, noise)
@@ -115,8 +121,8 @@ def figures(row: Row, votes: np.ndarray, noise: Noise) -> list[float | None]:
         converted(exact_rdp(event, batch)),
         converted(histogram_rdp(cap)),
         worst_case_as_histogram(cap, row.delta).epsilon,
-        converted(worst_case_rdp(cap)),
-        composed_worst_case(cap, row.delta),
+        converted(cap.worst_case_rdp(DEFAULT_ORDERS)),
+        composed(cap, row.delta),
         worst_case(cap, row.delta).epsilon,
     ]
 
