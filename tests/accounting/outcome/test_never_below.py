@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from consilium.accounting.curves.orders import REFERENCE_ORDERS
 from consilium.accounting.outcome import argmax
 from tests.accounting.outcome.oracle import Oracle
 
@@ -81,6 +82,16 @@ def test_a_second_look_makes_loose_bounds_tight(noise: str, monkeypatch: pytest.
     assert twice.min() >= 1
     assert once[:, :-2].max() > 1.05
     assert twice[:, :-2].max() < 1.002
+
+
+def test_a_move_that_overtakes_between_two_orders_is_found(
+    mnist_votes: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At sigma 10 some moments turn upwards between the few orders at which all moves are evaluated."""
+    votes = mnist_votes[:640]
+    found = argmax.per_query(votes, 10.0, "discrete", "gaussian", REFERENCE_ORDERS)
+    monkeypatch.setattr(argmax, "_NEAR_LARGEST", 0.0)
+    assert found == pytest.approx(argmax.per_query(votes, 10.0, "discrete", "gaussian", REFERENCE_ORDERS), rel=1e-12)
 
 
 def test_more_orders_change_nothing_but_the_chords() -> None:
