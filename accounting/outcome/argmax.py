@@ -107,7 +107,7 @@ def _block_moments(
         _largest(query[~close_by], at_few[~close_by], rest)
         # A moment that turns upwards between two of the few orders lies far below its chord there.
         above = (divergence.chord(orders, few, rest) > best).any(axis=1)
-        rows = np.nonzero(~close_by & above[query])[0]
+        rows = np.nonzero(np.logical_not(close_by) & np.take(above, query))[0]
         crossing = (divergence.chord(orders, few, at_few[rows]) > best[query[rows]]).any(axis=1)
         _evaluate(rows[crossing], query, log_p, change, power, best)
         if left_out is not None:
