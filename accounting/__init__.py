@@ -5,6 +5,7 @@ with everything that a reader must know.
 
 units       whose data may change, and how; who sees the releases; which noise is drawn
 curves      one formula with its theorem each: Renyi curves of releases, and the way to (epsilon, delta)
+outcome     what one label or one check costs at the votes at hand, computed instead of bounded
 events      what was released, as frozen values that know their own cost
 accountant  composition: dry run, then commit, under a cap that was fixed before
 guarantee   an epsilon with its unit, relation, audience and kind

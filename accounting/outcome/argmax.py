@@ -5,9 +5,9 @@ A neighbour moves one vote from a class a (with a vote) to a class b. The law of
 than the noise alone allows. The release is one label, so nothing less can be claimed: this is the cost, up to errors
 that are all rounded up (``quadrature``, ``divergence``). docs/accounting.md has the statement and its proof.
 
-All moves are evaluated at a few orders; those that come near the largest anywhere are evaluated at every order, and the
-others are bounded in between by chords. With more than 24 classes the moves among those with most votes are evaluated
-so, and all others are bounded (``left_out``).
+All moves are evaluated at a few orders; those that come near the largest anywhere are evaluated at every order, and so
+are those whose chord between the few orders passes above them. The others are below, as moments are convex. With more
+than 24 classes the moves among those with most votes are evaluated so, and all others are bounded (``left_out``).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import check_orders, check_scale
+from consilium.accounting.checks import check_orders, check_scale, check_votes_moved
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gnmax import check_noise
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.curves.near_zero import LEAST
-from consilium.accounting.errors import AccountingError
+from consilium.accounting.errors import AccountingError, NoDataDependentBoundError
 from consilium.accounting.histogram import blocks
 from consilium.accounting.outcome import divergence
 from consilium.accounting.outcome.left_out import families
@@ -69,6 +69,16 @@ def _largest(query: np.ndarray, values: np.ndarray, into: np.ndarray) -> None:
         into[some] = np.maximum(into[some], np.maximum.reduceat(values, starts, axis=0))
 
 
+def _evaluate(
+    rows: np.ndarray, query: np.ndarray, log_p: np.ndarray, change: np.ndarray, power: np.ndarray, into: np.ndarray
+) -> None:
+    """Moments of some rows at all orders, into the largest of their queries; in place."""
+    size = max(1, _CELLS // (log_p.shape[1] * power.size))
+    for start in range(0, rows.size, size):
+        part = rows[start : start + size]
+        _largest(query[part], divergence.moments(log_p[part], change[part], power), into)
+
+
 def _block_moments(
     state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray, both: bool
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -93,15 +103,15 @@ def _block_moments(
         largest, rest = (np.full((queries, few.size), LEAST) for _ in range(2))
         _largest(query, at_few, largest)
         close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
+        _evaluate(np.nonzero(close_by)[0], query, log_p, change, power, best)
         _largest(query[~close_by], at_few[~close_by], rest)
+        # A moment that turns upwards between two of the few orders lies far below its chord there.
+        above = (divergence.chord(orders, few, rest) > best).any(axis=1)
+        rows = np.nonzero(np.logical_not(close_by) & np.take(above, query))[0]
+        crossing = (divergence.chord(orders, few, at_few[rows]) > best[query[rows]]).any(axis=1)
+        _evaluate(rows[crossing], query, log_p, change, power, best)
         if left_out is not None:
-            np.maximum(rest, _within(left_out.moments(power[few]), cap[few]), out=rest)
-        np.maximum(bound, divergence.chord(orders, few, rest), out=bound)
-        rows = np.nonzero(close_by)[0]
-        size = max(1, _CELLS // (log_p.shape[1] * orders.size))
-        for start in range(0, rows.size, size):
-            part = rows[start : start + size]
-            _largest(query[part], divergence.moments(log_p[part], change[part], power), best)
+            np.maximum(bound, divergence.chord(orders, few, _within(left_out.moments(power[few]), cap[few])), out=bound)
     loose = np.any((bound > _LOOSE * best + _OF_CAP * cap)[:, orders <= _IN_USE], axis=1)
     return np.minimum(np.maximum(best, bound), cap), loose
 
@@ -147,29 +157,44 @@ def _moments(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: n
     return out
 
 
-def _checked(scale: object, noise: Noise | str, kind: str, orders: object) -> tuple[float, Noise, np.ndarray]:
+def _checked(
+    scale: object, noise: Noise | str, kind: str, orders: object, votes_moved: int
+) -> tuple[float, Noise, np.ndarray]:
+    if check_votes_moved(votes_moved) > 1:
+        raise NoDataDependentBoundError(
+            f"the exact cost of a label is known for one moved vote, not for {votes_moved}. Use the bound of Theorem 6."
+        )
     if kind not in ("gaussian", "laplace"):
         raise AccountingError(f"kind must be 'gaussian' or 'laplace', got {kind!r}.")
     return check_scale(scale, "scale"), check_noise(noise), check_orders(orders)
 
 
 def per_query(
-    votes: object, scale: float, noise: Noise | str, kind: Kind, orders: object, *, both: bool = True
+    votes: object,
+    scale: float,
+    noise: Noise | str,
+    kind: Kind,
+    orders: object,
+    *,
+    both: bool = True,
+    votes_moved: int = 1,
 ) -> np.ndarray:
     """Cost of each query and order: float64 (queries, orders). Secret.
 
     Parameters
     ----------
-    votes : signed integers (queries, classes). One vote moves; for k > 1 use the bound of ``curves.gaussian``.
+    votes : signed integers (queries, classes).
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
     noise : "discrete" (deployed) or "continuous" (as in the papers). Required.
     kind : "gaussian" or "laplace".
     orders : float64 (orders,), each above 1.
     both : also D(P' || P); without it the direction that Theorem 6 bounds, for tables.
+    votes_moved : by one unit. The k votes of a party may go anywhere, and not all of that is tried here.
 
     Raises
     ------
-    VotesError, NoiseError, OrdersError. AccountingError : another kind.
+    VotesError, NoiseError, OrdersError. NoDataDependentBoundError : more than one vote moves. AccountingError : another
+        kind.
 
     A disputed query and a nearly unanimous one at sigma 40, which Theorem 6 bounds by .0125 and .0000532 at order 20:
 
@@ -178,7 +203,7 @@ def per_query(
     >>> per_query(votes, 40.0, "continuous", "gaussian", [2.0, 20.0]).round(7).tolist()
     [[0.0007693, 0.0080209], [7e-07, 2.16e-05]]
     """
-    scale, noise, alpha = _checked(scale, noise, kind, orders)
+    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
     sorted_orders, place = np.unique(alpha, return_inverse=True)
     array = np.asarray(votes)
     out = np.empty((array.shape[0] if array.ndim else 0, alpha.size))
@@ -196,6 +221,8 @@ def sum_rdp(
     orders: object,
     weights: object = None,
     both: bool = True,
+    *,
+    votes_moved: int = 1,
 ) -> np.ndarray:
     """Sum over queries of ``per_query``: float64 (orders,), in memory that does not grow with queries. Secret.
 
@@ -204,7 +231,7 @@ def sum_rdp(
     weights : float64 (queries,), each in [0, 1]: the answered mask, or the probability of an answer where an
         expectation is wanted. Arguments and errors else as in ``per_query``.
     """
-    scale, noise, alpha = _checked(scale, noise, kind, orders)
+    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
     array = np.asarray(votes)
     queries = array.shape[0] if array.ndim else 0
     w = np.ones(queries) if weights is None else np.asarray(weights, dtype=np.float64)

@@ -1,15 +1,16 @@
 """Exact Renyi cost of the threshold check at the votes at hand: one bit, both directions. Secret.
 
-What leaves is whether number + noise reached the threshold. A moved vote changes the number by at most 1, so the two
-laws are those of the number and of the number plus 1, or minus 1; a change by 0 costs nothing. The larger of the two is
-charged, and of both directions.
+What leaves is whether number + noise reached the threshold. k moved votes change the number by at most k, so the two
+laws are those of the number and of another within k. D_alpha of two Bernoulli laws is quasi-convex in either
+probability and 0 where they agree: the worst number is k above or k below, and the larger of the two is charged, in
+both directions.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from consilium.accounting.checks import check_orders, check_scale
+from consilium.accounting.checks import check_orders, check_scale, check_votes_moved
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gnmax import check_noise
 from consilium.accounting.curves.near_zero import LEAST
@@ -30,11 +31,11 @@ def _pair(
 
 
 def _moments(
-    numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, orders: np.ndarray, both: bool
+    numbers: np.ndarray, threshold: float, sigma: float, noise: Noise, orders: np.ndarray, both: bool, most: int
 ) -> np.ndarray:
-    cap = (orders - 1) * rdp_gaussian(sigma, orders, scalar=True)
+    cap = (orders - 1) * rdp_gaussian(sigma, orders, most, scalar=True)
     best = np.full((numbers.size, orders.size), LEAST)
-    for step in (-1, 1):
+    for step in (-most, most):
         law, change = _pair(numbers, threshold, sigma, noise, step)
         change = divergence.outward(law, change)
         for power in divergence.powers(orders, both):
@@ -43,7 +44,14 @@ def _moments(
 
 
 def per_query(
-    numbers: object, threshold: float, sigma: float, noise: Noise | str, orders: object, *, both: bool = True
+    numbers: object,
+    threshold: float,
+    sigma: float,
+    noise: Noise | str,
+    orders: object,
+    *,
+    both: bool = True,
+    votes_moved: int = 1,
 ) -> np.ndarray:
     """Cost of the check of each query and order: float64 (queries, orders). Secret.
 
@@ -52,10 +60,11 @@ def per_query(
     numbers : int64 (queries,), what is compared: the top count, or max_j(n_j - M p_j).
     threshold, sigma, noise : as in ``curves.threshold.log_pr_answered``.
     both : also D(P' || P), the neighbour's law in first place.
+    votes_moved : k, the votes that one unit moves.
 
     Raises
     ------
-    ThresholdError, NoiseError, VotesError, OrdersError.
+    ThresholdError, NoiseError, VotesError, OrdersError, UnitError.
 
     Of numbers at the threshold and 250 above it; the noise alone allows .0000889 at order 4:
 
@@ -64,7 +73,8 @@ def per_query(
     """
     scale, noise, alpha = check_scale(sigma, "sigma"), check_noise(noise), check_orders(orders)
     distinct, which = np.unique(np.asarray(numbers), return_inverse=True)
-    return _moments(distinct, threshold, scale, noise, alpha, both)[which.ravel()] / (alpha - 1)
+    most = check_votes_moved(votes_moved)
+    return _moments(distinct, threshold, scale, noise, alpha, both, most)[which.ravel()] / (alpha - 1)
 
 
 def sum_rdp(
@@ -75,6 +85,8 @@ def sum_rdp(
     orders: object,
     weights: object = None,
     both: bool = True,
+    *,
+    votes_moved: int = 1,
 ) -> np.ndarray:
     """Sum over queries of ``per_query``: float64 (orders,); numbers that occur often are evaluated once. Secret.
 
@@ -87,4 +99,4 @@ def sum_rdp(
         raise AccountingError(f"weights must lie in [0, 1] and have shape {array.shape}. Pass a mask or probabilities.")
     distinct, which = np.unique(array, return_inverse=True)
     weight = np.bincount(which.ravel(), weights=w, minlength=distinct.size)
-    return weight @ per_query(distinct, threshold, sigma, noise, alpha, both=both)
+    return weight @ per_query(distinct, threshold, sigma, noise, alpha, both=both, votes_moved=votes_moved)

@@ -140,7 +140,8 @@ def _moments(log_p: np.ndarray, change: np.ndarray, power: np.ndarray) -> np.nda
     found += _ROUNDING * np.abs(moved).sum(axis=1)[:, None] * np.abs(power)
     total[small] = np.maximum(found, 0.0)
     rows = np.nonzero(~small)[0]
-    total[rows] = excess(p_kept[rows], kept[rows], power).sum(axis=1)
+    with np.errstate(over="ignore"):
+        total[rows] = excess(p_kept[rows], kept[rows], power).sum(axis=1)
     out = np.log1p((total + dropped) * UP)
     row, column = np.nonzero(~np.isfinite(out))
     if row.size:

@@ -43,7 +43,8 @@ class Families:
     def moments(self, power: np.ndarray) -> np.ndarray:
         """log(1 + S) of the worst move of any family, at most: float64 (queries, powers)."""
         ends = (divergence.excess(self.log_p, end, power) for end in (self.lower, self.upper))
-        total = np.maximum(*ends).sum(axis=1)
+        with np.errstate(over="ignore"):
+            total = np.maximum(*ends).sum(axis=1)
         for log_p, own, usual in self.own:
             alone = divergence.excess(log_p, own, power)
             finite = np.where(np.isfinite(alone), alone, 0.0)

@@ -10,7 +10,14 @@ from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.curves.threshold import log_pr_answered
-from consilium.accounting.errors import AccountingError, NoiseError, OrdersError, VotesError
+from consilium.accounting.errors import (
+    AccountingError,
+    NoDataDependentBoundError,
+    NoiseError,
+    OrdersError,
+    UnitError,
+    VotesError,
+)
 from consilium.accounting.outcome import argmax, check
 
 ORDERS = [1.2, 2.0, 8.0, 32.0, 100.0]
@@ -104,6 +111,8 @@ def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
         ({"noise": "rounded"}, NoiseError),
         ({"orders": [1.0]}, OrdersError),
         ({"kind": "cauchy"}, AccountingError),
+        ({"votes_moved": 2}, NoDataDependentBoundError),
+        ({"votes_moved": 0}, UnitError),
         ({"weights": np.ones(2)}, AccountingError),
         ({"weights": np.full(len(VOTES), 2.0)}, AccountingError),
     ],

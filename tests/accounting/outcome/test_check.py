@@ -30,13 +30,13 @@ def passes(number: int, threshold: int, sigma: float, noise: str) -> tuple[mpmat
     return above / (above + below), below / (above + below)
 
 
-def worst(number: int, threshold: int, sigma: float, noise: str, both: bool) -> list[float]:
+def worst(number: int, threshold: int, sigma: float, noise: str, both: bool, most: int = 1) -> list[float]:
     with mpmath.workdps(140):
         here = passes(number, threshold, sigma, noise)
         best = []
         for alpha in map(mpmath.mpf, ORDERS):
             found = []
-            for step in (-1, 1):
+            for step in range(-most, most + 1):
                 there = passes(number + step, threshold, sigma, noise)
                 for p, q in [(here, there), (there, here)][: 1 + both]:
                     moment = mpmath.fsum(a**alpha * b ** (1 - alpha) for a, b in zip(p, q, strict=True))
@@ -52,6 +52,14 @@ def test_both_laws_both_steps(noise: str, sigma: float, both: bool) -> None:
     numbers = NUMBERS if noise == "continuous" or sigma < 100 else NUMBERS[[0, 3]]
     truth = np.array([worst(int(n), 200, sigma, noise, both) for n in numbers])
     found = check.per_query(numbers, 200.0, sigma, noise, ORDERS, both=both)
+    assert (found >= truth * (1 - 1e-15)).all()
+    assert (found <= truth * (1 + 1e-7)).all()
+
+
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+def test_every_number_within_three_votes(noise: str) -> None:
+    truth = np.array([worst(int(n), 200, 20.0, noise, True, 3) for n in NUMBERS])
+    found = check.per_query(NUMBERS, 200.0, 20.0, noise, ORDERS, votes_moved=3)
     assert (found >= truth * (1 - 1e-15)).all()
     assert (found <= truth * (1 + 1e-7)).all()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.accounting.outcome import argmax
+from consilium.accounting.curves.orders import REFERENCE_ORDERS
+from consilium.accounting.outcome import argmax, divergence
 from tests.accounting.outcome.oracle import Oracle
 
 ORDERS = [1.01, 1.5, 2.0, 5.0, 20.0, 100.0, 500.0]
@@ -81,6 +82,16 @@ def test_a_second_look_makes_loose_bounds_tight(noise: str, monkeypatch: pytest.
     assert twice.min() >= 1
     assert once[:, :-2].max() > 1.05
     assert twice[:, :-2].max() < 1.002
+
+
+def test_a_move_that_overtakes_between_two_orders_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All moves at the first and the last order only, and at once no other than the largest there."""
+    votes = np.vstack([random_votes(6, 250, 10, evenness, 6) for evenness in (0.2, 1.0)])
+    expected = argmax.per_query(votes, 40.0, "discrete", "gaussian", REFERENCE_ORDERS)
+    monkeypatch.setattr(divergence, "_CHORD", 1e6)
+    monkeypatch.setattr(argmax, "_NEAR_LARGEST", 1.0)
+    found = argmax.per_query(votes, 40.0, "discrete", "gaussian", REFERENCE_ORDERS)
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_more_orders_change_nothing_but_the_chords() -> None:
