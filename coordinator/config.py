@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.events.release import ReleaseEvent
-from consilium.accounting.planning.target import worst_case
+from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.sanitise.moved_votes import check_walkable
 from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
 from consilium.accounting.units import Neighbouring, Noise, Unit
@@ -224,11 +224,17 @@ class Federation(Countable, Frozen):
         if privacy.epsilon is None:
             return table
 
+        def events(mechanism: AnyMechanism) -> list[ReleaseEvent]:
+            return _promised(mechanism, privacy, caps, teachers, weight)
+
         def cost(mechanism: AnyMechanism) -> float:
-            return worst_case(_promised(mechanism, privacy, caps, teachers, weight), privacy.delta).epsilon
+            return worst_case(events(mechanism), privacy.delta).epsilon
+
+        def rough(mechanism: AnyMechanism) -> float:
+            return as_histograms(events(mechanism), privacy.delta)
 
         try:
-            return with_noise(table, caps.queries, caps.answers, privacy.epsilon, cost)
+            return with_noise(table, caps.queries, caps.answers, privacy.epsilon, cost, rough)
         except CalibrationError as error:
             raise ValueError(str(error)) from None
 

@@ -40,8 +40,8 @@ def promised(config: Federation) -> Guarantee:
 def promised_to_student(config: Federation) -> Guarantee:
     """The promise towards whoever gets what is released, and what is made of it: the student, and everybody.
 
-    Where the parties add the noise, `promised` is that towards the coordinator, who sees noisy histograms; a label tells
-    less. Where these are released, and with noise of the coordinator's own, both are the same.
+    Where the parties add the noise, `promised` is that towards the coordinator, who sees noisy histograms; a label
+    tells less. Where these are released, and with noise of the coordinator's own, both are the same.
 
     Raises
     ------

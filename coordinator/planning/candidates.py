@@ -15,7 +15,7 @@ from consilium.protocol.secagg.roster import least_sum
 
 QUERIES = (10, 20, 40, 80, 160, 320, 640, 1280)
 """Numbers of queries that are tried, beside all rows of the pool."""
-FEW = 8
+FEW = 80
 """Queries for which noise is calibrated while candidates are compared: it grows as the root of the number of queries,
 and exact composition of thousands takes seconds."""
 ANSWERED = 0.25
