@@ -13,12 +13,15 @@ from consilium.simulations.scenario import load_scenario
 
 SEEDS = range(10)
 LABELS = "federation.mechanism={name='gnmax', sigma=112.1}"
+LESS_NOISE = "federation.mechanism={name='gnmax', sigma=94.17}"
+CONFIDENT = ("federation.mechanism={name='confident', threshold=150}", "federation.privacy.epsilon=0.8")
 SETTINGS = {
     "as shipped": [],
-    "labels instead of histograms": [LABELS],
+    "labels with the same noise": [LABELS],
+    "labels at the same epsilon": [LESS_NOISE],
     "votes for the likeliest class": ["federation.ballot={rule='top'}"],
     "hospitals with 20 patients or more": ["data.least_rows=20"],
-    "stroke-labels, sigmas 1.22 times": ["federation.mechanism.sigma1=366", "federation.mechanism.sigma2=132"],
+    "stroke-labels, at the same epsilon": [*CONFIDENT],
 }
 QUIET = ("simulation.hand_labels=none",)
 COLUMNS = ("promised", "released", "student", "mean teacher", "plurality", "pooled")

@@ -94,7 +94,7 @@ class TestCalibration:
     @pytest.mark.parametrize(
         ("mechanism", "privacy", "said"),
         [
-            ({"name": "gnmax", "sigma": 10.0}, {}, "privacy.epsilon is 1, but this noise and these caps promise 6"),
+            ({"name": "gnmax", "sigma": 10.0}, {}, "privacy.epsilon is 1, but this noise and these caps promise 5"),
             ({"name": "gnmax"}, {"epsilon": 0}, "greater than 0"),
             ({"name": "gnmax"}, {"epsilon": float("inf")}, "finite"),
             ({"name": "gnmax"}, {"epsilon": None}, "sigma"),

@@ -31,7 +31,7 @@ def changes(*pairs: str) -> list[str]:
 SHORTER = {
     "stroke": changes(
         "data.least_rows=200", "federation.minimum_parties=5", "federation.mechanism.sigma=40",
-        "federation.caps={queries=40, answers=20}",
+        "federation.caps={queries=40, answers=40}",
     ),
     "stroke-distributed": changes(
         "data.least_rows=200", "federation.minimum_parties=5", "federation.least_survivors=8",

@@ -28,10 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
     "data.least_rows=150",
     "federation.minimum_parties=5",
-    "federation.ballot.rule=relative",
-    "federation.mechanism.threshold=10",
-    "federation.mechanism.sigma1=20",
-    "federation.mechanism.sigma2=8",
+    "federation.ballot={rule='relative'}",
+    "federation.mechanism={name='confident', threshold=10, sigma1=20.0, sigma2=8.0}",
     "federation.caps.queries=300",
     "federation.caps.answers=200",
     "student.batch=10",

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
 from consilium.accounting.events import event_from_json
+from consilium.accounting.label_costs import histogram_rdp
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.coordinator.mechanisms import (
     ALL_MECHANISMS,
@@ -229,7 +230,7 @@ class TestContract:
                 assert draw(mechanism, narrow.astype(dtype), SeededNoise(1)).labels.tolist() == [0, 1]
 
     def test_evidence_fits_the_event(self, mechanism: Mechanism) -> None:
-        """Where there is any, it gives a cost at these votes that is never above the worst case."""
+        """Where there is any, it gives a cost at these votes that is never above that of the whole histogram."""
         votes = make_votes(50, teachers=40)
         drawn = draw(mechanism, votes, SeededNoise(2))
         answered = int(drawn.answered.sum())
@@ -241,7 +242,7 @@ class TestContract:
             assert evidence == (None, None)
             return
         orders = [1.5, 2.0, 8.0]
-        at_votes, worst = event.data_dependent_rdp(evidence, drawn.answered, orders), event.worst_case_rdp(orders)
+        at_votes, worst = event.data_dependent_rdp(evidence, drawn.answered, orders), histogram_rdp(event, orders)
         assert (at_votes >= 0).all() and (at_votes <= worst * (1 + 1e-12)).all() and np.isfinite(worst).all()
 
     def test_a_release_is_what_is_drawn_on_votes_that_are_collected_once(self, mechanism: Mechanism) -> None:
@@ -449,7 +450,7 @@ class TestDistributed:
         assert release(mechanism, none, 2, None).labels.tolist() == [NO_LABEL] * 2
         assert none.asked == [([0, 1], 1)]
 
-    def test_the_student_can_be_given_the_same_number(self) -> None:
+    def test_the_student_is_promised_less(self) -> None:
         for mechanism in (MECHANISMS[-2], MECHANISMS[-1]):
             assert isinstance(mechanism, Distributed | DistributedTwoPhase)
             coordinator, student = (
@@ -464,4 +465,4 @@ class TestDistributed:
                 for towards in (Towards.COORDINATOR, Towards.STUDENT)
             )
             assert student.towards is Towards.STUDENT
-            assert (student.worst_case_rdp([2.0, 9.0]) == coordinator.worst_case_rdp([2.0, 9.0])).all()
+            assert (student.worst_case_rdp([2.0, 9.0]) < 0.9 * coordinator.worst_case_rdp([2.0, 9.0])).all()

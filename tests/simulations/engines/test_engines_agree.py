@@ -39,7 +39,7 @@ def test_clear_on_local_and_secure_on_ray_agree(tmp_path: Path) -> None:
     labels, summaries = [], []
     for engine, mode in (("local", "clear"), ("ray", "secure")):
         out = tmp_path / engine
-        scenario = load_scenario("stroke", [*changes, f"federation.votes={mode}"])
+        scenario = load_scenario("stroke-labels", [*changes, f"federation.votes={mode}"])
         summaries.append(run_scenario("stroke", scenario, engine, 3, out, quiet))  # pyright: ignore
         labels.append(pl.read_parquet(out / "labels.parquet"))
     # exact votes exist where they were clear, and nowhere else
