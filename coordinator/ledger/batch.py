@@ -29,7 +29,7 @@ class Batch:
     """One charge with what it paid for; arrays in the order of the queries, `log_q_*` float64 or None.
 
     counts int64 (queries, classes): the noisy histograms, where these were released.
-    histogram int64 and probabilities float64 (queries, classes), or None where no sanitised epsilon is planned.
+    histogram int64 and probabilities float64 (queries, classes): the votes, or None where they decide no cost.
     votes: in the sum on each query, where parties have weights; None where every party counts alike.
     """
 

@@ -2,10 +2,10 @@
 
 One SQLite file, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
 parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released; it is
-chained by SHA-256 to the batch before. Beside it, table `evidence` keeps per query the two log q of the data-dependent
-analysis, and the exact histogram where a sanitised epsilon is planned. Those are functions of the votes: the file is
-secret, as the votes are, and readable by its owner only. The chain ends with the closing, if there is one: after it
-nothing is charged any more.
+chained by SHA-256 to the batch before. Beside it, table `evidence` keeps per query the votes' sum and the two log q of
+the published analysis, where they decide what is charged at the votes at hand. Those are functions of the votes: the
+file is secret, as the votes are, and readable by its owner only. The chain ends with the closing, if there is one:
+after it nothing is charged any more.
 """
 
 from __future__ import annotations
