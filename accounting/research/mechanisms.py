@@ -106,7 +106,7 @@ class Aggregator:
             teachers_per_party=teachers_per_party,
             towards=towards or self.towards,  # pyright: ignore[reportArgumentType]
             noise=noise,  # pyright: ignore[reportArgumentType]
-            **dict(self.parameters),
+            **dict(self.parameters),  # pyright: ignore[reportArgumentType]
         )
 
     def value(self, name: str) -> float | None:
