@@ -19,7 +19,7 @@ from consilium.coordinator.expectation import expected
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.labels.service import Collector, LabelService, NoiseFor
 from consilium.coordinator.ledger.closing import Normal, close
-from consilium.coordinator.ledger.privacy import by_party, promised_to_student, spent
+from consilium.coordinator.ledger.privacy import by_party, promised_in_other_units, promised_to_student, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
@@ -124,6 +124,7 @@ def _run(
         "privacy": {
             "promised": service.promised.to_json(),
             "student": promised_to_student(config).to_json(),
+            **{name: guarantee.to_json() for name, guarantee in promised_in_other_units(config).items()},
             **{name: guarantee.to_json() for name, guarantee in guarantees.items()},
             **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
         },

@@ -19,6 +19,7 @@ from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_json
+from consilium.accounting.planning.target import as_histograms
 from consilium.accounting.units import Noise, Towards
 from consilium.party.policy import Policy
 from consilium.protocol.parties.messages import MOST_TEACHERS, MOST_WEIGHT, Terms, VotesMode
@@ -129,18 +130,22 @@ def promise_of(terms: Terms) -> Promise:
     return parse_promise(terms.promise, terms.votes, terms.teachers, terms.simulation)
 
 
-def epsilon(events: Sequence[ReleaseEvent], policy: Policy) -> float:
+def epsilon(events: Sequence[ReleaseEvent], policy: Policy, *, rough: bool = False) -> float:
     """Worst-case epsilon of all events together at the policy's delta, in the policy's own unit and
     relation; inf where there is none.
 
     In whatever unit the coordinator states its promise, the party asks what it means for what it has to protect. The
     least of the bounds that the coordinator takes the least of.
+
+    rough: as if histograms left whole, which is more and takes no time.
     """
     own = [replace(event, unit=policy.unit, neighbouring=policy.neighbouring) for event in events]
     try:
         left = policy.delta - sum(event.added_delta() for event in own)
         if left <= 0:
             return math.inf
+        if rough:
+            return as_histograms(own, policy.delta)
         total = np.zeros(len(DEFAULT_ORDERS))
         for event in own:
             total += event.worst_case_rdp(DEFAULT_ORDERS)

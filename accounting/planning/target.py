@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 import numpy as np
-from scipy.optimize import brentq
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import rdp_to_epsilon
@@ -83,6 +82,8 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
     near = None if enough is None else _near(price, epsilon, enough)
     if near is not None:
         return near
+    from scipy.optimize import brentq  # a fifth of a second to import, in each process of a node
+
     for factor in _STEPS:
         high = _first_within(price, epsilon, factor)
         if high is None:

@@ -16,7 +16,7 @@ from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per_query
 from consilium.accounting.planning.target import worst_case
-from consilium.accounting.units import Towards
+from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.ledger.batch import Batch
 from consilium.protocol.errors import ConfigError, LedgerError
@@ -53,6 +53,28 @@ def promised_to_student(config: Federation) -> Guarantee:
     try:
         events = [replace(event, towards=Towards.STUDENT) for event in config.promised_events()]
         return worst_case(events, config.privacy.delta)
+    except AccountingError as error:
+        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+
+
+def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
+    """What the promise means for a record, a patient and a party, by `promised_` and the unit; the one that it is made
+    in is left out. Empty where a party has one teacher, since all are the same there.
+
+    Raises
+    ------
+    ConfigError : the mechanism cannot be charged at this delta.
+    """
+    if config.teachers_per_party == 1:
+        return {}
+    others = [unit for unit in Unit if unit is not config.privacy.unit]
+    try:
+        return {
+            f"promised_{unit}": worst_case(
+                [replace(event, unit=unit) for event in config.promised_events()], config.privacy.delta
+            )
+            for unit in others
+        }
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
 
@@ -170,7 +192,7 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
     worst_curve = _epsilons(np.concatenate(worst), left)
     given = np.cumsum(np.concatenate(answered))
     points = np.unique(np.linspace(1, len(given), EXACT_POINTS).astype(int))
-    least = np.array([_least(config, asked, int(given[asked - 1])) for asked in points])
+    least = np.array([_least(config, asked, int(given[asked - 1]), asked == len(given)) for asked in points])
     worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(given) + 1))])
     dependent_curve = _epsilons(np.concatenate(dependent), left)
     return {"worst_case": worst_curve, "data_dependent": np.minimum(dependent_curve, worst_curve)}
@@ -183,7 +205,8 @@ def _epsilons(costs: np.ndarray, deltas: np.ndarray) -> np.ndarray:
     )
 
 
-def _least(config: FederationConfig, asked: int, answered: int) -> float:
+def _least(config: FederationConfig, asked: int, answered: int, last: bool) -> float:
+    """The worst case of so many; the slowest of the bounds is tried for the last alone."""
     accountant = Accountant(DEFAULT_ORDERS)
     accountant.commit(config.event(asked, answered))
-    return accountant.least_worst_case_epsilon(config.privacy.delta)[0].epsilon
+    return accountant.least_worst_case_epsilon(config.privacy.delta, numerical=last)[0].epsilon

@@ -19,6 +19,9 @@ _NAMES = {
     "data_dependent": "Spent, at these very votes",
     "sanitised": "Estimate released with noise",
     "student": "Promised towards who sees what is released",
+    "promised_record": "What the promise means for a record",
+    "promised_patient": "What the promise means for a patient",
+    "promised_party": "What the promise means for a whole party",
 }
 _KINDS = {
     Kind.WORST_CASE: "Worst case: holds for all data",

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from consilium.accounting.planning.target import worst_case
-from consilium.coordinator.config import Federation, FederationConfig
+from consilium.accounting.units import Towards, Unit
+from consilium.coordinator.config import Caps, Federation, FederationConfig
+from consilium.coordinator.ledger.privacy import promised, promised_in_other_units, promised_to_student
+from consilium.coordinator.mechanisms import Distributed, GNMax
 from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
 from consilium.protocol.parties.teachers import TEACHERS
 from tests.federation import make_config
@@ -53,7 +56,7 @@ class TestCalibration:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PARTLY)
     @given(data=st.data())
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=3, deadline=None)
     def test_the_promise_is_just_below_the_target(self, name: str, data: st.DataObject) -> None:
         queries = data.draw(st.integers(20, 800), "queries")
         answers = queries if name in ALL_ANSWERED else data.draw(st.integers(10, queries), "answers")
@@ -71,6 +74,7 @@ class TestCalibration:
         assert 0.995 * epsilon <= promise(resolved) <= epsilon
         assert Federation.model_validate_json(resolved.model_dump_json()) == resolved
 
+    @pytest.mark.slow
     def test_the_ratio_of_two_scales_and_a_scale_that_is_given(self) -> None:
         both = Federation.model_validate(table({"name": "confident", "threshold": 150}, 800, 300)).mechanism
         assert both.sigma1 / both.sigma2 == pytest.approx((3 * 800 / 300) ** 0.5, rel=2e-3)  # pyright: ignore
@@ -184,3 +188,34 @@ def test_a_teacher_has_its_own_keys_and_no_others(kind: type) -> None:
         teacher = {"model": own["model"].default, key: 1}
         with pytest.raises(ValidationError, match=rf"{key}\s+Extra"):
             Federation.model_validate({**TestDigest.BASE, "teacher": teacher})
+
+
+def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:
+    one, several = (make_config(teachers_per_party=count, mechanism=GNMax(sigma=40.0)) for count in (1, 4))
+    assert promised_in_other_units(one) == {}
+    found = promised_in_other_units(several)
+    assert set(found) == {f"promised_{unit}" for unit in Unit if unit is not several.privacy.unit}
+    by_unit = {guarantee.unit: guarantee.epsilon for guarantee in (promised(several), *found.values())}
+    assert by_unit[Unit.RECORD] == by_unit[Unit.PATIENT] < by_unit[Unit.PARTY]
+    assert all(guarantee.publishable for guarantee in found.values())
+
+
+def test_whoever_sees_labels_alone_is_promised_less_than_a_coordinator_that_sees_histograms() -> None:
+    labels, counts = (
+        make_config(
+            votes="clear",
+            caps=Caps(queries=60, answers=60),
+            mechanism=Distributed(threshold=0, sigma=40.0, noise_shares=3, release_counts=shown),
+        )
+        for shown in (False, True)
+    )
+    assert promised(labels).towards is Towards.COORDINATOR
+    to_student = promised_to_student(labels)
+    assert to_student.towards is Towards.STUDENT
+    assert to_student.epsilon < 0.9 * promised(labels).epsilon
+    assert promised_to_student(counts).epsilon == promised(counts).epsilon
+    mechanism = GNMax(sigma=40.0)
+    assert (
+        promised_to_student(make_config(mechanism=mechanism)).epsilon
+        == promised(make_config(mechanism=mechanism)).epsilon
+    )

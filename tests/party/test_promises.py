@@ -146,9 +146,9 @@ class Anything(tuple):
 
 
 def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, monkeypatch) -> None:
-    def stated(events, policy):
+    def stated(events, policy, **kind):
         own = {"unit": events[0].unit, "neighbouring": events[0].neighbouring}
-        return promise.epsilon(events, policy.model_copy(update=own))
+        return promise.epsilon(events, policy.model_copy(update=own), **kind)
 
     monkeypatch.setattr(weight, "epsilon", stated)
     ratios = attack(OtherUnit, tmp_path)

@@ -183,7 +183,7 @@ def test_words_are_the_mechanism(mechanism, write):
     assert as_aggregator(write(mechanism)) == mechanism
 
 
-@pytest.mark.parametrize("target", [0.5, 3.0])
+@pytest.mark.parametrize("target", [1.0])
 @pytest.mark.parametrize(
     "mechanism",
     [

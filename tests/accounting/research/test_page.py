@@ -20,7 +20,14 @@ def printed(title: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, row in exact.ROWS.items() if row.votes == "mnist"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.proofs if "1,000" in name else [])
+        for name, row in exact.ROWS.items()
+        if row.votes == "mnist"
+    ],
+)
 def test_every_figure(name, mnist_votes):
     row = exact.ROWS[name]
     shown = printed(name)
