@@ -1,11 +1,12 @@
 """Rows of the PATE papers, accounted for by every bound: published, exact, worst case before and now.
 
-    python -m benchmarks.exact [--rows ROW ...] [--speed]
+    python -m benchmarks.exact [--rows ROW ...] [--speed | --promises]
 
 The published votes of 250 MNIST teachers, and made-up ones of the papers' sizes where theirs are not at hand (golden
 sets beside the repository); a row whose votes are not there is left out and named. Worst cases are at caps: all queries
 asked, and the expected answers, rounded up; the Renyi curve, numerical composition, and the least of what is claimed.
-`--speed` times exact curves beside the published bound on the same votes, in the same run.
+`--speed` times exact curves beside the published bound on the same votes, in the same run. `--promises`: of every shipped
+scenario with the labels that it releases or did release in version 0.3, before and now, with the same noise.
 """
 
 from __future__ import annotations
@@ -34,8 +35,31 @@ from consilium.accounting.label_costs import (
     worst_case_as_histogram,
 )
 from consilium.accounting.research.mechanisms import Aggregator
-from consilium.accounting.units import Noise
+from consilium.accounting.units import Noise, Towards
+from consilium.coordinator.ledger.privacy import promised, promised_to_student
+from consilium.simulations.scenario import load_scenario
 
+LABELLED = {
+    "stroke-labels": ("Confident, at most 300", ()),
+    "stroke-distributed": ("300, noise by the parties", ("federation.mechanism.release_counts=false",)),
+    **{
+        name: (
+            f"GNMax, {queries}",
+            (
+                f"federation.mechanism={{name='gnmax', sigma={sigma}}}",
+                f"federation.caps={{queries={queries}, answers={queries}}}",
+            ),
+        )
+        for name, queries, sigma in (
+            ("adult-250", 500, 60),
+            ("diabetes-rf", 1000, 120),
+            ("pneumonia", 100, 20),
+            ("mnist-250", 30, 55),
+            ("fashion-250", 100, 53),
+        )
+    },
+}
+"""Scenarios with the labels that they release, or released in version 0.3."""
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 SOURCES = {
     "mnist": SHARED / "data" / "pate2018_votes_mnist.npz",
@@ -177,14 +201,30 @@ def speed() -> None:
             print(f"{title:16}{noise:>12}{published:12.3f}{exact:12.3f}{exact / published:8.1f}")
 
 
+def promises() -> None:
+    """Print what the scenarios promise for labels, charged as histograms and as labels."""
+    print("| scenario | labels | as the papers charge | towards the coordinator | towards the student |")
+    print("|---|---|---|---|---|")
+    for name, (labels, changes) in LABELLED.items():
+        federation = load_scenario(name, changes).federation
+        (event,) = federation.promised_events()
+        before = worst_case_as_histogram(event, federation.privacy.delta).epsilon
+        now, student = promised(federation), promised_to_student(federation)
+        seen = f"{now.epsilon:.3f}" if now.towards is Towards.COORDINATOR else "none"
+        print(f"| {name} | {labels} | {before:.3f} | {seen} | {student.epsilon:.3f} |", flush=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Print the tables, or the times."""
     parser = argparse.ArgumentParser(description="The papers' rows by every bound.")
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--promises", action="store_true")
     chosen = parser.parse_args(arguments or [])
     if chosen.speed:
         speed()
+    elif chosen.promises:
+        promises()
     else:
         table(chosen.rows)
 
