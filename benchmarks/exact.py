@@ -5,8 +5,8 @@
 The published votes of 250 MNIST teachers, and made-up ones of the papers' sizes where theirs are not at hand (golden
 sets beside the repository); a row whose votes are not there is left out and named. Worst cases are at caps: all queries
 asked, and the expected answers, rounded up; the Renyi curve, numerical composition, and the least of what is claimed.
-`--speed` times exact curves beside the published bound on the same votes, in the same run. `--promises`: of every shipped
-scenario with the labels that it releases or did release in version 0.3, before and now, with the same noise.
+`--speed` times exact curves beside the published bound on the same votes, in the same run. `--promises`: of shipped
+scenarios with the labels that they release, or released in version 0.3, before and now, with the same noise.
 """
 
 from __future__ import annotations
