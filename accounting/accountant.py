@@ -216,6 +216,8 @@ class Accountant:
             if mine is None:
                 return None
             parts.extend(mine)
+        if all(part.what == "histogram" for part in parts) and self.exact_worst_case_epsilon(delta) is not None:
+            return None  # nothing is below the exact value of what leaves
         epsilon = composed_epsilon(parts, _left(delta, self._added_delta))
         return epsilon if math.isfinite(epsilon) else None
 

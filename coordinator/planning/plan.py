@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from consilium.accounting.errors import CalibrationError
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Caps, Federation
 from consilium.coordinator.planning.candidates import Candidate, candidates
@@ -22,6 +23,8 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 
 AUTO = "auto"
+_ANY_NOISE = 9_999.0
+"""Of a mechanism that stands in the table until there is a plan: within any epsilon."""
 Progress = Callable[[int, int], None]
 """Told how many candidates were tried, of how many."""
 Tasks = Callable[[PublicFacts, FeatureMap], TaskSet]
@@ -133,8 +136,8 @@ def stand_in(federation: Mapping[str, Any]) -> dict[str, Any]:
             "Set federation.privacy.epsilon, for example 1.0",
         )
     distributed = federation.get("votes", "secure") == "distributed"
-    least = {"name": "distributed", "threshold": 0, "noise_shares": 1} if distributed else {"name": "gnmax"}
-    return {**federation, "mechanism": least, "caps": {"queries": 1, "answers": 1}}
+    kind = {"name": "distributed", "threshold": 0, "noise_shares": 1} if distributed else {"name": "gnmax"}
+    return {**federation, "mechanism": {**kind, "sigma": _ANY_NOISE}, "caps": {"queries": 1, "answers": 1}}
 
 
 def plan(
@@ -159,6 +162,8 @@ def plan(
         found = candidates(table, facts, most)
     except ValidationError as error:
         raise ConfigError(in_one("federation", faults_of(error, Federation, dict(federation)))) from None
+    except CalibrationError as error:
+        raise ConfigError(f"federation: {error}") from None
     features = FeatureMap.of(facts.rows)
     told = tasks(facts, features)
     ranking = ranked(facts, features, found, told, progress)

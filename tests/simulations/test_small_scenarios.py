@@ -30,7 +30,7 @@ PIXELS = ["data.representation=none", "student.trainer.name=logistic_regression"
 CASES: dict[str, tuple[list[str], int, float]] = {
     "adult-250": ([*GNMAX, *SHARDS, *TREES], 8, 0.7),
     "diabetes-rf": (
-        [*GNMAX, "data.parties=8", "data.most_rows=200", "federation.teacher.trees=10", "student.trainer.trees=20"],
+        [*GNMAX, "data.parties=8", "data.most_rows=200", "federation.teacher.trees=10"],
         8,
         0.5,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.planning.candidates import candidates
+from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.features import FeatureMap
@@ -49,10 +50,10 @@ def planned() -> PlannedFederation:
 def test_a_plan_of_a_small_case(planned: PlannedFederation) -> None:
     """Golden. What may change it: the prior, the candidates, numpy's generators."""
     federation = planned.federation
-    assert (federation.mechanism.describe(), federation.caps.queries) == ("GNMax, sigma 47.19", 80)
+    assert (federation.mechanism.describe(), federation.caps.queries) == ("GNMax, sigma 41.06", 80)
     assert planned.trainer["name"] == "kernel_ridge"
     assert planned.forecast.metric == "auc"
-    assert planned.forecast.student.median == pytest.approx(0.718, abs=0.001)
+    assert planned.forecast.student.median == pytest.approx(0.738, abs=0.001)
     assert planned.runner_up is not None
     assert planned.runner_up[0].mechanism.name == "confident"
 
@@ -79,12 +80,20 @@ def test_queries_stay_within_every_limit(limits: dict, most: int, expected: int)
     assert plan(table(**limits), facts(), most, partial(made_up, draws=4)).federation.caps.queries <= expected
 
 
-def rehearsed(parties: int, epsilon: float, mechanism: str = "histogram") -> float:
+def widest(parties: int, epsilon: float, mechanism: str) -> Candidate:
+    """The candidate of this mechanism with the most queries."""
+    found = [each for each in candidates(table(epsilon), facts(parties), 300) if each.mechanism.name == mechanism]
+    return found[-1]
+
+
+def rehearsed(parties: int, epsilon: float, mechanism: str = "histogram", sigma: float | None = None) -> float:
     known = facts(parties)
     features = FeatureMap.of(known.rows)
     told = made_up(known, features, draws=48)
-    found = [each for each in candidates(table(epsilon), known, 300) if each.mechanism.name == mechanism]
-    outcomes = Rehearsal(features, known, told.judged).rehearse(found[-1], told.tasks)
+    chosen = widest(parties, epsilon, mechanism)
+    if sigma is not None:
+        chosen = replace(chosen, mechanism=chosen.mechanism.model_copy(update={"sigma": sigma}))
+    outcomes = Rehearsal(features, known, told.judged).rehearse(chosen, told.tasks)
     return max(each.expected for each in outcomes)
 
 
@@ -97,8 +106,10 @@ def test_more_parties_and_more_epsilon_are_not_worse() -> None:
         assert ladder[-1] > ladder[0] + 0.1
 
 
-def test_counts_teach_more_than_their_largest() -> None:
-    assert rehearsed(60, 1.0, "histogram") > rehearsed(60, 1.0, "gnmax")
+def test_counts_teach_more_than_their_largest_with_the_same_noise() -> None:
+    """At the same epsilon a label has less noise, since it is charged as a label."""
+    sigma = widest(60, 1.0, "histogram").mechanism.model_dump()["sigma"]
+    assert rehearsed(60, 1.0, "histogram") > rehearsed(60, 1.0, "gnmax", sigma)
 
 
 def test_few_parties_are_told_to_expect_nothing() -> None:
