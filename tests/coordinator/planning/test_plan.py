@@ -55,7 +55,7 @@ def test_a_plan_of_a_small_case(planned: PlannedFederation) -> None:
     assert planned.forecast.metric == "auc"
     assert planned.forecast.student.median == pytest.approx(0.738, abs=0.001)
     assert planned.runner_up is not None
-    assert planned.runner_up[0].mechanism.name == "confident"
+    assert planned.runner_up[0].mechanism.name == "histogram"
 
 
 def test_a_plan_keeps_its_epsilon_and_uses_it(planned: PlannedFederation) -> None:
