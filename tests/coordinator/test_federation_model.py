@@ -56,7 +56,7 @@ class TestCalibration:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PARTLY)
     @given(data=st.data())
-    @settings(max_examples=3, deadline=None)
+    @settings(max_examples=2, deadline=None)
     def test_the_promise_is_just_below_the_target(self, name: str, data: st.DataObject) -> None:
         queries = data.draw(st.integers(20, 800), "queries")
         answers = queries if name in ALL_ANSWERED else data.draw(st.integers(10, queries), "answers")
