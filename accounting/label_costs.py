@@ -75,13 +75,11 @@ def published_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAUL
     Papernot et al. 2018, Theorem 6, of Gaussian noise; Papernot et al. 2017, Theorems 2 and 3, of Laplace noise. None
     where there is no such bound.
     """
-    steps = _steps(event, batch)
-    if steps is None:
+    try:
+        evidence = event.evidence(batch.votes, batch.teachers, batch.predictions)
+        return event.expected_rdp(evidence, batch.weights, orders)
+    except NoDataDependentBoundError:
         return None
-    total = np.zeros(check_orders(orders).size)
-    for step in steps:
-        total += step.sum_rdp(orders, event.votes_moved, event.noise, batch.weights if step.only_answered else None)
-    return total
 
 
 def exact_rdp(

@@ -66,9 +66,9 @@ class GNMaxEvent(ReleaseEvent):
 class HistogramEvent(ReleaseEvent):
     """votes + N(0, sigma^2) on each count, all of which is released; every query is answered.
 
-    The Gaussian mechanism on a histogram of which k votes move, so its L2 sensitivity is k sqrt(2): what GNMax is
-    charged in the worst case, since its bound (Papernot et al. 2018, Section 3.1) is that of the histogram which it
-    does not show. There is no data-dependent saving: the distance of two histograms is the same wherever they lie.
+    The Gaussian mechanism on a histogram of which k votes move, so its L2 sensitivity is k sqrt(2): what the papers
+    charge GNMax, which does not show the histogram (Papernot et al. 2018, Section 3.1). There is no data-dependent
+    saving: the distance of two histograms is the same wherever they lie.
 
     >>> from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
     >>> event = HistogramEvent(asked=100, answered=100, unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE,

@@ -218,15 +218,6 @@ class ReleaseEvent:
             total += step.sum_rdp(orders, self.votes_moved, self.noise, paid)
         return total
 
-    def data_dependent_rdp_per_query(self, evidence: Evidence, answered: object, orders: object) -> np.ndarray:
-        """``data_dependent_rdp`` query by query: float64 (asked, orders). Secret."""
-        mask = self._mask(answered)
-        total = np.zeros((self.asked, check_orders(orders).size))
-        for step in self._checked_steps(evidence):
-            cost = step.rdp(orders, self.votes_moved, self.noise)
-            total += np.where(mask[:, None], cost, 0.0) if step.only_answered else cost
-        return total
-
     def to_json(self) -> dict[str, Any]:
         """Plain values with "type" and "version"; ``codec.event_from_json`` is the inverse.
 

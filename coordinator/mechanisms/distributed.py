@@ -90,7 +90,9 @@ class Distributed(_NoiseByParties):
     sigma: Sigma
     noise_shares: Shares
     release_counts: bool = Field(
-        default=False, description="the student gets the noisy histograms, at the same cost; needs threshold 0"
+        default=False,
+        description="the student gets the noisy histograms, at the cost that they have towards the coordinator; needs"
+        " threshold 0",
     )
 
     @model_validator(mode="after")
