@@ -1,7 +1,7 @@
 """A teacher that others wrote, trained and asked so that nothing it does wrong reaches the votes or the log.
 
-Whether an estimator can be fitted to a shard, or answers for a row, may depend on labels. Who takes part must not: where
-it cannot, the teacher says the shard's most frequent class, and the party's own log and `consilium party dry-run` say
+Whether an estimator can be fitted to a shard, or answers for a row, may depend on labels. Who takes part must not:
+where it cannot, the teacher says the shard's most frequent class, and the party's own log and `consilium party dry-run` say
 how many do. What is wrong with it on any rows shows on made-up ones, before, and is told (`check_own_code`).
 """
 
@@ -58,10 +58,18 @@ class OwnCodeTeacher:
 def fit(spec: OwnCode, x: np.ndarray, y: np.ndarray, seed: int) -> OwnCodeTeacher | None:
     """A teacher trained on rows `x` float64 (n, inputs) and `y` int64 (n,) of two classes or more; None if it fails.
 
-    Whatever it raises is dropped, with its text, which may quote a row.
+    Whatever it raises on the rows is dropped, with its text, which may quote one.
+
+    Raises
+    ------
+    Refused : it cannot be built, which no row has a part in (POLICY).
     """
     try:
-        return OwnCodeTeacher(GuardedClassifier.trained(spec.build(seed), x, y), spec.title)
+        estimator = spec.build(seed)
+    except ConfigError as error:
+        raise Refused(Rule.POLICY, detail=f"[teacher] {error}") from None
+    try:
+        return OwnCodeTeacher(GuardedClassifier.trained(estimator, x, y), spec.title)
     except (Exception, SystemExit):
         return None
 

@@ -31,8 +31,8 @@ class OwnCodeTrial(NamedTuple):
         told = []
         if self.not_fitted:
             told.append(
-                f"your estimator could not be fitted to {self.not_fitted} of {teachers} shards (too few rows of a class,"
-                " say): these teachers always say their most frequent class."
+                f"your estimator could not be fitted to {self.not_fitted} of {teachers} shards (too few rows of a"
+                " class, say): these teachers always say their most frequent class."
             )
         if self.changed_votes:
             told.append(

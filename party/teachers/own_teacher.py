@@ -97,7 +97,7 @@ class SklearnSpec(OwnCode):
 
 
 class EstimatorSpec(FactoryKeys, OwnCode):
-    """Any classifier or Pipeline with scikit-learn's methods: LightGBM, XGBoost, or what a function of your own makes."""
+    """Any classifier or Pipeline with scikit-learn's methods: LightGBM, XGBoost, or what your own function makes."""
 
     model: Literal["estimator"] = "estimator"
 
@@ -144,7 +144,7 @@ class PickledSpec(PickleKeys, OwnCode):
         return f"pickled {Path(self.file).name}"
 
     def at(self, home: Path) -> PickledSpec:
-        """See `TeacherKind.at`. Raises ConfigError for a name that leads out of the home, or a file to stay away from."""
+        """See `TeacherKind.at`. Raises ConfigError for a name that leads out of the home, or a file of others."""
         if Path(self.file).name != self.file:
             raise ConfigError(
                 f"[teacher] file is {self.file!r}, which is not in the party's home", "Give the name of a file in it"
@@ -160,9 +160,7 @@ class PickledSpec(PickleKeys, OwnCode):
         return read_estimator(Path(self.file), self.sha256, seed)
 
 
-OwnTeacher = Annotated[
-    AnyTeacher | SklearnSpec | EstimatorSpec | TorchSpec | PickledSpec, Field(discriminator="model")
-]
+OwnTeacher = Annotated[AnyTeacher | SklearnSpec | EstimatorSpec | TorchSpec | PickledSpec, Field(discriminator="model")]
 """Any kind that a coordinator may ask for, or an estimator that others wrote."""
 
 OWN_CODE: tuple[type[OwnCode], ...] = (EstimatorSpec, TorchSpec, PickledSpec, SklearnSpec)

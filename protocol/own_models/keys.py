@@ -24,8 +24,8 @@ class FactoryKeys(Frozen):
     factory: str = Field(
         pattern=NAME_PATTERN,
         max_length=200,
-        description="`package.module:callable` or `package.module.Class`, importable where it is trained; a name without"
-        " a dot is an entry point",
+        description="`package.module:callable` or `package.module.Class`, importable where it is trained; a name"
+        " without a dot is an entry point",
     )
     parameters: dict[str, JsonValue] = Field(default_factory=dict, description="its arguments, by name")
 

@@ -35,10 +35,7 @@ def resolve(name: str, group: str) -> Callable[..., Any]:
     >>> resolve("fractions:Fraction.limit_denominator", TEACHERS).__name__
     'limit_denominator'
     """
-    if ":" in name or "." in name:
-        found = _imported(name)
-    else:
-        found = _loaded(_entry(name, group))
+    found = _imported(name) if ":" in name or "." in name else _loaded(_entry(name, group))
     if not callable(found):
         raise UnusableModel(f"{name} is no callable but {type(found).__name__}", "Name a class or a function")
     return found

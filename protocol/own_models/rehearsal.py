@@ -1,7 +1,7 @@
 """A model that others wrote, tried on made-up rows before it meets real ones.
 
-A fault of the model itself (a slip in a parameter, no probabilities, what cannot be kept) shows here, where its text may
-be told: no private row and no released label is in it. So who takes part is decided by the party's own settings and
+A fault of the model itself (a slip in a parameter, no probabilities, what cannot be kept) shows here, where its text
+may be told: no private row and no released label is in it. So who takes part is decided by the party's own settings and
 public statistics. What fails on real rows only may depend on their labels, and is no reason to stay away.
 """
 

@@ -101,12 +101,12 @@ def test_what_strangers_write_votes_as_well_as_it_can(name: str) -> None:
         (stranger("Answers", shape="too few"), "predict_proba gives (7, 2)"),
         (stranger("Answers", shape="transposed"), "predict_proba gives (2, 8)"),
         (stranger("Answers", shape="text"), "could not convert"),
-        (stranger("Answers", shape="none"), "TypeError"),
+        (stranger("Answers", shape="none"), "predict_proba gives ()"),
         (stranger("Answers", shape="objects"), "TypeError"),
         (stranger("NotKept"), "cannot pickle"),
         (EstimatorSpec(factory="sklearn.linear_model:LogisticRegression", parameters={"C": -1}), "InvalidParameter"),
         (EstimatorSpec(factory="sklearn.svm.SVR"), "its answers are no probabilities"),
-        (TorchSpec(factory="tests.strangers:one_output"), "must give a logit for each class"),
+        (TorchSpec(factory="tests.strangers:one_output"), "It must give a logit for each class"),
         (TorchSpec(factory="tests.strangers:no_module"), "object, no torch.nn.Module"),
         (TorchSpec(factory="tests.strangers:Eyes", images=True), "3 inputs are no square image"),
         (TorchSpec(factory="tests.strangers:Net", loss="tests.strangers:absent"), "no attribute 'absent'"),
@@ -117,7 +117,7 @@ def test_what_cannot_work_is_refused_before_any_private_row(spec: Any, told: str
     with pytest.raises(Refused) as caught:
         check(spec, SCHEMA)
     assert caught.value.refusal.rule is Rule.POLICY
-    assert told in caught.value.detail.replace(": It must", ": it must").replace("It must", "must")
+    assert told in caught.value.detail
 
 
 @pytest.mark.parametrize("error", strangers.ERRORS)
@@ -253,7 +253,7 @@ class TestTorch:
 
     def test_a_module_learns_and_the_same_seed_gives_the_same_votes(self) -> None:
         rows = rows_of()
-        spec = TorchSpec(factory="tests.strangers:Net", parameters={"hidden": 8}, epochs=15)
+        spec = TorchSpec(factory="tests.strangers:Net", parameters={"hidden": 8}, epochs=40)
         check(spec, SCHEMA)
         first, again = (own_teachers(spec, rows)[0] for _ in range(2))
         assert (first.predict(rows.x) == rows.y).mean() > 0.75
@@ -345,7 +345,7 @@ class TestPickled:
             assert isinstance(spec, PickledSpec)
             (folder / "teacher.pkl").write_bytes(b"other")
             with pytest.raises(Refused, match="is not the file whose SHA-256"):
-                check(spec, SCHEMA)
+                own_teachers(spec, rows_of())
             return
         with pytest.raises(ConsiliumError) as caught:
             open_home(folder)
@@ -364,7 +364,7 @@ class TestPickled:
 class TestMissing:
     """Values that a party lacks, for an estimator that knows what to do with them."""
 
-    CSV = "age,pressure,drowsy,label\n50,,0,well\n70,150,1,ill\n,140,0,well\n80,160,,ill\n" * 20
+    CSV = "age,pressure,drowsy,label\n" + "50,,0,well\n70,150,1,ill\n,140,0,well\n80,160,,ill\n" * 20
 
     def seen(self, tmp_path: Path, teacher: dict[str, Any]) -> Any:
         folder = make_home(tmp_path / "home", "p")
@@ -382,9 +382,7 @@ class TestMissing:
         assert teacher.trained.estimator.missing_ == missing
 
     def test_a_pipeline_with_imputation(self, tmp_path: Path) -> None:
-        teacher = self.seen(
-            tmp_path, {"model": "estimator", "factory": "tests.strangers:imputing", "missing": "keep"}
-        )
+        teacher = self.seen(tmp_path, {"model": "estimator", "factory": "tests.strangers:imputing", "missing": "keep"})
         assert isinstance(teacher, OwnCodeTeacher)
         assert teacher.trained.estimator[0].indicator_.features_.tolist() == [0, 1, 2]
 
@@ -418,8 +416,12 @@ def test_a_trial_tells_how_an_estimator_behaves(name: str, parameters: dict, exp
 
 
 def test_a_dry_run_tells_of_dice(tmp_path: Path) -> None:
-    """Two of five fits are alike by chance; with twenty a run without a note would be one in a million."""
-    notes = [dry_run(tmp_path / str(index), {"model": "estimator", "factory": "tests.strangers:Dice"}) for index in range(1)]
-    output, error = notes[0]
-    assert error is None
-    assert "1 x tests.strangers:Dice (your own [teacher])" in output
+    """Trained twice it would give the same votes by one chance in two: it is trained until it does not."""
+    table = {"model": "estimator", "factory": "tests.strangers:Dice"}
+    for attempt in range(20):  # by chance none of them: one in a million
+        output, error = dry_run(tmp_path / str(attempt), table)
+        assert error is None
+        assert "1 x tests.strangers:Dice (your own [teacher])" in output
+        if "trained again with the same seed, it gives" in output:
+            return
+    pytest.fail("it was never told")

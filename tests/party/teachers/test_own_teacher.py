@@ -232,7 +232,10 @@ def test_a_dry_run_trains_the_own_teacher(tmp_path: Path, teacher: dict[str, Any
     ("teacher", "told"),
     [
         ({"model": "cnn"}, "the teacher would be refused: schema: teacher cnn: 3 features"),
-        ({**SVC_TABLE, "parameters": {"C": -1.0}}, "the teacher would be refused: policy: [teacher] sklearn.svm.SVC cannot be trained on made-up rows"),
+        (
+            {**SVC_TABLE, "parameters": {"C": -1.0}},
+            "the teacher would be refused: policy: [teacher] sklearn.svm.SVC cannot be trained on made-up rows",
+        ),
     ],
 )
 def test_a_dry_run_tells_what_is_wrong_with_the_own_teacher(tmp_path: Path, teacher: dict[str, Any], told: str) -> None:
