@@ -57,7 +57,8 @@ def analyse(
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
     epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
     weights = _weights(space)
-    found, quality = baselines(space, dataset, partition, config, epsilon, mixed, weights)
+    teacher = simulation.own_teacher or config.teacher
+    found, quality = baselines(space, dataset, partition, config, teacher, epsilon, mixed, weights)
     return Analysis(
         baselines=found,
         worth=_worth(space, dataset, partition, config, simulation, answered),
