@@ -298,3 +298,14 @@ def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 NO_CALLABLE = 3
+
+
+class Sees(nn.Module):
+    """A body without a head: features of an image, with a batch norm that must not learn."""
+
+    def __init__(self, width: int = 6) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, width, 5), nn.BatchNorm2d(width), nn.ReLU(), nn.AdaptiveAvgPool2d(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
