@@ -15,6 +15,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
+from consilium.protocol.own_models.backbones import weights_into, with_head
+
 
 class Nearest:
     """Nearest class means; a duck, without scikit-learn's bases, that behaves."""
@@ -309,3 +311,8 @@ class Sees(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layers(x)
+
+
+def frozen(inputs: tuple[int, int, int], classes: int, folder: str, side: int = 0) -> nn.Module:
+    """A backbone of one's own, from a folder."""
+    return with_head(weights_into(Sees(), folder), inputs, classes, side=side)

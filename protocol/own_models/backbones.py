@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from consilium.protocol.own_models.naming import TEACHERS, UnusableModel, resolve, told
+from consilium.protocol.own_models.naming import UnusableModel, told
 
 WEIGHTS = "model.safetensors"
 _INSTALL = "pip install 'consilium-pate[backbones]'"
@@ -54,60 +53,80 @@ class FrozenBackbone(nn.Module):
         return self
 
 
-def backbone(
-    inputs: int | tuple[int, int, int],
-    classes: int,
-    *,
-    folder: str,
-    library: str,
-    body: str = "",
-    body_parameters: dict[str, Any] | None = None,
-    channels: int = 3,
-    side: int = 0,
+def with_head(
+    body: nn.Module, inputs: int | tuple[int, int, int], classes: int, channels: int = 3, side: int = 0
 ) -> FrozenBackbone:
-    """A factory for torch teachers and students.
+    """A body with a new head for `classes`; `inputs` and `classes` are what a torch factory is called with.
 
-    folder : with the weights, as the library saves them, safetensors only. library : "timm" (`config.json` and
-    `model.safetensors`, as `timm.models.save_for_hf`), "transformers" (`save_pretrained`), or "torch": `body` names a
-    callable that makes the module, from `body_parameters`, whose weights are `model.safetensors`.
+    Raises
+    ------
+    UnusableModel : the body does not take such inputs.
+    """
+    try:
+        with torch.no_grad():
+            probe = torch.zeros(1, *((inputs,) if isinstance(inputs, int) else inputs))
+            width = FrozenBackbone(body, 1, classes, channels, side).embed(probe).shape[1]
+    except Exception as error:
+        raise UnusableModel(f"the backbone takes no inputs {inputs}: {told(error)}", "Set channels and side") from None
+    return FrozenBackbone(body, width, classes, channels, side)
+
+
+def weights_into(module: nn.Module, folder: str | Path) -> nn.Module:
+    """The module with the weights of `model.safetensors` in a local folder; a pickle is never read.
+
+    Raises
+    ------
+    UnusableModel : there is none, or it is of another module.
+    """
+    from safetensors.torch import load_file
+
+    try:
+        module.load_state_dict(load_file(_weights(Path(folder))), strict=True)
+    except UnusableModel:
+        raise
+    except Exception as error:
+        raise UnusableModel(f"{folder} holds another module: {told(error)}", "Look at its files") from None
+    return module
+
+
+def backbone(
+    inputs: int | tuple[int, int, int], classes: int, *, folder: str, library: str, channels: int = 3, side: int = 0
+) -> FrozenBackbone:
+    """A factory for torch teachers and students, of what a library saved in a local folder.
+
+    library : "timm" (`config.json` and `model.safetensors`, as `timm.models.save_for_hf` writes them), or
+    "transformers" (`save_pretrained`). For a module of your own write a factory of `weights_into` and `with_head`. No
+    argument names code: whoever loads a published student passes this factory what the file says.
 
     Raises
     ------
     UnusableModel : the folder or the library is not there, or they do not fit.
     """
-    if not Path(folder).is_dir():
-        raise UnusableModel(f"there is no folder {folder} with a backbone", "Download it before: nothing is fetched")
     if library not in _LIBRARIES:
         raise UnusableModel(f"backbone library {library!r} is not known", f"Use one of {', '.join(_LIBRARIES)}")
     try:
-        made = _LIBRARIES[library](Path(folder), body, body_parameters or {})
-        probe = torch.zeros(1, *((inputs,) if isinstance(inputs, int) else inputs))
-        built = FrozenBackbone(made, 1, classes, channels, side)
-        with torch.no_grad():
-            width = built.embed(probe).shape[1]
+        body = _LIBRARIES[library](_weights(Path(folder)).parent)
     except UnusableModel:
         raise
     except ModuleNotFoundError as error:
         raise UnusableModel(f"a backbone of {library} needs {error.name}, which is not installed", _INSTALL) from None
     except Exception as error:
         raise UnusableModel(f"the backbone in {folder} cannot be used: {told(error)}", "Look at its files") from None
-    return FrozenBackbone(made, width, classes, channels, side)
+    return with_head(body, inputs, classes, channels, side)
 
 
-def _timm(folder: Path, body: str, parameters: dict[str, Any]) -> nn.Module:
+def _timm(folder: Path) -> nn.Module:
     import timm  # pyright: ignore[reportMissingImports]  # of the extra
 
-    _weights(folder)
-    return timm.create_model(f"local-dir:{folder.resolve()}", pretrained=True, num_classes=0, **parameters)
+    return timm.create_model(f"local-dir:{folder.resolve()}", pretrained=True, num_classes=0)
 
 
-def _transformers(folder: Path, body: str, parameters: dict[str, Any]) -> nn.Module:
+def _transformers(folder: Path) -> nn.Module:
     from transformers import AutoModel  # pyright: ignore[reportMissingImports]  # of the extra
 
-    model = AutoModel.from_pretrained(
-        str(folder), local_files_only=True, use_safetensors=True, trust_remote_code=False, **parameters
+    return _Pooled(
+        AutoModel.from_pretrained(str(folder), local_files_only=True, use_safetensors=True, trust_remote_code=False)
     )
-    return _Pooled(model)
 
 
 class _Pooled(nn.Module):
@@ -123,26 +142,14 @@ class _Pooled(nn.Module):
         return found.last_hidden_state.mean(dim=1) if pooled is None else pooled
 
 
-def _torch(folder: Path, body: str, parameters: dict[str, Any]) -> nn.Module:
-    from safetensors.torch import load_file
-
-    if not body:
-        raise UnusableModel("a backbone of torch needs `body`", "Name the callable that makes the module")
-    module = resolve(body, TEACHERS)(**parameters)
-    module.load_state_dict(load_file(_weights(folder)), strict=True)
-    return module
-
-
 def _weights(folder: Path) -> Path:
     """A file that holds numbers only; pickles of older folders are not read."""
     path = folder / WEIGHTS
+    if not folder.is_dir():
+        raise UnusableModel(f"there is no folder {folder} with a backbone", "Download it before: nothing is fetched")
     if not path.is_file():
         raise UnusableModel(f"{folder} has no {WEIGHTS}", "Save the weights as safetensors: a pickle is not read")
     return path
 
 
-_LIBRARIES: dict[str, Callable[[Path, str, dict[str, Any]], nn.Module]] = {
-    "timm": _timm,
-    "transformers": _transformers,
-    "torch": _torch,
-}
+_LIBRARIES: dict[str, Callable[[Path], nn.Module]] = {"timm": _timm, "transformers": _transformers}

@@ -50,7 +50,16 @@ def as_party(shown: dict[str, Any], folder: Path) -> None:
     open_home(folder)
 
 
+def as_model(shown: dict[str, Any], folder: Path) -> None:
+    """A teacher in a party.toml, or a part of a scenario; what is named is trained in `test_models_page`."""
+    if "teacher" in shown:
+        as_party(shown, folder)
+    else:
+        as_scenario(shown, folder, "stroke")
+
+
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
+    "docs/models.md": as_model,
     "docs/parties.md": as_party,
     "docs/published-student.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
     "docs/scenarios.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
@@ -81,5 +90,6 @@ def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     """In a folder with a student; `rows` are rows for it."""
     desk.lay_out(["student"])
     monkeypatch.chdir(desk.folder)
+    (desk.folder / "teacher.pkl").unlink(missing_ok=True)
     rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
     exec(compile(block.text, block.place, "exec"), {"rows": rows})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from consilium.protocol.own_models.backbones import backbone
+from consilium.protocol.own_models.backbones import backbone, weights_into, with_head
 from consilium.protocol.own_models.keys import TorchKeys
 from consilium.protocol.own_models.naming import TEACHERS, UnusableModel
 from consilium.protocol.own_models.torch_classifier import classifier_of
-from tests.strangers import Sees
-
-FACTORY = "consilium.protocol.own_models.backbones:backbone"
+from tests.strangers import Sees, frozen
 
 
 @pytest.fixture
@@ -37,11 +36,11 @@ def test_only_the_head_learns(folder: Path) -> None:
     y = generator.integers(2, size=120)
     x = generator.random((120, 8, 8))
     x[y == 1, :4] += 1
-    settings = {"folder": str(folder), "library": "torch", "body": "tests.strangers:Sees", "side": 16}
-    keys = TorchKeys(factory=FACTORY, parameters=settings, images=True, epochs=30, learning_rate=0.02)
+    settings = {"folder": str(folder), "side": 16}
+    keys = TorchKeys(factory="tests.strangers:frozen", parameters=settings, images=True, epochs=30, learning_rate=0.02)
     fitted = classifier_of(keys, 0, TEACHERS).fit(x.reshape(120, -1), y)
     assert (fitted.predict(x.reshape(120, -1)) == y).mean() > 0.9
-    before, after = backbone((1, 8, 8), 2, **settings).body.state_dict(), fitted.module_.body.state_dict()
+    before, after = frozen((1, 8, 8), 2, **settings).body.state_dict(), fitted.module_.body.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
@@ -50,26 +49,31 @@ def test_only_the_head_learns(folder: Path) -> None:
     [
         ({"folder": "/absent"}, "there is no folder /absent"),
         ({"library": "keras"}, "'keras' is not known"),
-        ({"body": ""}, "needs `body`"),
-        ({"body": "tests.strangers:absent"}, "is not there"),
-        ({"body_parameters": {"width": 7}}, "cannot be used"),
-        ({"channels": 2}, "cannot be used"),
         ({"library": "timm"}, r"needs timm, which is not installed. pip install 'consilium-pate\[backbones\]'"),
         ({"library": "transformers"}, r"needs transformers, which is not installed. pip install"),
     ],
 )
 def test_what_cannot_be_used(folder: Path, monkeypatch, change: dict[str, Any], told: str) -> None:
     for name in ("timm", "transformers"):
-        monkeypatch.setitem(__import__("sys").modules, name, None)
-    settings = {"folder": str(folder), "library": "torch", "body": "tests.strangers:Sees", **change}
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UnusableModel, match=told):
-        backbone((1, 8, 8), 2, **settings)
+        backbone((1, 8, 8), 2, **{"folder": str(folder), "library": "timm", **change})
+
+
+def test_a_body_of_other_inputs_or_weights(folder: Path) -> None:
+    with pytest.raises(UnusableModel, match="takes no inputs 5"):
+        with_head(Sees(), 5, 2)
+    with pytest.raises(UnusableModel, match="holds another module"):
+        weights_into(Sees(width=7), folder)
 
 
 def test_a_pickle_is_not_read(tmp_path: Path) -> None:
     torch.save(Sees().state_dict(), tmp_path / "pytorch_model.bin")
+    for library in ("timm", "transformers"):
+        with pytest.raises(UnusableModel, match="a pickle is not read"):
+            backbone((1, 8, 8), 2, folder=str(tmp_path), library=library)
     with pytest.raises(UnusableModel, match="a pickle is not read"):
-        backbone((1, 8, 8), 2, folder=str(tmp_path), library="torch", body="tests.strangers:Sees")
+        weights_into(Sees(), tmp_path)
 
 
 def test_a_folder_of_timm(tmp_path: Path) -> None:
