@@ -151,6 +151,14 @@ class Herd(Nearest):
         return super().predict_proba(x - x.mean(axis=0) + self.means[0])
 
 
+class Moody(Nearest):
+    """Says now this and now that of the same row."""
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        found = super().predict_proba(x) + np.random.default_rng().random((len(x), 1)) * [[0, 1]]
+        return found / found.sum(axis=1, keepdims=True)
+
+
 class Raises(Nearest):
     """Raises `error` in `method`, on rows with a mark only where `marked`; the text quotes them."""
 
