@@ -21,7 +21,7 @@ _STEPS = (2.0, 1.05)
 """Factors by which amounts are tried: the second finds a range that the first steps over."""
 _DIGITS = 4
 _PRECISION = 1e-5
-_MOST_SECANTS = 6
+_MOST_SECANTS, _CLOSE = 6, 1e-3
 _FAR = 50.0
 """Logarithm of a cost, in units of the target, that stands for an infinite one."""
 
@@ -117,14 +117,15 @@ def _near(price: Callable[[float], float], epsilon: float, enough: float) -> flo
     x += last  # as if the cost fell as one over the amount
     for _ in range(_MOST_SECANTS):
         now = _excess(price, epsilon, x)
-        if abs(now) < _PRECISION:
-            break
-        slope = (now - last) / (x - before) if x != before else 0.0
+        slope = (now - last) / (x - before) if x != before else -1.0
         if not -_FAR < slope < 0:
             return None
         before, last, x = x, now, x - now / slope
-    readable = round_up(math.exp(x) * (1 + 2 * _PRECISION))
-    return readable if price(readable) <= epsilon else None
+        if abs(now) < _CLOSE:  # the error of the next secant is about the square of this one
+            readable = round_up(math.exp(x) * (1 + 2 * _PRECISION))
+            if price(readable) <= epsilon:
+                return readable
+    return None
 
 
 def _excess(price: Callable[[float], float], epsilon: float, log_amount: float) -> float:

@@ -125,14 +125,15 @@ def test_envelope_finds_every_maximum():
     facts = np.stack((random.uniform(0, 2, 30_000), random.uniform(-3, 3, 30_000), random.normal(0, 1, 30_000)))
 
     def value(x, facts):
+        x = x[:, None]
         return facts[0] * (x - facts[1]) ** 2 + facts[2] * x
 
     arguments = np.sort(random.uniform(-2, 4, 60))
-    expected = [value(x, facts).max() for x in arguments]
+    expected = value(arguments, facts).max(axis=1)
     assert envelope(value, facts, arguments).tolist() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_envelope_of_few_arguments(count):
     facts = np.array([[1.0, 2.0, 3.0]])
-    assert envelope(lambda x, f: f[0] * x, facts, np.arange(1.0, count + 1)).tolist() == [3.0, 6.0, 9.0][:count]
+    assert envelope(lambda x, f: f[0] * x[:, None], facts, np.arange(1.0, count + 1)).tolist() == [3.0, 6.0, 9.0][:count]
