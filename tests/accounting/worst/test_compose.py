@@ -201,13 +201,13 @@ def test_what_is_left_over_is_taken_from_delta(monkeypatch, moves):
 
     monkeypatch.setattr(compose, "_squared", squared)
     monkeypatch.setattr(compose, "epsilon_of", lambda *given: seen.update(given=given) or 1.0)
-    composed_epsilon([Composed(200, "argmax", 40.0, DISCRETE, votes_moved=moves)], 1e-5)
-    total = seen["beside"] ** 2 + 200 * 0.65 * 2 / 40.0**2
+    composed_epsilon([Composed(200, "argmax", 80.0, DISCRETE, votes_moved=moves)], 1e-5)
+    total = seen["beside"] ** 2 + 200 * 0.65 * 2 / 80.0**2
     eta = rest = 200 * seen["eta"]
     for _ in range(moves - 1):
         rest = eta + norm.cdf(norm.ppf(rest) + math.sqrt(total))
     assert seen["beside"] > 0
-    assert rest > 1e-9
+    assert rest > 1e-10
     assert seen["given"] == (pytest.approx(moves**2 * total, rel=1e-12), pytest.approx(1e-5 - rest, rel=1e-12))
 
 
