@@ -55,7 +55,6 @@ def _largest(pairs: Pairs, beside: float, gammas: np.ndarray) -> np.ndarray:
     g(l) = l - ((log gamma + l) / beside + beside / 2)^2 / 2. By Jensen's inequality the ratio of the two is at least
     exp((1/2 - log gamma / beside^2) E l - E l^2 / (2 beside^2)), and E l is not above 0.
     """
-    outcomes = pairs.p.shape[0]
     p, q = pairs.p * (1 + _SUMS), pairs.q * (1 - _SUMS)
     losses = Pairs(p, q).log_ratio()
     told = np.where(p > 0, losses, 0.0)

@@ -136,4 +136,6 @@ def test_envelope_finds_every_maximum():
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_envelope_of_few_arguments(count):
     facts = np.array([[1.0, 2.0, 3.0]])
-    assert envelope(lambda x, f: f[0] * x[:, None], facts, np.arange(1.0, count + 1)).tolist() == [3.0, 6.0, 9.0][:count]
+    assert (
+        envelope(lambda x, f: f[0] * x[:, None], facts, np.arange(1.0, count + 1)).tolist() == [3.0, 6.0, 9.0][:count]
+    )
