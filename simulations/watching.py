@@ -19,7 +19,6 @@ from consilium.protocol.files import is_held
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.progress.display import Clock, Display, Nothing
 from consilium.protocol.progress.stages import Stages
-from consilium.protocol.progress.time_left import spent
 from consilium.simulations.attempt import MANIFEST
 from consilium.simulations.progress import BEGIN, EVENTS, EventReader, show_event
 from consilium.simulations.workspace import Workspace
@@ -157,6 +156,10 @@ class Seen(Nothing):
         self.stages = Stages()
         self.last = at
 
+    def rest(self, at: float) -> None:
+        """See `Display`."""
+        self.stages.end(at)
+
 
 @dataclass
 class Watch:
@@ -192,13 +195,13 @@ class Watch:
             else:
                 if deserted is None:
                     deserted = self.clock()
+                    self.display.rest(self.seen.last)
                     self._tell_waiting(ending)
                 patience = self.wait if ending is not None else max(self.wait, YOUNG_SECONDS)
                 if (ending is not None and ending.well) or self.clock() >= deserted + patience:
                     break
             self.sleep(LOOK_SECONDS)
-        self.display.end(self.seen.last)
-        self.seen.stages.end(self.seen.last)
+        self.seen.rest(self.seen.last)
         if ending is None:
             raise _no_run(self.path)
         return ending
@@ -221,7 +224,7 @@ class Watch:
 
     def _tell_waiting(self, ending: Ending | None) -> None:
         if self.wait and ending is not None and not ending.well:
-            self.display.say(f"{ending.what}; waiting {spent(self.wait)} for it", self.clock())
+            self.display.say(f"{ending.what}; waiting {self.wait:g} s for it", self.clock())
 
     def _take(self, events: list[dict[str, Any]]) -> None:
         for event in events:

@@ -49,9 +49,13 @@ class Bars:
         """See `Display`."""
         self._draw(self._stages.open, now)
 
-    def end(self, at: float) -> None:
+    def rest(self, at: float) -> None:
         """See `Display`."""
         self._draw(self._stages.end(at), at)
+
+    def end(self, at: float) -> None:
+        """See `Display`."""
+        self.rest(at)
         self._progress.stop()
 
     def _show(self, change: Change, at: float) -> None:

@@ -32,6 +32,9 @@ class Display(Protocol):
     def tick(self, now: float) -> None:
         """Time passes."""
 
+    def rest(self, at: float) -> None:
+        """Nothing goes on: stages that are open have ended."""
+
     def end(self, at: float) -> None:
         """Nothing comes any more."""
 
@@ -66,6 +69,10 @@ class Shared:
     def tick(self, now: float) -> None:
         """See `Display`."""
         self._show(lambda inner: inner.tick(now))
+
+    def rest(self, at: float) -> None:
+        """See `Display`."""
+        self._show(lambda inner: inner.rest(at))
 
     def end(self, at: float) -> None:
         """See `Display`."""

@@ -45,7 +45,7 @@ class LogLines:
 
     def restart(self, at: float) -> None:
         """See `Display`."""
-        self._ended(self._stages.end(at), at)
+        self.rest(at)
         self._stages, self._shares = Stages(), {}
 
     def tick(self, now: float) -> None:
@@ -53,9 +53,13 @@ class LogLines:
         if self._stages.open and now >= self._last + EVERY_SECONDS:
             self._tell(now)
 
-    def end(self, at: float) -> None:
+    def rest(self, at: float) -> None:
         """See `Display`."""
         self._ended(self._stages.end(at), at)
+
+    def end(self, at: float) -> None:
+        """See `Display`."""
+        self.rest(at)
 
     def _show(self, change: Change, at: float) -> None:
         found = change.stage
@@ -67,9 +71,8 @@ class LogLines:
     def _ended(self, stages: list[Stage], at: float) -> None:
         for each in stages:
             if each.times == 1:
-                self._write(
-                    f"{each}, {'done' if each.done >= each.total else 'ended'} in {spent(each.seconds(at))}", at
-                )
+                how = "done" if each.done >= each.total else "ended"
+                self._write(f"{each}, {how} in {spent(each.seconds(at))}", at)
 
     def _tell(self, at: float) -> None:
         """All that is open, in one line."""
