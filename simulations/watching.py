@@ -20,7 +20,7 @@ from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.progress.display import Clock, Display, Nothing
 from consilium.protocol.progress.stages import Stages
 from consilium.simulations.attempt import MANIFEST
-from consilium.simulations.progress import BEGIN, EVENTS, EventReader, show_event
+from consilium.simulations.progress import BEGIN, EVENTS, EventReader, Showing
 from consilium.simulations.workspace import Workspace
 
 LOOK_SECONDS = 0.5
@@ -175,6 +175,9 @@ class Watch:
     sleep: Callable[[float], None] = time.sleep
     seen: Seen = field(default_factory=Seen)
 
+    def __post_init__(self) -> None:
+        self._shown = (Showing(self.display), Showing(self.seen))
+
     def until_it_ends(self) -> Ending:
         """How it ended.
 
@@ -228,8 +231,8 @@ class Watch:
 
     def _take(self, events: list[dict[str, Any]]) -> None:
         for event in events:
-            show_event(event, self.display)
-            show_event(event, self.seen)
+            for show in self._shown:
+                show(event)
 
 
 def _last_attempt(events: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from consilium.protocol.progress.display import Nothing
 from consilium.protocol.progress.stages import stage
-from consilium.simulations.progress import EventReader, following, following_with, recording, show_event
+from consilium.simulations.progress import EventReader, Showing, following, following_with, recording
 
 AT = "2026-01-01T00:00:10.000+00:00"
 MOMENT = 1767225610.0
@@ -69,8 +70,21 @@ class Calls(Nothing):
 )
 def test_events_as_they_are_shown(event: dict[str, Any], expected: list[tuple[Any, ...]]) -> None:
     calls = Calls()
-    show_event({"at": AT, "seconds": 0.1, **event}, calls)
+    Showing(calls)({"at": AT, "seconds": 0.1, **event})
     assert calls.made == expected
+
+
+def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
+    calls = Calls()
+    calls.say = lambda text, at, warning=False: calls.made.append((round(at - MOMENT), text))  # type: ignore[method-assign]
+    show = Showing(calls)
+    for second in range(25):
+        at = datetime.fromtimestamp(MOMENT + second, UTC).isoformat()
+        show({"event": "released", "at": at, "asked": 10, "answered": 4, "parties": 16})
+    assert calls.made == [
+        (second, f"asked {10 * (second + 1)}, released {4 * (second + 1)} labels, counted 16 parties")
+        for second in (0, 10, 20)
+    ]
 
 
 def test_what_is_recorded_is_what_is_told(tmp_path: Path) -> None:
