@@ -53,7 +53,7 @@ class Bars:
         """See `Display`."""
         self._draw(self._stages.end(at), at)
 
-    def end(self, at: float) -> None:
+    def end(self, at: float, broken: bool = False) -> None:
         """See `Display`."""
         self.rest(at)
         self._progress.stop()

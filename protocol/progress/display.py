@@ -35,8 +35,8 @@ class Display(Protocol):
     def rest(self, at: float) -> None:
         """Nothing goes on: stages that are open have ended."""
 
-    def end(self, at: float) -> None:
-        """Nothing comes any more."""
+    def end(self, at: float, broken: bool = False) -> None:
+        """Nothing comes any more; `broken`: since an error ended it all, which is told elsewhere."""
 
 
 class Nothing(Display):
@@ -74,9 +74,9 @@ class Shared:
         """See `Display`."""
         self._show(lambda inner: inner.rest(at))
 
-    def end(self, at: float) -> None:
+    def end(self, at: float, broken: bool = False) -> None:
         """See `Display`."""
-        self._show(lambda inner: inner.end(at))
+        self._show(lambda inner: inner.end(at, broken))
 
     def _show(self, how: Callable[[Display], None]) -> None:
         with self._lock:
@@ -101,12 +101,14 @@ def showing(quiet: bool = False, clock: Clock = time.time) -> Iterator[Display]:
 
     thread = threading.Thread(target=tick, daemon=True)
     thread.start()
+    broken = True
     try:
         yield shared
+        broken = False
     finally:
         stop.set()
         thread.join()
-        shared.end(clock())
+        shared.end(clock(), broken)
 
 
 def _on_stderr() -> Display:

@@ -57,9 +57,10 @@ class LogLines:
         """See `Display`."""
         self._ended(self._stages.end(at), at)
 
-    def end(self, at: float) -> None:
+    def end(self, at: float, broken: bool = False) -> None:
         """See `Display`."""
-        self.rest(at)
+        if not broken:
+            self.rest(at)
 
     def _show(self, change: Change, at: float) -> None:
         found = change.stage
