@@ -45,7 +45,7 @@ class Ending:
         return self.status in ("complete", "closed")
 
 
-class Place(Protocol):
+class WatchedRun(Protocol):
     """Where a run is."""
 
     @property
@@ -70,15 +70,15 @@ class SimulatedRun:
 
     @property
     def events(self) -> Path:
-        """See `Place`."""
+        """See `WatchedRun`."""
         return self.folder / EVENTS
 
     def alive(self) -> bool:
-        """See `Place`."""
+        """See `WatchedRun`."""
         return is_held(Workspace(self.folder).lock)
 
     def ending(self) -> Ending | None:
-        """See `Place`. Raises ConfigError if the manifest is damaged."""
+        """See `WatchedRun`. Raises ConfigError if the manifest is damaged."""
         path = self.folder / MANIFEST
         if not path.exists():
             return None
@@ -103,22 +103,22 @@ class DeployedRun:
 
     @property
     def events(self) -> Path:
-        """See `Place`."""
+        """See `WatchedRun`."""
         return run_folder(self.kit) / EVENTS
 
     def alive(self) -> bool:
-        """See `Place`."""
+        """See `WatchedRun`."""
         return is_held(self.kit.state / "lock")
 
     def ending(self) -> Ending | None:
-        """See `Place`."""
+        """See `WatchedRun`."""
         if (run_folder(self.kit) / "coordinator.json").exists():
             return Ending("closed", "the federation is closed")
         again = f"Start it with: consilium coordinator start {shlex.quote(str(self.kit.folder))}"
         return Ending("stopped", "the coordinator is not running", again)
 
 
-def place_of(path: Path) -> Place | None:
+def place_of(path: Path) -> WatchedRun | None:
     """Where the run is that a path means; None where nothing is there yet.
 
     Raises
@@ -217,7 +217,7 @@ class Watch:
         ]
         return {"run": str(self.path), **asdict(ending), "stages": stages}
 
-    def _found(self) -> Place:
+    def _found(self) -> WatchedRun:
         until = self.clock() + self.wait
         while (place := place_of(self.path)) is None:
             if self.clock() >= until:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import IO
 
-from consilium.protocol.progress.stages import Change, Stage, Stages
+from consilium.protocol.progress.stages import StageChange, Stages, StageState
 from consilium.protocol.progress.time_left import spent
 
 EVERY_SECONDS = 10.0
@@ -62,14 +62,14 @@ class LogLines:
         if not broken:
             self.rest(at)
 
-    def _show(self, change: Change, at: float) -> None:
+    def _show(self, change: StageChange, at: float) -> None:
         found = change.stage
         self._ended([each for each in change.ended if each is not found], at)
         if change.begun and found.times == 1:
             self._write(f"{found.words} ({found.total})" if found.counted else found.words, at)
         self._ended([each for each in change.ended if each is found], at)
 
-    def _ended(self, stages: list[Stage], at: float) -> None:
+    def _ended(self, stages: list[StageState], at: float) -> None:
         for each in stages:
             if each.times == 1:
                 how = "done" if each.done >= each.total else "ended"
