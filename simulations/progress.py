@@ -87,7 +87,7 @@ class EventReader:
                 event = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(event, dict) and "event" in event:
+            if isinstance(event, dict) and {"event", "at"} <= event.keys():
                 events.append(event)
         return events
 
@@ -103,6 +103,7 @@ class Showing:
     def __init__(self, display: Display) -> None:
         self._display = display
         self._asked, self._answered, self._released = 0, 0, -math.inf
+        self._waited = ""
 
     def __call__(self, event: dict[str, Any]) -> None:
         """One event; of a kind that is not known, nothing."""
@@ -118,10 +119,19 @@ class Showing:
                 self._display.update(str(event["stage"]), event["done"], event["total"], at)
             case "warned":
                 self._display.say(str(event["text"]), at, warning=True)
+            case "waiting":
+                self._wait(event, at)
             case "released":
                 self._release(event, at)
             case kind if kind in _LINES:
                 self._display.say(_LINES[kind](event), at)
+
+    def _wait(self, event: dict[str, Any], at: float) -> None:
+        """A coordinator writes it every second."""
+        told = f"{event['connected']} of {event['required']} parties are connected"
+        if told != self._waited:
+            self._waited = told
+            self._display.say(told, at)
 
     def _release(self, event: dict[str, Any], at: float) -> None:
         """Batch upon batch may be released in a second: all so far is told, and that seldom."""
@@ -181,13 +191,13 @@ def _reading(events: Path, take: Callable[[dict[str, Any]], None]) -> Iterator[N
     def follow() -> None:
         while True:
             last = stop.is_set()  # read once more after the run has ended
-            for event in reader.read():
-                try:
+            try:
+                for event in reader.read():
                     take(event)
-                except Exception as error:
-                    told = f"progress is told no more: {type(error).__name__}: {error}"
-                    warnings.warn(told, RuntimeWarning, stacklevel=1)
-                    return
+            except Exception as error:
+                told = f"progress is told no more: {type(error).__name__}: {error}"
+                warnings.warn(told, RuntimeWarning, stacklevel=1)
+                return
             if last:
                 return
             stop.wait(POLL_SECONDS)

@@ -17,7 +17,7 @@ from consilium.cli import app
 from tests.command_line import consilium
 
 ROOT = Path(__file__).resolve().parents[1]
-MINUTES = {"run", "watch", "student run", "student start"}
+MINUTES = {"run", "watch", "plan", "student run", "student start", "audit mechanism", "audit teachers"}
 """Commands that show how far they are."""
 
 

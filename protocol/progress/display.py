@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from consilium.protocol.labels.service import Progress
+
 TICK_SECONDS = 0.5
 
 Clock = Callable[[], float]
@@ -84,6 +86,11 @@ class Shared:
                 how(self._inner)
             except (OSError, ValueError):  # the terminal, or the stream, is gone
                 self._inner = Nothing()
+
+
+def progress_on(display: Display, clock: Clock = time.time) -> Progress:
+    """A `Progress` that is shown on a display."""
+    return lambda stage, done, total: display.update(stage, done, total, clock())
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from consilium.protocol.progress.time_left import TimeLeft, about, spent
 LOAD = "load"
 PREPARE, BASELINES, POOLED, ACCOUNTING = "prepare", "baselines", "pooled", "accounting"
 HAND_LABELS, REPORT = "hand labels", "report"
+CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
 ASK, ROUND, TRAIN_STUDENT = "ask", "round", "train student"
 
 WORDS = {
@@ -28,6 +29,10 @@ WORDS = {
     ACCOUNTING: "charges are added up",
     HAND_LABELS: "labels by hand are tried",
     REPORT: "report is drawn",
+    CANDIDATES: "mechanisms are tried",
+    FORECAST: "its worth is forecast",
+    CHANGES: "changes are made",
+    GAME: "the game is played",
 }
 """For people. A stage without an entry is called as it is named."""
 

@@ -74,6 +74,14 @@ def test_events_as_they_are_shown(event: dict[str, Any], expected: list[tuple[An
     assert calls.made == expected
 
 
+def test_who_is_connected_is_told_when_it_changes() -> None:
+    calls = Calls()
+    show = Showing(calls)
+    for connected in (0, 0, 1, 1, 1, 2):
+        show({"event": "waiting", "at": AT, "connected": connected, "required": 3})
+    assert calls.made == [("say", f"{count} of 3 parties are connected") for count in range(3)]
+
+
 def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
     calls = Calls()
     calls.say = lambda text, at, warning=False: calls.made.append((round(at - MOMENT), text))  # type: ignore[method-assign]
@@ -135,7 +143,7 @@ def test_a_log_is_read_line_by_line_while_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     reader = EventReader(path)
     assert reader.read() == []  # not there yet
-    whole = json.dumps({"event": "stage", "stage": "a", "total": 1}) + "\n"
+    whole = json.dumps({"event": "stage", "at": AT, "stage": "a", "total": 1}) + "\n"
     path.write_text(whole + whole[:20])
     assert [event["stage"] for event in reader.read()] == ["a"]
     with open(path, "a") as file:
