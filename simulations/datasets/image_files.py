@@ -15,6 +15,7 @@ from consilium.simulations.datasets.array_source import ArraySource
 from consilium.simulations.datasets.parts import Part, Parts, Piece
 from consilium.simulations.datasets.places import Places
 from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.table_files import HINTS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -98,7 +99,7 @@ def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
         if not column and key == "label":
             raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
     wanted = [FILE, spec.label, *filter(None, (spec.owner, spec.patient))]
-    frame = read_table([path], TableRule(csv=spec.csv, only=tuple(wanted)))
+    frame = read_table([path], TableRule(csv=spec.csv, only=tuple(wanted)), HINTS)
     return frame.with_columns(pl.Series(FILE, [str(path.parent / name) for name in frame[FILE]]))
 
 

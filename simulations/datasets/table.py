@@ -112,7 +112,7 @@ class TableSource:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
         y, classes = self.labels.decided(public_rows, self.places, self.label)
         try:
-            columns = infer(self.frame[public_rows], self.declared)
+            columns = infer(self.frame[public_rows], self.declared, lambda row: self.places.of(int(public_rows[row])))
             x, doubts = encode(self.frame, columns)
         except DataError as error:
             action = f"{error.action}. data.drop leaves a column out, data.columns declares it"
