@@ -43,6 +43,7 @@ from consilium.protocol.warnings.kinds import listed
 from consilium.simulations import sums
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public_rows
+from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
@@ -249,13 +250,14 @@ class _Simulation:
     def _warnings(self, config: FederationConfig, run: VerifiedRun) -> str:
         """Those that the summary's own numbers give, all of them."""
         summary, card = self.files.object(SUMMARY), self.files.object(CARD)
-        if self._scenario is None:
+        if self._scenario is None or self._data is None:
             raise Contradiction("the manifest gives nothing to compare with")
+        looked = look(self._scenario.data, *self._data)
         refused = [event for event in run.events.named("left-out") if event.get("for_data") is True]
         parties = {str(event.get("party")) for event in refused if event.get("stage") == "train"}
         agree(f"{SUMMARY}: parties_left_out_for_data", summary.get("parties_left_out_for_data"), len(parties))
         try:
-            again = listed(run_warnings(config, self._scenario.student, summary, card))
+            again = listed(run_warnings(config, self._scenario.student, summary, card, looked))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
         agree(f"{SUMMARY}: warnings", entry(summary, SUMMARY, "warnings"), again)
