@@ -153,6 +153,7 @@ def _lines(found: PartyCheck, settings: PartyFile) -> list[str]:
         lines.append("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
     if found.unused:
         lines.append(f"not asked  {', '.join(found.unused)}: in [columns], no feature of this federation")
+    lines += [f"DOUBT      {line}" for line in report.remarks]
     return [*lines, *(f"PROBLEM    {line}" for line in (*found.faults, *found.refusals))]
 
 
@@ -169,6 +170,7 @@ def _table(found: PartyCheck, settings: PartyFile) -> dict[str, Any]:
             "classes": dict(report.classes),
         },
         "not_asked": list(found.unused),
+        "doubts": [str(line) for line in report.remarks],
         "problems": [str(line) for line in (*found.faults, *found.refusals)],
     }
 

@@ -284,7 +284,8 @@ def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
     """A column of numbers, or of places of values, as float32 (rows, features of the column)."""
     absent = read.states == ValueState.MISSING
     if column.kind == "number":
-        own = read.values.astype(np.float32)[:, None]
+        with np.errstate(over="ignore"):
+            own = read.values.astype(np.float32)[:, None]
     else:
         places = [column.values.index(value) for value in column.shown]
         own = (read.values[:, None] == np.array(places)[None, :]).astype(np.float32)
