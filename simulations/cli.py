@@ -143,6 +143,14 @@ def prepare(
     service: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where the label service will listen.")
     ] = "127.0.0.1:8765",
+    kits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kits",
+            metavar="HOST",
+            help="Make kits for real nodes instead, with this name or address of the coordinator; repeat.",
+        ),
+    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Lay out a scenario as files for `flwr run .` or real nodes: homes, pool, federation, run config."""
@@ -150,10 +158,29 @@ def prepare(
     from consilium.simulations.prepare import prepare_scenario
     from consilium.simulations.scenario import load_scenario
 
+    if kits:
+        _prepare_kits(scenario, out, seed, overrides or [], kits, output)
+        return
     check_address("--service", service)
     with writing(out), new_here(out):
         lines = prepare_scenario(load_scenario(scenario, overrides or [], seed), seed, out, service)
     show(output, {"out": str(out), "next": lines}, lines)
+
+
+def _prepare_kits(scenario: str, out: Path, seed: int, overrides: list[str], hosts: list[str], output: Format) -> None:
+    from consilium.protocol.warnings.kinds import listed
+    from consilium.simulations.scenario import load_scenario
+    from consilium.simulations.to_kits import make_kits
+
+    with writing(out), new_here(out):
+        done = make_kits(load_scenario(scenario, overrides, seed), seed, out, hosts)
+    warnings = listed(done.made.warnings)
+    show(
+        output,
+        {"plan": str(done.plan), "kits": [f"{kit}.tar.gz" for kit in done.made.kits], "warnings": warnings},
+        done.lines(),
+    )
+    tell_warnings(warnings, output)
 
 
 def audit(

@@ -199,12 +199,20 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     ------
     NotEnoughParties, DataError, ConfigError
     """
-    source = source or open_source(scenario.data)
-    partition = _divided(scenario, source, seed)
+    source, partition = divided_source(scenario, seed, source)
     dataset = completed(scenario.data, source.dataset(partition.queries), partition)
     if scenario.pool_is_fixed:
         partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.pool_least_distance)
     return dataset, partition
+
+
+def divided_source(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Source, Partition]:
+    """The rows before they are numbers, and who has which of them; the pool has rows that are near each other still.
+
+    Raises as `divided_data`.
+    """
+    source = source or open_source(scenario.data)
+    return source, _divided(scenario, source, seed)
 
 
 def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:

@@ -12,7 +12,7 @@ from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.tables.raw import read_table
 from consilium.protocol.tables.rules import TableRule
 from consilium.simulations.datasets.array_source import ArraySource
-from consilium.simulations.datasets.parts import Part, Parts, Piece
+from consilium.simulations.datasets.parts import JoinedRows, Part, Piece
 from consilium.simulations.datasets.places import Places
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table_files import HINTS
@@ -60,7 +60,7 @@ def open_images(spec: SourceSpec) -> ArraySource:
         for end in ends
     )
     pieces = [Piece(frame.drop(FILE), Places.of_rows("images", frame.height), part) for frame, part in found]
-    parts = Parts.of(pieces, optional=("owner", spec.owner, spec.patient))
+    parts = JoinedRows.of(pieces, optional=("owner", spec.owner, spec.patient))
     if not spec.list:
         spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
     return ArraySource.of_parts(x, features, parts, spec)

@@ -111,13 +111,6 @@ def test_words_have_figures(changes: dict[str, Any], told: str) -> None:
     assert told in warning.text
 
 
-@pytest.mark.parametrize(
-    "changes", [{"asked": 50}, {"twice": 0.01}, {"largest": 0.5}, {"spreads": {"a": 9.0, "b": 0.01, "c": 0.0}}]
-)
-def test_at_the_limit_nothing_is_told(changes: dict[str, Any]) -> None:
-    assert of_rows(Looked(**{"public": {"a": 1}, "asked": 200, "test": 200, **changes})) == []
-
-
 def test_what_private_rows_say_is_secret() -> None:
     found = of_rows(Looked(public={"a": 0}, asked=0, test=0, twice=1.0, largest=1.0))
     assert [warning.code.value for warning in found if warning.code in SECRET] == ["rows-twice", "one-large-party"]
