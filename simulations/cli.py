@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from consilium.protocol.files import new_here, writing
 from consilium.protocol.output import Format, FormatOption, show, tell_warnings
 from consilium.simulations.planning.command import plan_command
+
+if TYPE_CHECKING:
+    from consilium.coordinator.ledger.verify import Finding
 
 
 class EngineName(StrEnum):
@@ -204,7 +208,7 @@ def audit(
     show(
         output,
         {**told, "findings": [asdict(finding) for finding in findings]},
-        [*lines, _conclusion(sound, audited.finished)],
+        [*lines, _conclusion(findings, audited.finished)],
     )
     if not sound:
         raise typer.Exit(1)
@@ -216,12 +220,16 @@ _VERDICTS = {
     "unreadable or altered": "ALTERED",
     "unfinished": "unfinished",
     "not there": "skipped",
+    "cannot be checked": "no data",
 }
 """Words of a terminal for `coordinator.ledger.verify.Verdict`."""
 
 
-def _conclusion(sound: bool, finished: bool) -> str:
-    if not sound:
+def _conclusion(findings: Sequence[Finding], finished: bool) -> str:
+    against = {finding.verdict for finding in findings if not finding.holds}
+    if against == {"cannot be checked"}:
+        return "nothing speaks against the run, but its data are not there: put them back to check all of it"
+    if against:
         return "THE RUN IS NOT WHAT IT CLAIMS TO BE"
     return "the run is what it claims to be" if finished else "the run is not finished; its ledger so far holds"
 
