@@ -205,10 +205,14 @@ def _run_engine(engine: Engine, space: Workspace, partitions: int, workers: list
 
 
 def data_fingerprint(dataset: Dataset) -> str:
-    """SHA-256 (hex) of the rows, labels and owners."""
+    """SHA-256 (hex) of the rows, labels and owners, of their names and of patients, if there are any."""
     fingerprint = hashlib.sha256()
     for array in (dataset.x, dataset.y, dataset.owner):
         fingerprint.update(array.tobytes())
+    if dataset.owner_names is not None:
+        fingerprint.update(json.dumps(dataset.owner_names).encode())
+    if dataset.patient is not None:
+        fingerprint.update(dataset.patient.tobytes())
     return fingerprint.hexdigest()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import numpy as np
 
 from consilium.protocol.rows.encoding import ColumnEncoding
@@ -15,8 +17,12 @@ LEAST_ROWS = 30
 """Fewer whole numbers, or labels, agree with a pattern by chance."""
 
 
+MOST_COLUMNS = 200
+"""More are pixels or embeddings, of which a constant one is no mistake."""
+
+
 def look(data: DataSpec, dataset: Dataset, partition: Partition) -> Looked:
-    """Of the rows of a simulation. Columns of data sets that ship are known, and not looked at."""
+    """Of the rows of a simulation. Data sets that ship are known: their columns and copies are not looked at."""
     asked, test = np.concatenate([partition.queries, partition.too_near]), partition.test
     public = np.concatenate([asked, test])
     counts = np.bincount(dataset.y[public], minlength=len(dataset.classes))
@@ -24,7 +30,7 @@ def look(data: DataSpec, dataset: Dataset, partition: Partition) -> Looked:
     unscaled = not data.standardise and data.representation == "none"
     spreads = dict(zip(dataset.features, x.std(axis=0, dtype=np.float64).tolist(), strict=True)) if unscaled else {}
     own = data.set not in NAMES
-    parts = _columns(dataset) if own else {}
+    parts = _columns(dataset) if own and len(dataset.features) <= MOST_COLUMNS else {}
     sizes = [len(rows) for rows in partition.parties.values()]
     return Looked(
         public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
@@ -76,9 +82,9 @@ def _twice(dataset: Dataset, partition: Partition, public: np.ndarray) -> float:
     sides = [*partition.parties.values(), public]
     rows = np.concatenate(sides)
     side = np.repeat(np.arange(len(sides)), [len(each) for each in sides])
-    whole = np.column_stack([dataset.x[rows], dataset.y[rows].astype(np.float32)])
-    _, code = np.unique(np.ascontiguousarray(whole).view([("", whole.dtype)] * whole.shape[1]), return_inverse=True)
-    pairs = np.unique(np.stack([code.reshape(-1), side]), axis=1)[0]
-    shared = np.bincount(pairs)[code.reshape(-1)] > 1
+    whole = np.column_stack([dataset.x[rows], dataset.y[rows].astype(np.float32)]) + np.float32(0)  # -0 is 0
+    _, code = np.unique([blake2b(row.tobytes(), digest_size=16).digest() for row in whole], return_inverse=True)
+    pairs = np.unique(np.stack([code, side]), axis=1)[0]
+    shared = np.bincount(pairs)[code] > 1
     private = side < len(partition.parties)
     return float(shared[private].mean())
