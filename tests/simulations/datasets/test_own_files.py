@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
@@ -202,9 +203,10 @@ def test_a_hub_data_set_from_a_folder_of_parquet(tmp_path: Path) -> None:
     assert set(data.features) <= set(plain.features) and len(parts.parties) == 6
     assert (data.y[:240] == plain.y).all()
 
-    told = hub.ClassLabel(names=["well", "ill"])
-    saved = hub.Dataset.from_dict({"age": [1, 2, 3, 4], "ill": [0, 1, 1, 0]}).cast_column("ill", told)
-    saved.save_to_disk(str(tmp_path / "saved"))
+    (tmp_path / "few").mkdir()
+    pl.DataFrame({"age": [1, 2, 3, 4], "ill": [0, 1, 1, 0]}).write_parquet(tmp_path / "few" / "train.parquet")
+    kinds = hub.Features({"age": hub.Value("int64"), "ill": hub.ClassLabel(names=["well", "ill"])})
+    hub.load_dataset(str(tmp_path / "few"), features=kinds)["train"].save_to_disk(str(tmp_path / "saved"))
     with pytest.raises(ConfigError, match=r"has no split 'valid'\. It has train"):
         divided(tmp_path, {"set": "hub", "path": "saved", "label": "ill", "split": "valid"})
     few = {"set": "hub", "path": "saved", "label": "ill", "partition": "iid", "parties": 2, "least_rows": 1}
