@@ -65,6 +65,13 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
     return FixedPool(schema.features, kept, PoolTree.of_rows(kept).terms(least), note)
 
 
+def remarks(plan_file: Path, plan: Plan, schema: Schema) -> str:
+    """What is odd about a table of public rows of which no pool is fixed, or nothing. Raises DataError."""
+    if not plan.rows.is_table:
+        return ""
+    return "; ".join(_rows(plan_file, plan, plan.rows.public, schema)[1])
+
+
 def read_reference(plan_file: Path, plan: Plan, schema: Schema, pool: FixedPool | None) -> np.ndarray:
     """The reference rows of the plan's ballot, canonical float32 (rows, features): of the pool, or where none is fixed
     of the file that it names, or of the public rows. None for a ballot that needs none.
