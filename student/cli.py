@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 if TYPE_CHECKING:
     from consilium.protocol.rows.csv_files import CsvRule
@@ -52,6 +53,7 @@ def run(
     decimal_comma: CommaOption = False,
     encoding: EncodingOption = "utf-8",
     output: FormatOption = Format.text,
+    quiet: QuietOption = False,
 ) -> None:
     """Ask a coordinator on this machine for labels, without TLS, train a student on them, and save it."""
     from consilium.protocol.node.address import check_address
@@ -59,7 +61,7 @@ def run(
 
     check_address("--coordinator", coordinator)
     rows = _pool(pool, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
-    _ask(lambda: LabelChannel(coordinator, wait), rows, out, config, seed, output)
+    _ask(lambda: LabelChannel(coordinator, wait), rows, out, config, seed, output, quiet)
 
 
 @app.command()
@@ -83,6 +85,7 @@ def start(
     decimal_comma: CommaOption = False,
     encoding: EncodingOption = "utf-8",
     output: FormatOption = Format.text,
+    quiet: QuietOption = False,
 ) -> None:
     """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
     from consilium.protocol.node.kit import open_kit
@@ -91,7 +94,7 @@ def start(
     node = open_kit(kit, "student")
     given = pool or node / "pool.npz"
     rows = _pool(given, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
-    _ask(lambda: open_channel(node, wait), rows, out, config, seed, output)
+    _ask(lambda: open_channel(node, wait), rows, out, config, seed, output, quiet)
 
 
 def predict(
@@ -138,14 +141,19 @@ def _pool(path: Path, label: str | None, test: Path | None, missing: list[str] |
 
 
 def _ask(
-    channel: Callable[[], LabelChannel], pool: PoolFile, out: Path, config: Path | None, seed: int, output: Format
+    channel: Callable[[], LabelChannel],
+    pool: PoolFile,
+    out: Path,
+    config: Path | None,
+    seed: int,
+    output: Format,
+    quiet: bool,
 ) -> None:
-    from rich.console import Console
-
     from consilium.protocol.config_files import load
     from consilium.protocol.errors import OutputExists
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
+    from consilium.protocol.progress.display import progress_on, showing
     from consilium.protocol.warnings.kinds import listed
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
@@ -154,22 +162,21 @@ def _ask(
     pool.check()
     if out.exists():
         raise OutputExists(f"output folder {out} exists already", "Choose another with --out, or remove it")
-    console = Console(stderr=True)
     again = "Make room and run it again with another --out: what was answered is in the ledger and costs nothing"
-    with writing(out, again), channel() as source:
+    with writing(out, again), showing(quiet) as display, channel() as source:
         terms = source.describe()
         rows = pool.load(terms.schema, _note)
-        console.print(
+        display.say(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon_worst_case:.3f} at delta"
             f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left",
-            markup=False,
+            time.time(),
         )
-        result = run_student(
-            source, rows, spec, out, seed, lambda stage, done, total: console.print(f"{stage}: {done}/{total}")
-        )
+        result = run_student(source, rows, spec, out, seed, progress_on(display))
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
     told["warnings"] = listed(result.warnings)
-    tell_warnings(told["warnings"], output)
+    if not quiet:
+        tell_warnings(told["warnings"], output)
     metrics = result.metrics or {}
     quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
-    show(output, told, [f"asked {result.asked}, answered {result.answered}; {quality}student: {out}"])
+    lines = [f"asked {result.asked}, answered {result.answered}; {quality}student: {out}"]
+    show(output, told, () if quiet else lines)
