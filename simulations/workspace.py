@@ -145,7 +145,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
     ------
     ConfigError : the scenario's classes are not the data set's, or a teacher for images gets none.
     """
-    if scenario.data.classes != dataset.classes:
+    if scenario.data.classes not in ((), dataset.classes):
         raise ConfigError(
             f"data.classes {list(scenario.data.classes)} do not match data set {dataset.name!r},"
             f" which has {list(dataset.classes)}",
@@ -217,8 +217,8 @@ def lay_out(
         "allow_simulation": True,
     }
     settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
-    patients = scenario.data.partition == "groups"  # owners of rows, several at one party
-    if patients:
+    whose = dataset.owner if dataset.patient is None and scenario.data.partition == "groups" else dataset.patient
+    if whose is not None:
         settings["patient"] = {"column": "patient"}
     if config.noise_seed is not None:
         settings["simulated_noise_seed"] = config.noise_seed
@@ -234,8 +234,8 @@ def lay_out(
         home = space.home(index)
         home.mkdir(mode=0o700)
         arrays: dict[str, Any] = {"x": dataset.x[rows], "y": dataset.y[rows], "features": features, "classes": classes}
-        if patients:
-            arrays["patient"] = dataset.owner[rows]
+        if whose is not None:
+            arrays["patient"] = whose[rows]
         np.savez(home / "data.npz", **arrays)
         if identities is not None:
             identities.parties[name].save(home / "identity.pem")
