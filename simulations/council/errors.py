@@ -1,0 +1,45 @@
+"""Errors of the Python API: the project's own, and at once the class that scikit-learn's conventions ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
+
+
+class BadInput(DataError, ValueError):
+    """Rows, labels or owners that cannot be used; no value of a private row is told."""
+
+
+class WrongType(DataError, TypeError):
+    """Rows, labels or owners of a type that is not taken."""
+
+
+class BadSetting(ConfigError, ValueError):
+    """A parameter that says something it may not say."""
+
+
+class TooFewOwners(NotEnoughParties, ValueError):
+    """Too few owners of rows are left as parties."""
+
+
+class NothingToGain(ConfigError, ValueError):
+    """The plan expects nothing of a student at this epsilon; nothing was asked and nothing was charged."""
+
+
+@contextmanager
+def value_errors() -> Iterator[None]:
+    """Raise data, settings and owners that are wrong as ValueError too, with the same words and the same exit code."""
+    try:
+        yield
+    except ValueError:
+        raise  # it is one already
+    except NotEnoughParties as error:
+        raise TooFewOwners(error.what, error.action) from error
+    except DataError as error:
+        if isinstance(error, TypeError):
+            raise
+        raise BadInput(error.what, error.action) from error
+    except ConfigError as error:
+        raise BadSetting(error.what, error.action) from error
