@@ -22,8 +22,8 @@ from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.models import Frozen
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
-from consilium.simulations.datasets import load_dataset
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.source import open_source
 from consilium.simulations.old_keys import new_override, new_scenario
 from consilium.simulations.population.held_out import public_part
 from consilium.simulations.population.partition import (
@@ -172,36 +172,40 @@ def _key(override: str) -> str:
     return override.partition("=")[0].strip()
 
 
-def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
+def divided_data(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Dataset, Partition]:
     """The scenario's data set, and who has which of its rows.
+
+    First the rows are divided, then they become numbers by what the pool says. source: rows that are in memory already,
+    instead of those that `[data]` names.
 
     Raises
     ------
-    NotEnoughParties, DataError
+    NotEnoughParties, DataError, ConfigError
     """
-    dataset = load_dataset(scenario.data.set, scenario.data.path)
-    partition = _divided(scenario, dataset, seed)
+    source = source or open_source(scenario.data)
+    partition = _divided(scenario, source, seed)
+    dataset = source.dataset(partition.queries)
     if scenario.pool_is_fixed:
         partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.pool_least_distance)
     return dataset, partition
 
 
-def _divided(scenario: Scenario, dataset: Dataset, seed: int) -> Partition:
+def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:
     data, minimum = scenario.data, scenario.federation.minimum_parties
     if data.partition == "owners" or data.parties is None:
-        return natural_partition(dataset, data.public_share, data.rows_needed, minimum, seed)
-    public = public_part(dataset, data.public_share, data.rows_needed, seed)
+        return natural_partition(source, data.public_rule, data.rows_needed, minimum, seed)
+    public = public_part(source, data.public_rule, data.rows_needed, seed)
     if data.alpha is not None:
         partition = dirichlet_partition(
-            dataset, public, data.parties, data.alpha, data.sizes, data.most_rows, data.rows_needed, seed
+            source, public, data.parties, data.alpha, data.sizes, data.most_rows, data.rows_needed, seed
         )
     else:
-        partition = iid_partition(dataset, public, data.parties, data.most_rows, seed, data.partition == "groups")
+        partition = iid_partition(source, public, data.parties, data.most_rows, seed, data.partition == "groups")
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""
         raise NotEnoughParties(
-            f"{dataset.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
+            f"{source.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
             f" {minimum} with {data.rows_needed} are required",
             "Change data.parties, federation.minimum_parties or data.least_rows",
         )

@@ -214,8 +214,8 @@ def lay_out(
         "allow_simulation": True,
     }
     settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
-    patients = scenario.data.partition == "groups"  # owners of rows, several at one party
-    if patients:
+    whose = dataset.owner if dataset.patient is None and scenario.data.partition == "groups" else dataset.patient
+    if whose is not None:
         settings["patient"] = {"column": "patient"}
     if config.noise_seed is not None:
         settings["simulated_noise_seed"] = config.noise_seed
@@ -231,8 +231,8 @@ def lay_out(
         home = space.home(index)
         home.mkdir(mode=0o700)
         arrays: dict[str, Any] = {"x": dataset.x[rows], "y": dataset.y[rows], "features": features, "classes": classes}
-        if patients:
-            arrays["patient"] = dataset.owner[rows]
+        if whose is not None:
+            arrays["patient"] = whose[rows]
         np.savez(home / "data.npz", **arrays)
         if identities is not None:
             identities.parties[name].save(home / "identity.pem")

@@ -23,6 +23,7 @@ class ValueState(IntEnum):
     DECIMAL_POINT = 4
     UNKNOWN_CODE = 5
     INFINITE = 6
+    UNKNOWN_CATEGORY = 7
 
 
 @dataclass(frozen=True)
