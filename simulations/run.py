@@ -27,7 +27,7 @@ from consilium.protocol.versions import versions
 from consilium.protocol.warnings.kinds import listed
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from consilium.simulations.engines.ray import run_ray
@@ -62,12 +62,14 @@ def run_scenario(
     watch: Watch = unwatched,
     keep_work: bool = False,
     device: Device = "auto",
+    source: Source | None = None,
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
     Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
     call the scenario. `keep_work` keeps the copies of the parties' rows and their teachers under `private/work`.
     `device` is where networks are trained. Libraries use one thread in each process; the caller's settings come back.
+    `source`: rows that are in memory, instead of those that the scenario names.
 
     Returns
     -------
@@ -80,7 +82,7 @@ def run_scenario(
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
     order = Order(name, scenario, engine, seed, created, device)
-    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work)
+    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work, source=source)
 
 
 def resume_run(
@@ -138,6 +140,7 @@ def _carry_out(
     watch: Watch,
     keep_work: bool,
     resumed: dict[str, Any] | None = None,
+    source: Source | None = None,
 ) -> dict[str, Any]:
     start = time.monotonic()
     name, scenario, engine, seed = order.name, order.scenario, order.engine, order.seed
@@ -148,7 +151,7 @@ def _carry_out(
         stack.enter_context(one_thread())
         # the workers need seconds to import what they use; meanwhile the data are laid out
         workers = stack.enter_context(running_workers()) if engine == "local" else []
-        dataset, partition = divided_data(scenario, seed)
+        dataset, partition = divided_data(scenario, seed, source)
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
         if config.votes != "clear":
