@@ -28,9 +28,7 @@ def quality_chart(summary: Mapping[str, Any]) -> alt.Chart:
         .encode(
             x=alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, 1])),
             y=alt.Y("model:N", title=None, sort=shown),
-            color=alt.condition(
-                alt.datum.model == "student", alt.value("#0f766e"), alt.value("#64748b")
-            ),
+            color=alt.condition(alt.datum.model == "student", alt.value("#0f766e"), alt.value("#64748b")),
             row=alt.Row("metric:N", title=None),
             tooltip=["model:N", "metric:N", alt.Tooltip("value:Q", format=".3f")],
         )

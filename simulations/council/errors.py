@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
+from consilium.simulations.interruption import Interrupted
 
 
 class BadInput(DataError, ValueError):
@@ -43,3 +44,12 @@ def value_errors() -> Iterator[None]:
         raise BadInput(error.what, error.action) from error
     except ConfigError as error:
         raise BadSetting(error.what, error.action) from error
+
+
+@contextmanager
+def as_keyboard_interrupt() -> Iterator[None]:
+    """Of a signal that ends a run, what Python programs and notebooks expect of one."""
+    try:
+        yield
+    except Interrupted as error:
+        raise KeyboardInterrupt(str(error)) from None

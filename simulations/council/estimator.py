@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import warnings
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,10 +14,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.node.device import Device
 from consilium.protocol.node.threads import one_thread
-from consilium.simulations.council.errors import value_errors
+from consilium.simulations.council.errors import BadSetting, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.frames import Frame, Values, frame_of, has_names
 from consilium.simulations.council.given import Given, PublicRows
 from consilium.simulations.council.kinds import Described
@@ -28,10 +24,10 @@ from consilium.simulations.council.outlook import hopeless, refuse_hopeless
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.results import Run
 from consilium.simulations.council.settings import scenario_of
-from consilium.simulations.council.spending import Spending
+from consilium.simulations.council.spending import Charge, Spending
 from consilium.simulations.council.statement import SEEDED, PrivacyStatement
+from consilium.simulations.council.temporary import RunFolder
 from consilium.simulations.council.watching import ProgressCallback, watching
-from consilium.simulations.interruption import Interrupted
 from consilium.simulations.scenario import Scenario
 
 
@@ -164,27 +160,22 @@ class Council(ClassifierMixin, BaseEstimator):
         table = scenario_of(self.get_params(deep=False), rows)
         source = MemorySource(rows, self.columns or {})
         scenario, plan = self._planned(table, seed, source)
-        folder, clean = self._folder()
-        spending = Spending.of(scenario.federation, before=getattr(self, "_spending", None))
-        try:
-            with watching(self.progress) as watch:
-                summary = run_scenario(
-                    self.name, scenario, "local", seed, folder, watch, device=self.device, source=source
-                )
-        except Interrupted as error:
-            raise KeyboardInterrupt(str(error)) from None
-        finally:
-            self._spending = spending.charged(folder)
-            if clean is not None and not (folder / "summary.json").exists():
-                clean()
-        run = Run(folder, source)
-        if clean is not None:
-            weakref.finalize(run, clean)
+        before, charge = getattr(self, "_spending", Spending()), Charge.of(scenario.federation, source.owner_names)
+        with RunFolder(self.out) as folder:
+            try:
+                with watching(self.progress) as watch, as_keyboard_interrupt():
+                    summary = run_scenario(
+                        self.name, scenario, "local", seed, folder.path, watch, device=self.device, source=source
+                    )
+            finally:
+                self._spending = before.with_run(charge, folder.path)
+        run = Run(folder.path, source)
+        folder.kept_by(run)
         self.run_, self.plan_ = run, plan
         self.student_ = run.student
         self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.n_owners_ = int(summary["parties"])
-        self.privacy_ = PrivacyStatement.of(summary["privacy"], self._spending.before)
+        self.privacy_ = PrivacyStatement.of(summary["privacy"], before.before(charge))
         self._others = tuple(name for name in (rows.label, rows.owner, rows.patient) if name is not None)
 
     def predict_proba(self, X: Frame) -> np.ndarray:
@@ -232,7 +223,7 @@ class Council(ClassifierMixin, BaseEstimator):
         from consilium.simulations.scenario import planned_scenario
 
         if self.if_hopeless not in ("raise", "warn"):
-            raise ConfigError(f"if_hopeless is {self.if_hopeless!r}", "Give 'raise' or 'warn'")
+            raise BadSetting(f"if_hopeless is {self.if_hopeless!r}", "Give 'raise' or 'warn'")
         if self.mechanism is not None:
             return validate(table, Scenario, "Council"), None
         scenario, planned = planned_scenario(table, "Council", seed, source=source)
@@ -246,13 +237,6 @@ class Council(ClassifierMixin, BaseEstimator):
         if isinstance(self.random_state, int | np.integer):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _folder(self) -> tuple[Path, Any]:
-        """Where the run goes, and what removes it if it is a temporary one."""
-        if self.out is not None:
-            return Path(self.out), None
-        parent = tempfile.mkdtemp(prefix="consilium-")
-        return Path(parent) / "run", _Remover(parent)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         told = super().__repr__(N_CHAR_MAX)
@@ -273,13 +257,3 @@ class Council(ClassifierMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.non_deterministic = self.noise == "system"
         return tags
-
-
-class _Remover:
-    """Removes a folder of this machine; called once the run that lies there is gone."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def __call__(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)

@@ -67,7 +67,8 @@ def values_of(values: Values, what: str, length: int) -> list[Any]:
         found = _array_values(values, what)
     if len(found) != length:
         raise BadInput(
-            f"{what} has {len(found)} values for {length} rows: inconsistent numbers of samples", "Give one for each row"
+            f"{what} has {len(found)} values for {length} rows: inconsistent numbers of samples",
+            "Give one for each row",
         )
     return [None if _missing(value) else value for value in found]
 
@@ -169,7 +170,9 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
 
 def _check_finite(column: pl.Series) -> None:
     if column.dtype.is_float() and (count := int(column.is_infinite().sum())):
-        raise BadInput(f"column {column.name!r} contains infinity in {count} rows", "Leave it empty where it is unknown")
+        raise BadInput(
+            f"column {column.name!r} contains infinity in {count} rows", "Leave it empty where it is unknown"
+        )
 
 
 def _missing(value: Any) -> bool:

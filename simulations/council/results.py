@@ -145,7 +145,9 @@ class Run:
         try:
             return pl.read_parquet(path)
         except OSError as error:
-            raise PathError(f"cannot read {path}: {error.strerror or 'it is not there'}", "Was the folder removed?") from None
+            raise PathError(
+                f"cannot read {path}: {error.strerror or 'it is not there'}", "Was the folder removed?"
+            ) from None
         except pl.exceptions.PolarsError:
             raise DataError(f"{path} is damaged", "Run: consilium audit") from None
 

@@ -106,7 +106,9 @@ def _mechanism(given: Mapping[str, Any]) -> dict[str, Any]:
     if given["mechanism"] is None:
         return caps
     if queries is None:
-        raise BadSetting("mechanism is given, and queries is not: how many are asked at most?", "For example queries=300")
+        raise BadSetting(
+            "mechanism is given, and queries is not: how many are asked at most?", "For example queries=300"
+        )
     return {**_described(given["mechanism"], "name", "mechanism"), **caps}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from consilium.accounting.planning.target import worst_case
@@ -12,30 +13,35 @@ LEDGER = "ledger.db"
 
 
 @dataclass(frozen=True)
-class Spending:
-    """epsilon, delta: the promise of the present fit. before: (epsilon, delta) of the fits before it that were charged.
-
-    Every fit of one object counts, whoever its owners were: to add up for those alone that took part in both would
-    need a memory of names, and too much is never wrong.
-    """
+class Charge:
+    """The promise of one fit. owners: their names; None where rows were dealt by lot, so that anybody may be meant."""
 
     epsilon: float
     delta: float
-    before: tuple[tuple[float, float], ...] = ()
-    was_charged: bool = False
+    owners: frozenset[str] | None = field(repr=False)
 
     @classmethod
-    def of(cls, federation: Federation, before: Spending | None) -> Spending:
+    def of(cls, federation: Federation, owners: Sequence[str] | None) -> Charge:
         """Of a fit that is about to begin."""
-        privacy = federation.privacy
-        epsilon = worst_case(federation.promised_events(), privacy.delta).epsilon
-        return cls(epsilon, privacy.delta, () if before is None else before.spent)
+        delta = federation.privacy.delta
+        epsilon = worst_case(federation.promised_events(), delta).epsilon
+        return cls(epsilon, delta, None if owners is None else frozenset(owners))
 
-    def charged(self, run_dir: Path) -> Spending:
-        """After the fit, however it ended: charged if there is a ledger, which is made before anything leaves."""
-        return Spending(self.epsilon, self.delta, self.before, (run_dir / LEDGER).exists())
+    def concerns(self, other: Charge) -> bool:
+        """Whether somebody may have rows in both fits."""
+        return self.owners is None or other.owners is None or bool(self.owners & other.owners)
 
-    @property
-    def spent(self) -> tuple[tuple[float, float], ...]:
-        """Of all fits so far."""
-        return (*self.before, (self.epsilon, self.delta)) if self.was_charged else self.before
+
+@dataclass(frozen=True)
+class Spending:
+    """All charges of an object's fits, in order."""
+
+    charges: tuple[Charge, ...] = ()
+
+    def with_run(self, charge: Charge, run_dir: Path) -> Spending:
+        """After a fit, however it ended: it is charged if there is a ledger, which is made before anything leaves."""
+        return replace(self, charges=(*self.charges, charge)) if (run_dir / LEDGER).exists() else self
+
+    def before(self, charge: Charge) -> tuple[tuple[float, float], ...]:
+        """(epsilon, delta) of the charges so far that concern the owners of this one."""
+        return tuple((each.epsilon, each.delta) for each in self.charges if each.concerns(charge))
