@@ -174,7 +174,7 @@ class _Simulation:
         except ConfigError as error:
             raise Damaged(error.what) from None
         agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.simulation.noise)
-        if scenario.data.in_memory and self._source is None:
+        if getattr(scenario.data,"in_memory",False) and self._source is None:
             self._gone = Absent("the rows were in the memory of the program that ran this, and only it can compare them")
             raise self._gone
         self._data = data, partition = divided_data(scenario, seed, self._source)
