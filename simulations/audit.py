@@ -42,6 +42,7 @@ from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.kinds import listed
 from consilium.simulations import sums
 from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.memory import MEMORY
 from consilium.simulations.population import public_rows
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import ReportData
@@ -174,7 +175,7 @@ class _Simulation:
         except ConfigError as error:
             raise Damaged(error.what) from None
         agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.simulation.noise)
-        if getattr(scenario.data,"in_memory",False) and self._source is None:
+        if scenario.data.set == MEMORY and self._source is None:
             self._gone = Absent("the rows were in the memory of the program that ran this, and only it can compare them")
             raise self._gone
         self._data = data, partition = divided_data(scenario, seed, self._source)

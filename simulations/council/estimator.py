@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from consilium.protocol.config_files import validate
 from consilium.protocol.node.device import Device
 from consilium.protocol.node.threads import one_thread
+from consilium.protocol.rows.encoding import encode
 from consilium.simulations.council.errors import BadSetting, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.frames import Frame, Values, frame_of, has_names
 from consilium.simulations.council.given import Given, PublicRows
@@ -28,7 +29,10 @@ from consilium.simulations.council.spending import Charge, Spending
 from consilium.simulations.council.statement import SEEDED, PrivacyStatement
 from consilium.simulations.council.temporary import RunFolder
 from consilium.simulations.council.watching import ProgressCallback, watching
-from consilium.simulations.scenario import Scenario
+from consilium.simulations.datasets.table import TableSource
+from consilium.simulations.population.specs import DataSpec
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import Scenario, planned_scenario
 
 
 class Council(ClassifierMixin, BaseEstimator):
@@ -51,7 +55,8 @@ class Council(ClassifierMixin, BaseEstimator):
     ballot : how a teacher turns its scores into its vote. votes : "clear", "secure" or "distributed".
     asking : keys of `[student]`: how the student asks, and its declared prevalence.
     classes, columns : what y and the columns may be, where public rows do not say it.
-    least_rows, minimum_parties : rows that an owner needs to take part; parties below which the run ends.
+    least_rows, minimum_parties : rows that an owner needs to take part (None: one for each teacher); parties below which
+        the run ends.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
     if_hopeless : "raise" where the plan expects nothing of a student, or "warn".
@@ -85,7 +90,7 @@ class Council(ClassifierMixin, BaseEstimator):
         asking: Mapping[str, Any] | None = None,
         classes: Sequence[Any] | None = None,
         columns: Mapping[str, Any] | None = None,
-        least_rows: int = 1,
+        least_rows: int | None = None,
         minimum_parties: int = 2,
         noise: Literal["system", "seeded"] = "system",
         random_state: int | np.random.RandomState | None = None,
@@ -153,12 +158,10 @@ class Council(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit(self, rows: Given) -> None:
-        from consilium.simulations.council.memory import MemorySource
-        from consilium.simulations.run import run_scenario
-
         seed = self._seed()
         table = scenario_of(self.get_params(deep=False), rows)
-        source = MemorySource(rows, self.columns or {})
+        data = validate(table["data"], DataSpec, "Council: data")
+        source = TableSource.of_frame(rows.frame, data, rows.public)
         scenario, plan = self._planned(table, seed, source)
         before, charge = getattr(self, "_spending", Spending()), Charge.of(scenario.federation, source.owner_names)
         with RunFolder(self.out) as folder:
@@ -188,10 +191,12 @@ class Council(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         with value_errors():
             frame = self._features(X)
-            encoded, doubts = self.student_.schema.encoded(frame)
+            schema = self.student_.schema
+            encoded, doubts = encode(frame, schema.columns)
             for doubt in doubts:
-                warnings.warn(doubt, UserWarning, stacklevel=2)
-            return self.student_.predict_proba(encoded)
+                told = f"{len(doubt.rows)} rows hold a value of {doubt.column!r} that no public row had; it is left out"
+                warnings.warn(told, UserWarning, stacklevel=2)
+            return self.student_.predict_proba(schema.filled(encoded))
 
     def predict(self, X: Frame) -> np.ndarray:
         """The likeliest class of each row. Raises as `predict_proba`."""
@@ -220,8 +225,6 @@ class Council(ClassifierMixin, BaseEstimator):
 
     def _planned(self, table: dict[str, Any], seed: int, source: Any) -> tuple[Scenario, dict[str, Any] | None]:
         """The scenario, and what its plan expects. Raises NothingToGain where that is nothing."""
-        from consilium.simulations.scenario import planned_scenario
-
         if self.if_hopeless not in ("raise", "warn"):
             raise BadSetting(f"if_hopeless is {self.if_hopeless!r}", "Give 'raise' or 'warn'")
         if self.mechanism is not None:

@@ -17,7 +17,7 @@ from consilium.simulations.report.wording import plural
 DRAWS = 40
 """Tasks on which another setting is tried: fewer than for a plan, since it is only whether to expect anything."""
 LARGER_EPSILONS = (2.0, 4.0, 8.0, 16.0, 32.0)
-SHARDS = 10
+SHARDS = (10, 25)
 """Teachers of each party in what is tried for records."""
 
 
@@ -79,10 +79,12 @@ def enough(facts: PublicFacts, federation: Mapping[str, Any], most_queries: int)
             break
     if federation["privacy"]["unit"] != "party":
         return
-    own = {"unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": SHARDS}
-    setting = _tried(own, facts, federation, most_queries)
-    if setting is not None and setting.hopeful:
-        yield setting
+    for shards in SHARDS:
+        own = {"unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": shards}
+        setting = _tried(own, facts, federation, most_queries)
+        if setting is not None and setting.hopeful:
+            yield setting
+            break
 
 
 def _larger(federation: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -10,8 +10,10 @@ from consilium.accounting.units import Unit
 from consilium.simulations.council.errors import BadSetting
 from consilium.simulations.council.given import Given
 from consilium.simulations.council.kinds import table_of
+from consilium.simulations.datasets.memory import MEMORY
 
 PUBLIC_SHARE = 0.2
+ATTRIBUTION = "Rows that were in the memory of the program that ran this; they are not kept with the run."
 _UNITS = tuple(unit.value for unit in Unit)
 _IN_PYTHON = {
     "data.public_share": "public",
@@ -137,7 +139,9 @@ def _data(given: Mapping[str, Any], rows: Given) -> dict[str, Any]:
         public = {"by": "owner", "owners": rows.public_owners}
     divided = "owners" if rows.owner is not None else "iid" if rows.patient is None else "groups"
     return _present(
-        set="memory",
+        set=MEMORY,
+        title="Rows in memory",
+        attribution=ATTRIBUTION,
         label=rows.label,
         owner=rows.owner,
         patient=rows.patient,
@@ -145,7 +149,7 @@ def _data(given: Mapping[str, Any], rows: Given) -> dict[str, Any]:
         classes=rows.classes or None,
         partition=divided,
         parties=given["parties"],
-        least_rows=given["least_rows"],
+        least_rows=given["least_rows"] or given["teachers_per_party"],
         public=public,
     )
 
