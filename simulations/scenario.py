@@ -23,7 +23,7 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.datasets.base import Dataset, Source
-from consilium.simulations.datasets.source import open_source
+from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.old_keys import new_override, new_scenario
 from consilium.simulations.population.held_out import public_part
 from consilium.simulations.population.partition import (
@@ -33,7 +33,7 @@ from consilium.simulations.population.partition import (
     natural_partition,
 )
 from consilium.simulations.population.public_facts import public_facts
-from consilium.simulations.population.public_rows import without_near_rows
+from consilium.simulations.population.public_rows import completed, without_near_rows
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
@@ -58,7 +58,8 @@ class Scenario(Frozen):
 
     @model_validator(mode="after")
     def _ballot_suits_the_classes(self) -> Scenario:
-        self.federation.ballot.check_classes(len(self.data.classes))
+        if self.data.classes:  # those that public rows will name are checked with the schema
+            self.federation.ballot.check_classes(len(self.data.classes))
         return self
 
     @model_validator(mode="after")
@@ -106,10 +107,22 @@ def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     table = read_table(path)
     if is_old(table):
         raise old_form(new_scenario(table), str(path))
+    anchor(table.get("data"), path.parent)
     # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
     for override in sorted(overrides, key=lambda text: _key(text) not in TAGS):
         apply_override(table, override)
+    anchor(table.get("data"), Path())
     return table
+
+
+def anchor(data: Any, folder: Path) -> None:
+    """Make paths of the user's own data, in the table `[data]` as it is read, absolute: they are relative to the
+    scenario's file, and those of --set to the working folder."""
+    if not isinstance(data, dict) or data.get("set") not in OWN:
+        return
+    for table, key in ((data, "path"), (data.get("public"), "file"), (data.get("public"), "test")):
+        if isinstance(table, dict) and isinstance(table.get(key), str) and table[key]:
+            table[key] = str((folder / table[key]).absolute())
 
 
 def planned_scenario(
@@ -185,7 +198,7 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     """
     source = source or open_source(scenario.data)
     partition = _divided(scenario, source, seed)
-    dataset = source.dataset(partition.queries)
+    dataset = completed(scenario.data, source.dataset(partition.queries), partition)
     if scenario.pool_is_fixed:
         partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.pool_least_distance)
     return dataset, partition

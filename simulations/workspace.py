@@ -145,7 +145,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
     ------
     ConfigError : the scenario's classes are not the data set's, or a teacher for images gets none.
     """
-    if scenario.data.classes != dataset.classes:
+    if scenario.data.classes not in ((), dataset.classes):
         raise ConfigError(
             f"data.classes {list(scenario.data.classes)} do not match data set {dataset.name!r},"
             f" which has {list(dataset.classes)}",

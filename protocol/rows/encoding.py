@@ -154,8 +154,9 @@ def encode(frame: pl.DataFrame, columns: Sequence[ColumnEncoding]) -> tuple[np.n
     for column in columns:
         if column.column not in frame.columns:
             raise DataError(f"the rows have no column {column.column!r}", f"They have {frame.columns}")
-        read = _numbers(frame[column.column]) if column.kind == "number" else _places(frame[column.column], column)
-        parts.append(_features(read, column))
+        series = frame[column.column]
+        read = _numbers(series) if column.kind == "number" else places_of(texts_of(series), column.values)
+        parts.append(features_from(read, column))
         for state in ValueState:
             if state not in (ValueState.GOOD, ValueState.MISSING) and read.count(state):
                 doubts.append(Doubt(column.column, state, np.flatnonzero(read.states == state)))
@@ -251,25 +252,31 @@ def _numbers(series: pl.Series) -> Column:
         column = from_numbers(series.cast(float).to_numpy(), wanted)
     else:
         column = from_text(texts_of(series).replace(_TRUTH), wanted)
-    states, values = column.states.copy(), column.values.copy()
-    beyond = np.abs(values) > np.finfo(np.float32).max
-    states[beyond], values[beyond] = ValueState.INFINITE, np.nan
-    return Column(values, states)
+    return within_float32(column)
 
 
-def _places(series: pl.Series, column: ColumnEncoding) -> Column:
-    """Places of the values among those of the category."""
+def within_float32(column: Column) -> Column:
+    """The column, with numbers that float32 cannot hold among the infinite ones."""
+    beyond = np.abs(column.values) > np.finfo(np.float32).max
+    if not beyond.any():
+        return column
+    states = np.where(beyond, ValueState.INFINITE, column.states).astype(np.uint8)
+    return Column(np.where(beyond, np.nan, column.values), states)
+
+
+def places_of(texts: pl.Series, known: Sequence[str]) -> Column:
+    """Texts as `texts_of` gives them -> their places among the values that are known."""
     import polars as pl
 
-    texts = texts_of(series)
-    known = texts_of(pl.Series(column.values, dtype=pl.String)).to_list()
-    found = texts.replace_strict(known, list(range(len(known))), default=None, return_dtype=pl.Float64)
+    names = texts_of(pl.Series(known, dtype=pl.String)).to_list()
+    found = texts.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Float64)
     states = np.where(found.is_null().to_numpy(), ValueState.UNKNOWN_CATEGORY, ValueState.GOOD).astype(np.uint8)
     states[texts.is_null().to_numpy()] = ValueState.MISSING
-    return Column(found.to_numpy(), states)
+    return Column(found.fill_null(np.nan).to_numpy(), states)
 
 
-def _features(read: Column, column: ColumnEncoding) -> np.ndarray:
+def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
+    """A column of numbers, or of places of values, as float32 (rows, features of the column)."""
     absent = read.states == ValueState.MISSING
     if column.kind == "number":
         own = read.values.astype(np.float32)[:, None]

@@ -7,6 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from consilium.protocol.rows.encoding import ColumnEncoding
+from consilium.protocol.rows.schema import Schema
+
 
 @dataclass(frozen=True)
 class Public:
@@ -66,7 +69,8 @@ class Dataset:
     `x` float32 (rows, features), `y` int64 (rows,) indices into `classes`, `owner` int64 (rows,) id of the hospital
     (or writer, or site) the row came from; `owner_label` names one of them ("hospital"), `owner_names` all, if there
     are names. `patient` int64 (rows,): whose each row is, None where the set does not say. `public` is None where the
-    set has no public part of its own: then owners are held out.
+    set has no public part of its own: then owners are held out. Of a table, `columns` say which raw columns `x`
+    encodes, and `schema` what public rows say of them; before that is known, a missing value is NaN in `x`.
     """
 
     name: str
@@ -80,6 +84,8 @@ class Dataset:
     owner: np.ndarray = field(repr=False)
     public: Public | None = None
     owner_names: tuple[str, ...] | None = None
+    columns: tuple[ColumnEncoding, ...] = ()
+    schema: Schema | None = None
     patient: np.ndarray | None = field(default=None, repr=False)
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from consilium.protocol.models import Frozen
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.rows.encoding import DeclaredColumns
+from consilium.protocol.tables.rules import CellRule
 from consilium.simulations.datasets import NAMES
+from consilium.simulations.datasets.installed import installed_sets
 
 
 class PublicSpec(Frozen):
@@ -44,20 +48,83 @@ class PublicSpec(Frozen):
 
 
 class SourceSpec(Frozen):
-    """Which data set."""
+    """Which data set, and for one of your own, what its columns are."""
 
     set: str = Field(
-        description="`stroke` is embedded; `adult`, `diabetes`, `diabetes-early`, `fashion`, `mnist`, `mnist-writers`,"
-        " `pneumonia` are read from a folder, see below"
+        description="`table`, `npz`, `images`, `hub`: your own ([data sets](data.md)); `stroke` is embedded; `adult`,"
+        " `diabetes`, `diabetes-early`, `fashion`, `mnist`, `mnist-writers`, `pneumonia` are read from a folder, see"
+        " below; or the name of an installed package's"
     )
     path: str = Field(
         default="",
-        description="folder of the sets that are not embedded; left out: `$CONSILIUM_DATA`, else `../shared/data`",
+        description="of your own: file, files (`*.csv`) or folder, relative to the scenario's file. Of the others:"
+        " folder of the sets that are not embedded; left out: `$CONSILIUM_DATA`, else `../shared/data`",
     )
+    label: str = Field(default="", description="column of what is voted on")
+    label_values: dict[str, str] = Field(
+        default={}, description='class of each value of that column: `{ "0" = "healthy", "1" = "ill" }`'
+    )
+    unlabelled: Literal["refuse", "drop"] = Field(default="refuse", description="what happens to rows without a label")
+    classes: tuple[str, ...] = Field(
+        default=(),
+        description="what is voted on, in this order; left out: the data set's, of a table those of its public rows",
+    )
+    owner: str = Field(default="", description="column of the hospital, site or writer; left out: nobody has owners")
+    owner_label: str = Field(default="", description="what one owner is called in reports; left out: the column's name")
+    patient: str = Field(default="", description="column of whose a row is: no patient is divided")
+    time: str = Field(default="", description='column of numbers or ISO dates, for `public = { by = "time" }`')
+    drop: tuple[str, ...] = Field(default=(), description="columns that are no features")
+    columns: DeclaredColumns = Field(
+        default={},
+        description='what columns are, where public rows do not say it: `age = "number"`,'
+        ' `sex = { kind = "category", values = ["f", "m"] }`',
+    )
+    missing: tuple[str, ...] = Field(default=(), description='texts that stand for a missing value, such as `"?"`')
+    csv: CsvRule = Field(default=CsvRule(), description="separator, decimal comma and encoding of CSV files")
+    cells: dict[str, CellRule] = Field(
+        default={}, description="codes, units and missing values of single columns, as in [a party's file](parties.md)"
+    )
+    public: PublicSpec | None = Field(
+        default=None, description="which rows are public; left out: whole owners, as `public_share` says. See below"
+    )
+    title: str = Field(default="", max_length=200, description="of your own data, for the report")
+    attribution: str = Field(default="", max_length=1000, description="whose they are, for the report")
 
-    @field_validator("set")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        if value not in NAMES:
-            raise ValueError(f"not a known data set, choose from {', '.join(NAMES)}")
-        return value
+    size: int | None = Field(default=None, ge=8, le=512, description="of images: side in pixels that they are brought to")
+    colour: Literal["grey", "rgb"] = Field(default="grey", description="of images: one number for each pixel, or three")
+    folders: Literal["class", "owner/class", "class/owner"] = Field(
+        default="class", description="of images: what the folders below `path` are named after"
+    )
+    list: str = Field(
+        default="",
+        description="of images: a CSV file with a column `file` beside label, owner and patient, instead of `folders`",
+    )
+    split: str = Field(default="train", description="of `hub`: the split that the parties have")
+    options: dict[str, Any] = Field(default={}, description="what an installed package's data set is called with")
+
+    @model_validator(mode="after")
+    def _known_with_its_keys(self) -> SourceSpec:
+        own = KEYS.get(self.set)
+        if own is None:
+            others = installed_sets()
+            if self.set not in others:
+                known = [*KEYS, *sorted(others)]
+                raise ValueError(f"set: {self.set!r} is no known data set, choose from {', '.join(known)}")
+            own = {"options", "public"}
+        foreign = self.model_fields_set & set(SourceSpec.model_fields) - {"set", "classes"} - own
+        if foreign:
+            raise ValueError(f'{min(foreign)} is no key of set = "{self.set}"')
+        return self
+
+
+_ANY = {"path", "public", "owner_label", "title", "attribution"}
+_COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
+_RAW = _ANY | _COLUMNS | {"time", "drop", "columns", "cells", "missing"}
+KEYS = {
+    "table": _RAW | {"csv"},
+    "npz": _ANY,
+    "images": _ANY | _COLUMNS | {"csv", "size", "colour", "folders", "list"},
+    "hub": _RAW | {"split"},
+    **{name: {"path", "public"} for name in NAMES},
+}
+"""Which keys each set has, beside `set` and `classes`."""

@@ -51,10 +51,6 @@ class DataSpec(SourceSpec):
         description="by the public rows' mean and deviation; false: features as they are, for networks that see"
         " images. A representation of images is never standardised",
     )
-    classes: tuple[str, ...] = Field(description="what is voted on; must be the data set's classes in its order")
-    public: PublicSpec | None = Field(
-        default=None, description="which rows are public; left out: whole owners, as `public_share` says. See below"
-    )
     public_share: float = Field(
         default=0.2,
         gt=0,
