@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Never
 
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 
-MEMORY = "memory"
-"""What `data.set` calls them."""
+__all__ = ["MEMORY", "open_memory"]
 
 
 def open_memory(spec: SourceSpec) -> Never:

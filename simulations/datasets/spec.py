@@ -14,6 +14,11 @@ from consilium.simulations.datasets import NAMES
 from consilium.simulations.datasets.installed import installed_sets
 
 
+def _changed(spec: Frozen) -> set[str]:
+    """Keys whose value is not the default: what is written to a manifest has all of them."""
+    return {name for name, field in type(spec).model_fields.items() if getattr(spec, name) != field.default}
+
+
 class PublicSpec(Frozen):
     """Which rows are public: the table `data.public`."""
 
@@ -35,10 +40,10 @@ class PublicSpec(Frozen):
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
         allowed = {"owner": {"share", "owners"}, "share": {"share"}, "file": {"file", "test"}}
-        foreign = self.model_fields_set - {"by"} - allowed.get(self.by, {"after", "before"})
+        foreign = _changed(self) - {"by"} - allowed.get(self.by, {"after", "before"})
         if foreign:
             raise ValueError(f'by = "{self.by}" has no key {sorted(foreign)[0]}')
-        if self.owners and "share" in self.model_fields_set:
+        if self.owners and "share" in _changed(self):
             raise ValueError("give either share or owners")
         if self.by == "file" and not self.file:
             raise ValueError('by = "file" needs file')
@@ -111,11 +116,14 @@ class SourceSpec(Frozen):
                 known = [*KEYS, *sorted(others)]
                 raise ValueError(f"set: {self.set!r} is no known data set, choose from {', '.join(known)}")
             own = {"options", "public"}
-        foreign = self.model_fields_set & set(SourceSpec.model_fields) - {"set", "classes"} - own
+        foreign = _changed(self) & set(SourceSpec.model_fields) - {"set", "classes"} - own
         if foreign:
             raise ValueError(f'{min(foreign)} is no key of set = "{self.set}"')
         return self
 
+
+MEMORY = "memory"
+"""Of `set`: rows that a program holds in memory, see `datasets.memory`."""
 
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
@@ -125,6 +133,7 @@ KEYS = {
     "npz": _ANY,
     "images": _ANY | _COLUMNS | {"csv", "size", "colour", "folders", "list"},
     "hub": _RAW | {"split"},
+    MEMORY: _RAW,
     **{name: {"path", "public"} for name in NAMES},
 }
 """Which keys each set has, beside `set` and `classes`."""

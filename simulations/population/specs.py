@@ -85,7 +85,7 @@ class DataSpec(SourceSpec):
 
     @model_validator(mode="after")
     def _public_part_once(self) -> DataSpec:
-        if self.public is not None and "public_share" in self.model_fields_set:
+        if self.public is not None and self.public_share != type(self).model_fields["public_share"].default:
             raise ValueError("give either public or public_share")
         return self
 
