@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
@@ -30,20 +30,21 @@ class NothingToGain(ConfigError, ValueError):
 
 
 @contextmanager
-def value_errors() -> Iterator[None]:
-    """Raise data, settings and owners that are wrong as ValueError too, with the same words and the same exit code."""
+def value_errors(reworded: Callable[[str], str] = str) -> Iterator[None]:
+    """Raise data, settings and owners that are wrong as ValueError too, with the same exit code.
+
+    reworded : brings messages into the caller's words.
+    """
     try:
         yield
-    except ValueError:
+    except (ValueError, TypeError):
         raise  # it is one already
     except NotEnoughParties as error:
-        raise TooFewOwners(error.what, error.action) from error
+        raise TooFewOwners(reworded(error.what), reworded(error.action)) from error
     except DataError as error:
-        if isinstance(error, TypeError):
-            raise
-        raise BadInput(error.what, error.action) from error
+        raise BadInput(reworded(error.what), reworded(error.action)) from error
     except ConfigError as error:
-        raise BadSetting(error.what, error.action) from error
+        raise BadSetting(reworded(error.what), reworded(error.action)) from error
 
 
 @contextmanager

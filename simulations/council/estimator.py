@@ -24,7 +24,7 @@ from consilium.simulations.council.kinds import Described
 from consilium.simulations.council.outlook import hopeless, refuse_hopeless
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.results import Run
-from consilium.simulations.council.settings import scenario_of
+from consilium.simulations.council.settings import in_python, scenario_of
 from consilium.simulations.council.spending import Charge, Spending
 from consilium.simulations.council.statement import SEEDED, PrivacyStatement
 from consilium.simulations.council.temporary import RunFolder
@@ -51,6 +51,8 @@ class Council(ClassifierMixin, BaseEstimator):
     neighbouring : "replace" or "add_or_remove": how the unit's data may change.
     parties : without owners, deal the rows to so many parties by lot.
     teachers_per_party : teachers on disjoint shards of an owner's rows.
+    public_share : of the owners, held out whole (of the rows, where they are dealt by lot), where `fit` is told of no
+        public rows.
     mechanism, queries, answers : how labels come from votes, and how many at most. None: planned from public facts.
     ballot : how a teacher turns its scores into its vote. votes : "clear", "secure" or "distributed".
     asking : keys of `[student]`: how the student asks, and its declared prevalence.
@@ -82,6 +84,7 @@ class Council(ClassifierMixin, BaseEstimator):
         neighbouring: Literal["replace", "add_or_remove"] = "replace",
         parties: int | None = None,
         teachers_per_party: int = 1,
+        public_share: float = 0.2,
         mechanism: Described = None,
         queries: int | None = None,
         answers: int | None = None,
@@ -109,6 +112,7 @@ class Council(ClassifierMixin, BaseEstimator):
         self.neighbouring = neighbouring
         self.parties = parties
         self.teachers_per_party = teachers_per_party
+        self.public_share = public_share
         self.mechanism = mechanism
         self.queries = queries
         self.answers = answers
@@ -143,15 +147,15 @@ class Council(ClassifierMixin, BaseEstimator):
         ----------
         X : a pandas or polars frame, an Arrow table, a 2-D numpy array; missing values, texts and booleans may be in it.
         y, owners, patients : name of a column of X that is no feature, or an array.
-        public : which rows are treated as public. A share of the owners, held out whole (None: 0.2); their names; or a
-            frame of rows that are nobody's. Half of the public rows are asked, the other half judge the student.
+        public : which rows are treated as public: names of owners, who are held out whole, or a frame of rows that are
+            nobody's. None: `public_share`. Half of the public rows are asked, the other half judge the student.
 
         Raises
         ------
         ConsiliumError : what is wrong, and what to do; wrong input is a ValueError or TypeError too. KeyboardInterrupt :
             what was released until then stays charged.
         """
-        with value_errors(), one_thread():
+        with value_errors(in_python), one_thread():
             rows = Given.of(X, y, owners, patients, public, self.classes)
             validate_data(self, rows.frame.select(rows.features) if rows.named else X, skip_check_array=True)
             self._fit(rows)
@@ -200,7 +204,8 @@ class Council(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Frame) -> np.ndarray:
         """The likeliest class of each row. Raises as `predict_proba`."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[likeliest]
 
     @property
     def labels_(self) -> pl.DataFrame:

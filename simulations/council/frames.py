@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import datetime
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
+from sklearn.exceptions import DataConversionWarning
 
 from consilium.simulations.council.errors import BadInput, WrongType
 
@@ -74,10 +76,12 @@ def values_of(values: Values, what: str, length: int) -> list[Any]:
 
 
 def _array_values(values: Values, what: str) -> list[Any]:
-    if isinstance(values, str | bytes) or np.ndim(values) == 0:
-        raise WrongType(f"{what} is no column but a {type(values).__name__}", "Give an array or a list")
     array = np.asarray(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
+    if array.ndim == 0:
+        raise WrongType(f"{what} is no column but a {type(values).__name__}", "Give an array or a list")
     if array.ndim == 2 and array.shape[1] == 1:
+        told = f"A column-vector {what} was passed when a 1d array was expected"
+        warnings.warn(told, DataConversionWarning, stacklevel=4)
         array = array[:, 0]
     if array.ndim != 1:
         raise BadInput(f"{what} has shape {array.shape}: it should be a 1d array", "Give one value for each row")

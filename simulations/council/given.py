@@ -13,8 +13,11 @@ from consilium.protocol.rows.encoding import texts_of
 from consilium.simulations.council.errors import BadInput, WrongType
 from consilium.simulations.council.frames import Frame, Values, frame_of, has_names, series_of, values_of
 
-PublicRows = float | Frame | Values | None
-"""A share of the owners (or of the rows, where there are none), names of owners, or a frame of rows."""
+PublicRows = Frame | Values | None
+"""Names of owners, or a frame of rows."""
+
+LEAST_ROWS = 4
+"""Two public rows, one to ask and one to judge the student, and one of each of two parties."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Given:
 
     label, owner, patient: names of columns; None where nobody said. features: the others. named: whether the rows came
     with names. classes: declared ones as text, none where the public rows decide. meant: text of a label -> the label
-    as the caller wrote it. public_share, public_owners: which owners are public, where `public` is None.
+    as the caller wrote it. public_owners: names of owners who are public, none where a lot decides.
     """
 
     frame: pl.DataFrame = field(repr=False)
@@ -35,7 +38,6 @@ class Given:
     named: bool
     classes: tuple[str, ...]
     meant: dict[str, Any] = field(repr=False)
-    public_share: float | None
     public_owners: tuple[str, ...]
 
     @classmethod
@@ -57,9 +59,12 @@ class Given:
         if y is None:
             raise BadInput("Council requires y to be passed, but the target y is None", "Give labels, or their column")
         named, frame = has_names(rows), frame_of(rows)
+        if frame.height < LEAST_ROWS:
+            what = f"Council needs at least {LEAST_ROWS} rows, public and private ones, and n_samples={frame.height}"
+            raise BadInput(what, "Give more rows")
         more = frame_of(public) if _is_frame(public) else None
         columns = _Columns(frame, named, alone=more is None)
-        label = columns.name("y", "label", y)
+        label = columns.name("y", "y", y)
         owner = None if owners is None else columns.name("owners", "owner", owners)
         patient = None if patients is None else columns.name("patients", "patient", patients)
         others = [name for name in (label, owner, patient) if name is not None]
@@ -76,7 +81,6 @@ class Given:
                 raise BadInput(f"{what}: {count} rows have none", "Leave those rows out, or name them")
         targets = [whole[label], *([] if more is None else [more[label]])]
         meant = _meant(targets, None if isinstance(y, str) else y, classes)
-        share, chosen = (None, ()) if more is not None else _public_owners(public)
         declared = () if classes is None else tuple(_texts("classes", list(classes)))
         return cls(
             frame=whole.select(*features, *others),
@@ -88,8 +92,7 @@ class Given:
             named=named,
             classes=declared,
             meant=meant,
-            public_share=share,
-            public_owners=chosen,
+            public_owners=() if more is not None else _public_owners(public),
         )
 
 
@@ -130,17 +133,14 @@ def _is_frame(public: PublicRows) -> bool:
     return has_names(public) or (isinstance(public, np.ndarray) and public.ndim == 2)
 
 
-def _public_owners(public: PublicRows) -> tuple[float | None, tuple[str, ...]]:
-    """A share of the owners, or their names."""
+def _public_owners(public: PublicRows) -> tuple[str, ...]:
+    """Names of owners."""
     if public is None:
-        return None, ()
-    if isinstance(public, int | float | np.number) and not isinstance(public, bool):
-        if not 0 < public < 1:
-            raise BadInput(f"public is {public:g}: a share is between 0 and 1", "Give 0.2 for a fifth of the owners")
-        return float(public), ()
-    if isinstance(public, str | bool):
-        raise WrongType(f"public is {public!r}", "Give a share, a list of owners, or a frame of public rows")
-    return None, tuple(_texts("public", values_of(public, "public", len(public))))
+        return ()
+    if isinstance(public, str | bool | int | float | np.number):
+        action = "Give a list of owners, or a frame of public rows; a share is the parameter public_share"
+        raise WrongType(f"public is {public!r}", action)
+    return tuple(_texts("public", values_of(public, "public", len(public))))
 
 
 def _texts(what: str, values: list[Any]) -> list[str]:

@@ -12,11 +12,11 @@ from consilium.simulations.council.given import Given
 from consilium.simulations.council.kinds import table_of
 from consilium.simulations.datasets.memory import MEMORY
 
-PUBLIC_SHARE = 0.2
 ATTRIBUTION = "Rows that were in the memory of the program that ran this; they are not kept with the run."
 _UNITS = tuple(unit.value for unit in Unit)
 _IN_PYTHON = {
-    "data.public_share": "public",
+    "data.public_share": "public_share",
+    "data.public.share": "public_share",
     "data.public": "public",
     "data.parties": "parties",
     "data.least_rows": "least_rows",
@@ -50,7 +50,7 @@ def in_python(text: str) -> str:
     """A message about a scenario in the words of `Council`.
 
     >>> in_python("Lower data.least_rows or data.public_share")
-    'Lower least_rows or public'
+    'Lower least_rows or public_share'
     """
     return _KEYS.sub(lambda found: _IN_PYTHON[found.group()], text)
 
@@ -134,7 +134,7 @@ def _data(given: Mapping[str, Any], rows: Given) -> dict[str, Any]:
     if getattr(given["unit"], "value", given["unit"]) == "patient" and rows.patient is None:
         raise BadSetting("unit is 'patient', and nobody says whose rows are whose", "Give fit(..., patients=)")
     by = "owner" if rows.owner is not None else "share"
-    public: dict[str, Any] = {"by": by, "share": rows.public_share or PUBLIC_SHARE}
+    public: dict[str, Any] = {"by": by, "share": given["public_share"]}
     if rows.public_owners:
         public = {"by": "owner", "owners": rows.public_owners}
     divided = "owners" if rows.owner is not None else "iid" if rows.patient is None else "groups"
