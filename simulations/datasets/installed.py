@@ -44,11 +44,13 @@ def open_installed(name: str, options: dict[str, Any]) -> Source:
     try:
         opener = entry.load()
     except Exception as error:
-        raise ConfigError(f"{whose} cannot be imported: {_short(error)}", "Install what it needs, or ask who made it") from None
+        raise ConfigError(
+            f"{whose} cannot be imported: {_short(error)}", "Install what it needs, or ask who made it"
+        ) from None
     if not callable(opener):
         raise ConfigError(f"{whose} is no function", "An entry point names a callable that returns a Dataset")
     try:
-        made = opener(**options)
+        made: Any = opener(**options)
     except ConsiliumError:
         raise
     except TypeError as error:
@@ -86,7 +88,7 @@ def why_no_source(made: Any) -> str:
     if x is None:
         return ""
     if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.shape != (rows, len(made.features)):
-        return f"x must be float32 of shape ({rows}, {len(made.features)}): a row for each label, a column for each feature"
+        return f"x must be float32 of shape ({rows}, {len(made.features)}): rows as y has, columns as features"
     return "" if np.isfinite(x).all() else "x has values that are missing or infinite"
 
 

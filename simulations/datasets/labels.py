@@ -39,7 +39,7 @@ class LabelColumn:
         known = np.unique(self.y[public_rows])
         names = tuple(self.values[code] for code in known)
         if len(names) < 2:
-            what = f"{places.whole}: the {len(public_rows)} public rows all have {column} = {names[0]!r}"
+            what = f"{places.whole}: the {len(public_rows)} public rows all have {column} = {''.join(names)!r}"
             raise DataError(what, f"Declare data.classes ({self._all()}), or make more rows public")
         outside = np.flatnonzero(~np.isin(self.y, known))
         if len(outside):

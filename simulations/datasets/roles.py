@@ -14,6 +14,7 @@ from consilium.simulations.datasets.moments import public_by_time
 from consilium.simulations.datasets.parts import Part, Parts
 from consilium.simulations.datasets.spec import SourceSpec
 
+
 @dataclass(frozen=True)
 class RowRoles:
     """Of the rows that have a label. parts: these rows. kept: bool, which of all rows they are. The others as in

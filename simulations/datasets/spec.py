@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.csv_files import CsvRule
@@ -14,9 +14,9 @@ from consilium.simulations.datasets import NAMES
 from consilium.simulations.datasets.installed import installed_sets
 
 
-def _changed(spec: Frozen) -> set[str]:
-    """Keys whose value is not the default: what is written to a manifest has all of them."""
-    return {name for name, field in type(spec).model_fields.items() if getattr(spec, name) != field.default}
+def said(model: Frozen) -> set[str]:
+    """Keys that have another value than they would have if they were left out: those of a file, or of its full form."""
+    return {name for name, field in type(model).model_fields.items() if getattr(model, name) != field.default}
 
 
 class PublicSpec(Frozen):
@@ -40,10 +40,10 @@ class PublicSpec(Frozen):
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
         allowed = {"owner": {"share", "owners"}, "share": {"share"}, "file": {"file", "test"}}
-        foreign = _changed(self) - {"by"} - allowed.get(self.by, {"after", "before"})
+        foreign = said(self) - {"by"} - allowed.get(self.by, {"after", "before"})
         if foreign:
-            raise ValueError(f'by = "{self.by}" has no key {sorted(foreign)[0]}')
-        if self.owners and "share" in _changed(self):
+            raise ValueError(f'by = "{self.by}" has no key {min(foreign)}')
+        if {"owners", "share"} <= said(self):
             raise ValueError("give either share or owners")
         if self.by == "file" and not self.file:
             raise ValueError('by = "file" needs file')
@@ -95,7 +95,9 @@ class SourceSpec(Frozen):
     title: str = Field(default="", max_length=200, description="of your own data, for the report")
     attribution: str = Field(default="", max_length=1000, description="whose they are, for the report")
 
-    size: int | None = Field(default=None, ge=8, le=512, description="of images: side in pixels that they are brought to")
+    size: int | None = Field(
+        default=None, ge=8, le=512, description="of images: side in pixels that they are brought to"
+    )
     colour: Literal["grey", "rgb"] = Field(default="grey", description="of images: one number for each pixel, or three")
     folders: Literal["class", "owner/class", "class/owner"] = Field(
         default="class", description="of images: what the folders below `path` are named after"
@@ -107,6 +109,12 @@ class SourceSpec(Frozen):
     split: str = Field(default="train", description="of `hub`: the split that the parties have")
     options: dict[str, Any] = Field(default={}, description="what an installed package's data set is called with")
 
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Manifests of data sets that need none of these keys keep their form."""
+        optional = set(SourceSpec.model_fields) - {"set", "path", "classes"} - said(self)
+        return {key: value for key, value in write(self).items() if key not in optional}
+
     @model_validator(mode="after")
     def _known_with_its_keys(self) -> SourceSpec:
         own = KEYS.get(self.set)
@@ -116,7 +124,7 @@ class SourceSpec(Frozen):
                 known = [*KEYS, *sorted(others)]
                 raise ValueError(f"set: {self.set!r} is no known data set, choose from {', '.join(known)}")
             own = {"options", "public"}
-        foreign = _changed(self) & set(SourceSpec.model_fields) - {"set", "classes"} - own
+        foreign = said(self) & set(SourceSpec.model_fields) - {"set", "classes"} - own
         if foreign:
             raise ValueError(f'{min(foreign)} is no key of set = "{self.set}"')
         return self

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from consilium.party.teachers.own_teacher import OwnTeacher
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.representation import Representation
-from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
+from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, said
 from consilium.simulations.population.partition import Division
 
 HandLabelMode = Literal["full", "quick", "none"]
@@ -85,7 +85,7 @@ class DataSpec(SourceSpec):
 
     @model_validator(mode="after")
     def _public_part_once(self) -> DataSpec:
-        if self.public is not None and self.public_share != type(self).model_fields["public_share"].default:
+        if self.public is not None and "public_share" in said(self):
             raise ValueError("give either public or public_share")
         return self
 
