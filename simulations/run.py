@@ -34,6 +34,7 @@ from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_
 from consilium.simulations.engines.ray import run_ray
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.teacher_mix import check_own_teachers
 from consilium.simulations.population.weights import simulated_weights
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import ReportData
@@ -44,6 +45,7 @@ from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.warned import run_warnings
 from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir
 from consilium.student.config import StudentSpec
+from consilium.student.published.trial import check_trainer
 
 Engine = Literal["local", "ray"]
 Watch = Callable[[Path], AbstractContextManager[None]]
@@ -156,6 +158,8 @@ def _carry_out(
         dataset, partition = divided_data(scenario, seed, source)
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
+        check_own_teachers(scenario.simulation, config.rows)
+        check_trainer(scenario.student.trainer, config.rows)
         if config.votes != "clear":
             identities = identities_of(scenario, partition, seed)
             SecureKeys(identities.roster, identities.coordinator).check(config)

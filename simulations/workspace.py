@@ -33,7 +33,7 @@ from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public_rows
 from consilium.simulations.population.identities import SimulatedIdentities, simulated_identities
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.teacher_mix import own_limits, own_teachers
+from consilium.simulations.population.teacher_mix import own_limits, own_teachers, teachers_named
 from consilium.simulations.population.weights import limited, simulated_weights
 from consilium.simulations.scenario import Scenario
 from consilium.student.asking.pool import Pool, load_pool
@@ -153,7 +153,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         )
     schema = public_rows.schema(scenario.data, dataset, partition)
     federation = scenario.federation
-    wanted = [federation.teacher, *(item.teacher for item in scenario.simulation.teachers)]
+    wanted = [federation.teacher, *teachers_named(scenario.simulation)]
     if any(spec.of_images for spec in wanted) and (reason := why_no_images(schema)):
         raise ConfigError(
             f"teacher cnn does not fit {dataset.name!r}: {reason}",
@@ -228,7 +228,7 @@ def lay_out(
         identities.roster.save(space.roster_file)
         identities.coordinator.save(space.identity_file)
         settings["roster"] = str(space.roster_file)
-    own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed)
+    own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed, scenario.simulation.own_teacher)
     limits = own_limits(scenario.simulation.policies, len(partition.parties), seed)
     for index, (name, rows) in enumerate(partition.parties.items()):
         home = space.home(index)
@@ -239,7 +239,7 @@ def lay_out(
         np.savez(home / "data.npz", **arrays)
         if identities is not None:
             identities.parties[name].save(home / "identity.pem")
-        teacher = {"teacher": own[index].model_dump(mode="json")} if index in own else {}
+        teacher = {"teacher": own[index].placed(home).model_dump(mode="json")} if index in own else {}
         limit = limited(scenario.federation, limits[index]) if index in limits else {}
         mine = {"name": name, **settings, "policy": {**policy, **limit}, **teacher}
         (home / SETTINGS).write_text(tomli_w.dumps(mine))

@@ -1,8 +1,8 @@
 """A teacher that others wrote, trained and asked so that nothing it does wrong reaches the votes or the log.
 
 Whether an estimator can be fitted to a shard, or answers for a row, may depend on labels. Who takes part must not:
-where it cannot, the teacher says the shard's most frequent class, and the party's own log and `consilium party dry-run` say
-how many do. What is wrong with it on any rows shows on made-up ones, before, and is told (`check_own_code`).
+where it cannot, the teacher says the shard's most frequent class, and the party's own log and `consilium party dry-run`
+say how many do. What is wrong with it on any rows shows on made-up ones, before, and is told (`check_own_code`).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ parties get theirs from scenarios, which may be anybody's: what is named is look
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import read_private, write_private
 from consilium.protocol.own_models.building import estimator_of
 from consilium.protocol.own_models.keys import FactoryKeys, PickleKeys, TorchKeys
 from consilium.protocol.own_models.naming import TEACHERS
@@ -154,6 +156,12 @@ class PickledSpec(PickleKeys, OwnCode):
         if self.sha256 not in ("", found):
             raise ConfigError(f"{path} has SHA-256 {found}, [teacher] says {self.sha256}", "Write the right one there")
         return self.model_copy(update={"file": str(path), "sha256": found})
+
+    def placed(self, home: Path) -> PickledSpec:
+        """See `TeacherKind.placed`: `file` may be anywhere here. Raises ConfigError."""
+        content, name = read_private(Path(self.file)), "teacher.pkl"
+        write_private(home / name, content)
+        return self.model_copy(update={"file": name, "sha256": hashlib.sha256(content).hexdigest()})
 
     def build(self, seed: int) -> Any:
         """See `OwnCode.build`."""

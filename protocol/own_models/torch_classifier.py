@@ -35,6 +35,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         side) for images, `classes` how many its rows have; gives a module from float32 (n, inputs) to logits (n,
         outputs), at least one output for each class. Only what requires a gradient is trained. A module may have
         `embed`, from rows to what its `head` takes: then rows are embedded once, and only the head is trained.
+    name : by which others find the factory; its module and name where None.
     loss : (logits, labels int64 (n,)) -> scalar; None for cross-entropy.
     Others : see `keys.TorchKeys`. random_state : on the CPU the same one gives the same weights.
     """
@@ -43,6 +44,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self,
         factory: Callable[..., nn.Module],
         *,
+        name: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         loss: Loss | None = None,
         epochs: int = 20,
@@ -55,6 +57,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         random_state: int | None = None,
     ) -> None:
         self.factory = factory
+        self.name = name
         self.parameters = parameters
         self.loss = loss
         self.epochs = epochs
@@ -108,6 +111,11 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             raise UnusableModel(f"{inputs} inputs are no square image", "Leave `images` out")
         return 1, side, side
 
+    def public_name(self) -> str:
+        """What a published student calls the factory."""
+        path = getattr(self.factory, "__qualname__", type(self.factory).__name__).replace("<locals>.", "")
+        return self.name or f"{getattr(self.factory, '__module__', '__main__')}:{path.replace('<lambda>', 'factory')}"
+
     def _rows(self, x: np.ndarray) -> torch.Tensor:
         rows, shape = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)), self.shape(x.shape[1])
         return rows.reshape(-1, *shape) if isinstance(shape, tuple) else rows
@@ -154,6 +162,7 @@ def classifier_of(keys: TorchKeys, seed: int, group: str) -> TorchClassifier:
     """The untrained classifier that a configuration describes. Raises UnusableModel for a name that is none."""
     return TorchClassifier(
         resolve(keys.factory, group),
+        name=keys.factory,
         parameters=keys.parameters,
         loss=None if keys.loss == CROSS_ENTROPY else resolve(keys.loss, group),
         **{name: getattr(keys, name) for name in _SHARED},

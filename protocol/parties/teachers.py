@@ -40,6 +40,10 @@ class TeacherKind(Frozen):
         """The same for a party whose home this is: what is in a file is found there. Raises ConfigError."""
         return self
 
+    def placed(self, home: Path) -> TeacherKind:
+        """What a simulated party writes into its settings, once what is in a file was copied into its home."""
+        return self
+
 
 class WeightedTeacher(TeacherKind):
     """Base of all kinds that a coordinator may ask for."""

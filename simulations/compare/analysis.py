@@ -65,7 +65,8 @@ def analyse(
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
     epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
     weights = _weights(space)
-    found, quality = baselines(space, dataset, partition, config, epsilon, mixed, weights, progress)
+    teacher = simulation.own_teacher or config.teacher
+    found, quality = baselines(space, dataset, partition, config, teacher, epsilon, mixed, weights, progress)
     return Analysis(
         baselines=found,
         worth=_worth(space, dataset, partition, config, simulation, answered, progress),

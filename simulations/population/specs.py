@@ -135,6 +135,11 @@ class SimulationSpec(Frozen):
         " student of images: up to twice its own training), `full` draws labels more often, and searches with slow"
         " trainers too; `none` does not look for it",
     )
+    own_teacher: OwnTeacher | None = Field(
+        default=None,
+        description="what all simulated parties write into their own `party.toml` as `[teacher]`, also an estimator of"
+        " your own (models.md); left out: they train `federation.teacher`",
+    )
     teachers: tuple[TeacherShare, ...] = Field(
         default=(), description="shares of the parties that train something else, see below"
     )
