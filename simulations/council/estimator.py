@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,9 @@ from consilium.protocol.rows.encoding import encode
 from consilium.simulations.council.errors import BadSetting, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.frames import Frame, Values, frame_of, has_names
 from consilium.simulations.council.given import Given, PublicRows
-from consilium.simulations.council.kinds import Described
+from consilium.simulations.council.kinds import Described, ObjectFiles
 from consilium.simulations.council.outlook import hopeless, refuse_hopeless
+from consilium.simulations.council.own_student import load_own
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.results import Run
 from consilium.simulations.council.settings import in_python, scenario_of
@@ -158,12 +160,13 @@ class Council(ClassifierMixin, BaseEstimator):
         with value_errors(in_python), one_thread():
             rows = Given.of(X, y, owners, patients, public, self.classes)
             validate_data(self, rows.frame.select(rows.features) if rows.named else X, skip_check_array=True)
-            self._fit(rows)
+            with tempfile.TemporaryDirectory(prefix="consilium-") as folder:
+                self._fit(rows, ObjectFiles(Path(folder)))
         return self
 
-    def _fit(self, rows: Given) -> None:
+    def _fit(self, rows: Given, files: ObjectFiles) -> None:
         seed = self._seed()
-        table = scenario_of(self.get_params(deep=False), rows)
+        table = scenario_of(self.get_params(deep=False), rows, files)
         data = validate(table["data"], DataSpec, "Council: data")
         source = TableSource.of_frame(rows.frame, data, rows.public)
         scenario, plan = self._planned(table, seed, source)
@@ -179,7 +182,7 @@ class Council(ClassifierMixin, BaseEstimator):
         run = Run(folder.path, source)
         folder.kept_by(run)
         self.run_, self.plan_ = run, plan
-        self.student_ = run.student
+        self.student_ = load_own(folder.path)
         self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.n_owners_ = int(summary["parties"])
         self.privacy_ = PrivacyStatement.of(summary["privacy"], before.before(charge))

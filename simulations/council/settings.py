@@ -9,7 +9,7 @@ from typing import Any
 from consilium.accounting.units import Unit
 from consilium.simulations.council.errors import BadSetting
 from consilium.simulations.council.given import Given
-from consilium.simulations.council.kinds import table_of
+from consilium.simulations.council.kinds import ObjectFiles, plain_table
 from consilium.simulations.datasets.memory import MEMORY
 
 ATTRIBUTION = "Rows that were in the memory of the program that ran this; they are not kept with the run."
@@ -74,14 +74,18 @@ def check(given: Mapping[str, Any]) -> None:
         raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the mechanism is planned for it")
 
 
-def scenario_of(given: Mapping[str, Any], rows: Given) -> dict[str, Any]:
+def scenario_of(given: Mapping[str, Any], rows: Given, files: ObjectFiles) -> dict[str, Any]:
     """A scenario's table; it leaves its mechanism open where none is given, to be planned for epsilon.
+
+    files: where estimators go that are given as objects.
 
     Raises
     ------
-    BadSetting
+    BadSetting, UnusableModel
     """
     check(given)
+    asked, own = files.teacher(given["teacher"])
+    trainer = files.student(given["student"])
     federation = {
         "name": given["name"],
         "votes": given["votes"],
@@ -94,11 +98,12 @@ def scenario_of(given: Mapping[str, Any], rows: Given) -> dict[str, Any]:
             epsilon=given["epsilon"],
         ),
         **_mechanism(given),
-        **_described(given["ballot"], "rule", "ballot"),
-        **_described(given["teacher"], "model", "teacher"),
+        **_present(
+            ballot=None if given["ballot"] is None else plain_table(given["ballot"], "rule", "ballot"), teacher=asked
+        ),
     }
-    student = {**(given["asking"] or {}), **_described(given["student"], "name", "trainer")}
-    simulation = {"noise": given["noise"], "hand_labels": given["hand_labels"]}
+    student = {**(given["asking"] or {}), **_present(trainer=trainer)}
+    simulation = _present(noise=given["noise"], hand_labels=given["hand_labels"], own_teacher=own)
     return {"data": _data(given, rows), "federation": federation, "student": student, "simulation": simulation}
 
 
@@ -111,16 +116,7 @@ def _mechanism(given: Mapping[str, Any]) -> dict[str, Any]:
         raise BadSetting(
             "mechanism is given, and queries is not: how many are asked at most?", "For example queries=300"
         )
-    return {**_described(given["mechanism"], "name", "mechanism"), **caps}
-
-
-def _described(described: Any, tag: str, key: str) -> dict[str, Any]:
-    if described is None:
-        return {}
-    table = table_of(described, tag)
-    if table is None:
-        raise BadSetting(f"{key} is a {type(described).__name__}, which is no name, table or description")
-    return {key: table}
+    return {"mechanism": plain_table(given["mechanism"], "name", "mechanism"), **caps}
 
 
 def _data(given: Mapping[str, Any], rows: Given) -> dict[str, Any]:
