@@ -10,7 +10,7 @@ from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report.wording import share_text
 from consilium.simulations.report.worth import hand_label_rows
 
-STRONG, MODERATE = 1.0, 5.0
+STRONG, MODERATE = 1.0, 3.0
 _STYLE = (
     "border:1px solid #8886;border-radius:6px;padding:.8em 1em;max-width:42em;font-family:sans-serif;line-height:1.4"
 )
