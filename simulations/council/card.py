@@ -30,15 +30,20 @@ def verdict(privacy: PrivacyStatement) -> str:
 
 
 def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The student and what it may be compared with in public: by public rows alone. Name -> metrics."""
-    by_hand = dict(hand_label_rows(summary["worth"]))
-    return {"student": summary["student"], **by_hand, "majority class": summary["baselines"]["majority"]}
+    """The student and what it may be compared with in public: by public rows alone. Name -> metrics.
+
+    The majority class is that of the public test rows; the run's own yardstick of that name is of the private ones.
+    """
+    student, by_hand = summary["student"] or {}, dict(hand_label_rows(summary["worth"]))
+    rates = (student.get("rate") or {}).values()
+    majority = {"majority class": {"accuracy": max(rates), "auc": 0.5 if len(rates) == 2 else None}} if rates else {}
+    return {"student": student, **by_hand, **majority}
 
 
 def card(summary: Mapping[str, Any], privacy: PrivacyStatement) -> str:
     """HTML of one run."""
     models = shown_models(summary)
-    shown = [name for name in METRICS if any(name in metrics for metrics in models.values())]
+    shown = [name for name in METRICS if any(metrics.get(name) is not None for metrics in models.values())]
     heads = "".join(f'<th scope="col" style="text-align:right">{METRICS[name]}</th>' for name in shown)
     rows = "".join(
         f'<tr><th scope="row" style="text-align:left">{escape(label)}</th>'

@@ -18,7 +18,7 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.node.device import Device
 from consilium.protocol.node.threads import one_thread
 from consilium.protocol.rows.encoding import encode
-from consilium.simulations.council.errors import BadSetting, as_keyboard_interrupt, value_errors
+from consilium.simulations.council.errors import as_keyboard_interrupt, value_errors
 from consilium.simulations.council.frames import Frame, Values, frame_of, has_names
 from consilium.simulations.council.given import Given, PublicRows
 from consilium.simulations.council.kinds import Described, ObjectFiles
@@ -233,8 +233,6 @@ class Council(ClassifierMixin, BaseEstimator):
 
     def _planned(self, table: dict[str, Any], seed: int, source: Any) -> tuple[Scenario, dict[str, Any] | None]:
         """The scenario, and what its plan expects. Raises NothingToGain where that is nothing."""
-        if self.if_hopeless not in ("raise", "warn"):
-            raise BadSetting(f"if_hopeless is {self.if_hopeless!r}", "Give 'raise' or 'warn'")
         if self.mechanism is not None:
             return validate(table, Scenario, "Council"), None
         scenario, planned = planned_scenario(table, "Council", seed, source=source)

@@ -49,7 +49,7 @@ def frame_of(rows: Frame) -> pl.DataFrame:
     frame = _named(rows) if has_names(rows) else _unnamed(rows)
     for name in frame.columns:
         _check_finite(frame[name])
-    return frame
+    return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
 def values_of(values: Values, what: str, length: int) -> list[Any]:

@@ -73,8 +73,8 @@ class Given:
         whole, features = columns.frame, [name for name in frame.columns if name not in others]
         if not features:
             raise BadInput("0 feature(s) (no column is left) while a minimum of 1 is required", "Give more columns")
-        if more is not None and (missing := [name for name in whole.columns if name not in more.columns]):
-            action = "They need the same columns, the label too: half of them judge the student"
+        if more is not None and (missing := [name for name in (*features, label) if name not in more.columns]):
+            action = "They need the same features, and the label: half of them judge the student"
             raise BadInput(f"the public rows have no column {missing[0]!r}", action)
         for what, name in (("owners", owner), ("patients", patient)):
             if name is not None and (count := texts_of(whole[name]).null_count()):
@@ -84,7 +84,7 @@ class Given:
         declared = () if classes is None else tuple(_texts("classes", list(classes)))
         return cls(
             frame=whole.select(*features, *others),
-            public=None if more is None else more.select(*features, *others),
+            public=None if more is None else more.select(name for name in whole.columns if name in more.columns),
             label=label,
             owner=owner,
             patient=patient,

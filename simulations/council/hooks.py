@@ -1,8 +1,8 @@
 """What a run says, handed to trackers of experiments: MLflow, TensorBoard. Each is imported when it is used.
 
-A tracker is another place, often another machine. So by themselves they get what the guarantee covers or what is public;
-everything else (yardsticks from private rows, the full report) only where the caller says `private=True`, and the secret
-data-dependent epsilon never.
+A tracker is another place, often another machine. So by themselves they get what the guarantee covers or what is
+public; everything else (yardsticks from private rows, the full report) only where the caller says `private=True`, and
+the secret data-dependent epsilon never.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import polars as pl
 from consilium.simulations.council.errors import BadSetting
 from consilium.simulations.council.results import Run
 
-_COVERED = ("student", "hand_labels_released", "hand_labels_asked", "majority")
+STUDENT_FILES = ("model.safetensors", "student.json", "MODEL_CARD.md")
+_COVERED = ("student", "hand_labels_released", "hand_labels_asked")
 """Names in `Run.metrics` that may be shown to anybody."""
 _NEVER = ("privacy",)
 """Holds the data-dependent epsilon; the promise is told apart."""
@@ -38,12 +39,12 @@ def log_to_mlflow(run: Run, private: bool = False) -> None:
     mlflow.log_metrics(dict(metrics(run, private)))
     report = run.report if private else run.report.public
     mlflow.log_artifact(str(report.path))
-    for name in ("model.safetensors", "student.json", "MODEL_CARD.md"):
+    for name in STUDENT_FILES:
         mlflow.log_artifact(str(run.path / "student" / name), "student")
 
 
 def log_to_tensorboard(run: Run, folder: str | Path, private: bool = False) -> None:
-    """Write scalars of a run to a folder of event files: its metrics; with `private` what the answers so far cost at their counts.
+    """Write scalars of a run to a folder of event files: its metrics; with `private` the cost of the answers so far too.
 
     private : see `log_to_mlflow`.
 
@@ -52,11 +53,12 @@ def log_to_tensorboard(run: Run, folder: str | Path, private: bool = False) -> N
     BadSetting : tensorboard is not installed.
     """
     _needed("tensorboard", "pip install tensorboard")
+    asked = run.votes_asked.select("query", "epsilon_worst_case").iter_rows() if private else ()
     with _needed("torch.utils.tensorboard", "pip install tensorboard").SummaryWriter(str(folder)) as writer:
         for name, value in metrics(run, private):
             writer.add_scalar(name.replace(".", "/"), value)
-        for query, epsilon in run.votes_asked.select("query", "epsilon_worst_case").iter_rows() if private else ():
-            writer.add_scalar("privacy/epsilon_worst_case", epsilon, query)
+        for query, epsilon in asked:
+            writer.add_scalar("epsilon_by_query", epsilon, query)
         writer.add_text("privacy", str(run.privacy))
 
 

@@ -70,6 +70,9 @@ def check(given: Mapping[str, Any]) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             raise BadSetting(f"{name} is {value!r}: it must be above 0", "For example epsilon=1.0, delta=1e-5")
+    for name, allowed in (("device", ("auto", "cpu", "cuda")), ("if_hopeless", ("raise", "warn"))):
+        if given[name] not in allowed:
+            raise BadSetting(f"{name} is {given[name]!r}", f"Give one of {', '.join(map(repr, allowed))}")
     if given["epsilon"] is None and given["mechanism"] is None:
         raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the mechanism is planned for it")
 
