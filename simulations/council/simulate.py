@@ -44,7 +44,7 @@ def simulate(
     ConsiliumError : what is wrong, and what to do; a wrong value is a ValueError too. KeyboardInterrupt
     """
     with value_errors(), one_thread():
-        changes = list(_changes(overrides))
+        changes = list(changes_of(overrides))
         if isinstance(scenario, Scenario):
             name = "scenario"
             loaded = scenario if not changes else _changed(scenario, changes)
@@ -65,16 +65,16 @@ def _changed(scenario: Scenario, changes: list[str]) -> Scenario:
     return validate(table, Scenario, "scenario")
 
 
-def _changes(overrides: Mapping[str, Any], parents: str = "") -> Iterator[str]:
+def changes_of(overrides: Mapping[str, Any], parents: str = "") -> Iterator[str]:
     """`key=value` as `--set` takes it; tables become their keys.
 
-    >>> list(_changes({"federation__caps": {"queries": 20}, "student__queries": 5}))
+    >>> list(changes_of({"federation__caps": {"queries": 20}, "student__queries": 5}))
     ['federation.caps.queries=20', 'student.queries=5']
     """
     for name, value in overrides.items():
         key = parents + name.replace("__", ".")
         if isinstance(value, Mapping):
-            yield from _changes({str(inner): each for inner, each in value.items()}, f"{key}.")
+            yield from changes_of({str(inner): each for inner, each in value.items()}, f"{key}.")
             continue
         try:
             text = tomli_w.dumps({"value": list(value) if isinstance(value, tuple) else value})
