@@ -176,7 +176,9 @@ class _Simulation:
             raise Damaged(error.what) from None
         agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.simulation.noise)
         if scenario.data.set == MEMORY and self._source is None:
-            self._gone = Absent("the rows were in the memory of the program that ran this, and only it can compare them")
+            self._gone = Absent(
+                "the rows were in the memory of the program that ran this, and only it can compare them"
+            )
             raise self._gone
         self._data = data, partition = divided_data(scenario, seed, self._source)
         agree(f"{MANIFEST}: data", entry(manifest, MANIFEST, "data"), data_facts(data, partition))

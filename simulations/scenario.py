@@ -145,7 +145,7 @@ def planned_scenario(
 
 
 def facts_of(scenario: Scenario, seed: int, source: Source | None = None) -> PublicFacts:
-    """What a plan may know of a scenario with this seed; source: see `divided_data`. Raises NotEnoughParties, DataError."""
+    """What a plan may know of a scenario with this seed. source: see `divided_data`, which says what is raised."""
     dataset, partition = divided_data(scenario, seed, source)
     return public_facts(scenario.data, scenario.federation, dataset, partition)
 
