@@ -45,6 +45,7 @@ from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.warned import run_warnings
 from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir
 from consilium.student.config import StudentSpec
+from consilium.student.published.model import check_names
 from consilium.student.published.trial import check_trainer
 
 Engine = Literal["local", "ray"]
@@ -159,6 +160,7 @@ def _carry_out(
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
         check_own_teachers(scenario.simulation, config.rows)
+        check_names(config.rows)  # the student could not be published: better now than when labels are charged
         check_trainer(scenario.student.trainer, config.rows)
         if config.votes != "clear":
             identities = identities_of(scenario, partition, seed)

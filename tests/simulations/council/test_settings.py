@@ -24,7 +24,7 @@ ROWS, Y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
 
 
 def scenario(
-    folder: Path, owners: Any = ("a", "a", "b", "b"), patients: Any = None, public: Any = None, **changed: Any
+    folder: Path, owners: Any = ("a", "a", "b", "c"), patients: Any = None, public: Any = None, **changed: Any
 ):
     council = Council(**{"unit": "party", **changed})
     rows = Given.of(ROWS, Y, None if owners is None else list(owners), patients, public, council.classes)
