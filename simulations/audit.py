@@ -264,8 +264,8 @@ class _Simulation:
     def _warnings(self, config: FederationConfig, run: VerifiedRun) -> str:
         """Those that the summary's own numbers give, all of them."""
         summary, card = self.files.object(SUMMARY), self.files.object(CARD)
-        scenario, *data = self._divided()
-        looked = look(scenario.data, *data)
+        scenario, dataset, partition = self._divided()
+        looked = look(scenario.data, dataset, partition)
         refused = [event for event in run.events.named("left-out") if event.get("for_data") is True]
         parties = {str(event.get("party")) for event in refused if event.get("stage") == "train"}
         agree(f"{SUMMARY}: parties_left_out_for_data", summary.get("parties_left_out_for_data"), len(parties))
