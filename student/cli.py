@@ -153,7 +153,7 @@ def _ask(
     from consilium.protocol.errors import OutputExists
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
-    from consilium.protocol.progress.display import showing
+    from consilium.protocol.progress.display import progress_on, showing
     from consilium.protocol.warnings.kinds import listed
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
@@ -171,11 +171,7 @@ def _ask(
             f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left",
             time.time(),
         )
-
-        def progress(stage: str, done: int, total: int) -> None:
-            display.update(stage, done, total, time.time())
-
-        result = run_student(source, rows, spec, out, seed, progress)
+        result = run_student(source, rows, spec, out, seed, progress_on(display))
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
     told["warnings"] = listed(result.warnings)
     if not quiet:
