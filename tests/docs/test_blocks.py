@@ -63,8 +63,17 @@ def as_own_data(shown: dict[str, Any], folder: Path) -> None:
     load_scenario(str(path), ['federation.mechanism={name="gnmax", sigma=9}', "federation.caps={queries=2, answers=2}"])
 
 
+def as_model(shown: dict[str, Any], folder: Path) -> None:
+    """A teacher in a party.toml, or a part of a scenario; what is named is trained in `test_models_page`."""
+    if "teacher" in shown:
+        as_party(shown, folder)
+    else:
+        as_scenario(shown, folder, "stroke")
+
+
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
     "docs/data.md": as_own_data,
+    "docs/models.md": as_model,
     "docs/parties.md": as_party,
     "docs/published-student.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
     "docs/scenarios.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
@@ -96,5 +105,6 @@ def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     desk.lay_out(["student"])
     monkeypatch.chdir(desk.folder)
     hospitals(100, rows=6).write_csv("patients.csv")
+    (desk.folder / "teacher.pkl").unlink(missing_ok=True)
     rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
     exec(compile(block.text, block.place, "exec"), {"rows": rows})

@@ -13,13 +13,14 @@ import typer
 from typer.core import TyperGroup
 
 from consilium.cli import DefaultGroup, app
+from consilium.protocol.own_models.naming import STUDENTS, TEACHERS
 from consilium.simulations.datasets import installed
 from tests.docs.pages import PAGES, ROOT, commands, inline_code
 
 TOP = "accounting|protocol|party|coordinator|student|simulations|consilium|tests|benchmarks|docs"
 PATH = re.compile(rf"(?<![\w./-])(?:{TOP})(?:/[\w.-]+)*/?(?:[\w-]+\.(?:py|md|proto|toml))?(?![\w/])")
 NODE = re.compile(r"(?P<file>tests/[\w/]+\.py)?::(?P<names>\w+(?:::\w+)*)")
-OF_OTHERS = {installed.GROUP}
+OF_OTHERS = {installed.GROUP, TEACHERS, STUDENTS}
 """Groups of entry points that other people's packages fill."""
 by_page = pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
 
