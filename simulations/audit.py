@@ -42,7 +42,7 @@ from consilium.protocol.labels.service import Outcome
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.kinds import listed
 from consilium.simulations import sums
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public_rows
 from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
@@ -74,10 +74,11 @@ class Audited:
     run: VerifiedRun = field(repr=False)
 
 
-def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
+def audit_path(path: Path, students: Sequence[Path] = (), source: Source | None = None) -> Audited:
     """All findings on the run of a path: a simulation's folder, a coordinator's kit, or the run folder of one.
 
-    students: folders of students that asked this run's coordinator, to be checked against its ledger.
+    students: folders of students that asked this run's coordinator, to be checked against its ledger. source: the rows
+    of a simulation whose rows were in memory; without them, what takes rows cannot be checked.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
             raise DataError(f"{folder} is no folder", "Give a student's own folder with --student")
     simulated = path.is_dir() and any((path / name).exists() for name in TRACES)
     place = RunPlace(path) if simulated else find_run(path)
-    checks = _Simulation(path) if simulated else None
+    checks = _Simulation(path, source) if simulated else None
     run = verify_run(place, None if checks is None else checks.files.finished)
     findings = list(run.findings)
     if checks is not None:
@@ -114,8 +115,9 @@ def audit_run(run_dir: Path) -> list[Finding]:
 class _Simulation:
     """Checks of a simulated run's own files. What one of them reads, later ones use."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, source: Source | None) -> None:
         self._dir = run_dir
+        self._source = source
         self._manifest: dict[str, Any] = {}
         self._scenario: Scenario | None = None
         self._data: tuple[Dataset, Partition] | None = None
@@ -175,7 +177,7 @@ class _Simulation:
             raise Damaged(error.what) from None
         agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.simulation.noise)
         try:
-            self._data = data, partition = divided_data(scenario, seed)
+            self._data = data, partition = divided_data(scenario, seed, self._source)
         except PathError as error:
             self._gone = True
             raise Unchecked(f"the run's data cannot be read: {error}") from None

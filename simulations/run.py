@@ -29,7 +29,7 @@ from consilium.protocol.warnings.kinds import listed
 from consilium.protocol.warnings.rows import Looked
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from consilium.simulations.engines.ray import run_ray
@@ -47,6 +47,7 @@ from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.warned import run_warnings
 from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir
 from consilium.student.config import StudentSpec
+from consilium.student.published.model import check_names
 from consilium.student.published.trial import check_trainer
 
 Engine = Literal["local", "ray"]
@@ -68,12 +69,14 @@ def run_scenario(
     watch: Watch = unwatched,
     keep_work: bool = False,
     device: Device = "auto",
+    source: Source | None = None,
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
     Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
     call the scenario. `keep_work` keeps the copies of the parties' rows and their teachers under `private/work`.
     `device` is where networks are trained. Libraries use one thread in each process; the caller's settings come back.
+    `source`: rows that are in memory, instead of those that the scenario names.
 
     Returns
     -------
@@ -86,7 +89,7 @@ def run_scenario(
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
     order = Order(name, scenario, engine, seed, created, device)
-    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work)
+    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work, source=source)
 
 
 def resume_run(
@@ -144,6 +147,7 @@ def _carry_out(
     watch: Watch,
     keep_work: bool,
     resumed: dict[str, Any] | None = None,
+    source: Source | None = None,
 ) -> dict[str, Any]:
     start = time.monotonic()
     name, scenario, engine, seed = order.name, order.scenario, order.engine, order.seed
@@ -154,10 +158,11 @@ def _carry_out(
         stack.enter_context(one_thread())
         # the workers need seconds to import what they use; meanwhile the data are laid out
         workers = stack.enter_context(running_workers()) if engine == "local" else []
-        dataset, partition = divided_data(scenario, seed)
+        dataset, partition = divided_data(scenario, seed, source)
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
         check_own_teachers(scenario.simulation, config.rows)
+        check_names(config.rows)  # the student could not be published: better now than when labels are charged
         check_trainer(scenario.student.trainer, config.rows)
         if config.votes != "clear":
             identities = identities_of(scenario, partition, seed)

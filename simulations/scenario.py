@@ -130,11 +130,12 @@ def anchor(data: Any, folder: Path) -> None:
 
 
 def planned_scenario(
-    table: dict[str, Any], where: str, seed: int, tasks: Tasks = made_up
+    table: dict[str, Any], where: str, seed: int, tasks: Tasks = made_up, source: Source | None = None
 ) -> tuple[Scenario, PlannedFederation]:
     """A scenario that leaves its mechanism open, with a plan for it, and the plan.
 
-    The student's trainer is the plan's too, where the table leaves it out. See `coordinator.planning.plan`.
+    The student's trainer is the plan's too, where the table leaves it out. See `coordinator.planning.plan`. source: as
+    `divided_data` takes it.
 
     Raises
     ------
@@ -142,14 +143,14 @@ def planned_scenario(
     """
     open_table = table["federation"]
     known = validate({**table, "federation": stand_in(open_table)}, Scenario, where)
-    made = plan(open_table, facts_of(known, seed), known.simulation.most_queries, tasks)
+    made = plan(open_table, facts_of(known, seed, source), known.simulation.most_queries, tasks)
     student = {"trainer": made.trainer, **table.get("student", {})}
     return validate({**table, "federation": {**open_table, **made.table}, "student": student}, Scenario, where), made
 
 
-def facts_of(scenario: Scenario, seed: int) -> PublicFacts:
-    """What a plan may know of a scenario with this seed. Raises NotEnoughParties, DataError."""
-    dataset, partition = divided_data(scenario, seed)
+def facts_of(scenario: Scenario, seed: int, source: Source | None = None) -> PublicFacts:
+    """What a plan may know of a scenario with this seed. source: see `divided_data`, which says what is raised."""
+    dataset, partition = divided_data(scenario, seed, source)
     return public_facts(scenario.data, scenario.federation, dataset, partition)
 
 

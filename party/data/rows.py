@@ -20,7 +20,8 @@ from consilium.protocol.rows.representation import represent
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.tables.lines import Lines
 
-log = logging.getLogger("consilium.party")
+remarks = logging.getLogger("consilium.party.remarks")
+"""What is odd about a party's rows, for whoever looks after them: nobody in a simulation, which switches it off."""
 
 FURTHEST = 1e9
 """Standardised values beyond it are moved there: their squares are still numbers, and an estimator that fails on larger
@@ -72,7 +73,7 @@ def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Row
     if rows is None:
         raise report.refusal()
     for problem in (*report.doubts, *report.remarks):
-        log.warning("taken all the same: %s", problem)
+        remarks.warning("taken all the same: %s", problem)
     return rows
 
 
@@ -205,6 +206,8 @@ def _remarks(item: RawField, column: Column, lines: Lines, schema: Schema) -> li
     wanted = item.wanted
     if wanted.known:
         return [*checks.unknown_names(wanted), *checks.unknown_category(wanted, column, lines)]
+    if schema.columns and wanted.name not in {column.column for column in schema.columns if column.kind == "number"}:
+        return []  # a value that is encoded already has no unit
     place = schema.features.index(wanted.name)
     return checks.another_unit(wanted, column, schema.center[place], schema.scale[place])
 

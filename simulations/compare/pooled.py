@@ -34,6 +34,8 @@ def pooled_probabilities(
     A model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
     scikit-learn's histogram one, which is faster on many rows.
     """
+    if (y == y[0]).all():  # nothing to fit: what every party says, all of them together say
+        return np.eye(len(schema.classes))[np.full(len(test), y[0])]
     return _trained(teacher, schema, x, y, test)
 
 

@@ -10,6 +10,7 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.hub import open_hub
 from consilium.simulations.datasets.image_files import open_images
 from consilium.simulations.datasets.installed import open_installed
+from consilium.simulations.datasets.memory import MEMORY, open_memory
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table_files import open_tables
 
@@ -20,6 +21,7 @@ OWN: dict[str, Callable[[SourceSpec], Source]] = {
     "npz": open_arrays,
     "images": open_images,
     "hub": open_hub,
+    MEMORY: open_memory,
 }
 """Kinds of data that are the user's own, by what `data.set` calls them."""
 

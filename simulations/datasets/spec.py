@@ -145,6 +145,9 @@ class SourceSpec(Frozen):
         return self
 
 
+MEMORY = "memory"
+"""Of `set`: rows that a program holds in memory, see `datasets.memory`."""
+
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
 _RAW = _ANY | _COLUMNS | {"time", "drop", "columns", "cells", "missing"}
@@ -153,6 +156,7 @@ KEYS = {
     "npz": _ANY,
     "images": _ANY | _COLUMNS | {"csv", "size", "colour", "folders", "list"},
     "hub": _RAW | {"split"},
+    MEMORY: _RAW,
     **{name: {"path", "public"} for name in NAMES},
 }
 """Which keys each set has, beside `set` and `classes`."""

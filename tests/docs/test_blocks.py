@@ -20,6 +20,7 @@ from consilium.simulations.scenario import load_scenario
 from consilium.student.published.model import load_model
 from tests.docs.conftest import Desk, write_heart
 from tests.docs.pages import ROOT, Block, blocks
+from tests.simulations.council.warm import hospitals
 
 
 def of(language: str) -> list[Any]:
@@ -100,9 +101,10 @@ def test_json_is_valid(block: Block) -> None:
 @pytest.mark.slow  # the short run that it works on
 @pytest.mark.parametrize("block", of("python"))
 def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder with a student; `rows` are rows for it."""
+    """In a folder with a student, and with patients of many hospitals; `rows` are rows for the student."""
     desk.lay_out(["student"])
     monkeypatch.chdir(desk.folder)
+    hospitals(100, rows=6).write_csv("patients.csv")
     (desk.folder / "teacher.pkl").unlink(missing_ok=True)
     rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
     exec(compile(block.text, block.place, "exec"), {"rows": rows})
