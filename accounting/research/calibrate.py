@@ -35,7 +35,7 @@ def calibrate(
     CalibrationError : no amount of noise keeps the target. EventError, DeltaError, UnitError : as in ``epsilon``.
 
     >>> calibrate("Histogram(sigma=1)", epsilon=1.0, asked=100, noise="continuous")
-    Histogram(sigma=52.77)
+    Histogram(sigma=52.76)
     """
     chosen = as_aggregator(mechanism)
     check_delta(delta)

@@ -62,7 +62,7 @@ def most_tries(most: int) -> int:
     """Numbers of labels that `break_even` tries at most, about: three bisections, and where they begin.
 
     >>> [most_tries(most) for most in (5, 100, 9000)]
-    [2, 14, 20]
+    [2, 15, 19]
     """
     ratio = math.log(max(most, FEWEST) / FEWEST)
     if not ratio:
