@@ -14,7 +14,7 @@ from consilium.simulations.report.charts import bars, curves, dots
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GuaranteeRow
 from consilium.simulations.report.models import STUDENT_LABEL, ModelRow, lead
-from consilium.simulations.report.wording import many, plural, share_text
+from consilium.simulations.report.wording import many, plural, share_text, signed
 
 METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 
@@ -29,6 +29,7 @@ class Figure:
     alt: str
     chart: Markup
     secret: bool = False
+    wide: bool = False
 
 
 def outcome_figures(data: ReportData, promised: GuaranteeRow, models: Sequence[ModelRow], public: bool) -> list[Figure]:
@@ -113,7 +114,7 @@ def _models(data: ReportData, models: Sequence[ModelRow], public: bool) -> Figur
     reading = (
         f"Further right is better. {private}{by_hand}{'' if public else yardsticks}Accuracy: share of the cases that"
         " are called right. AUC: of two cases of different classes, how often the right one is ranked higher; 0.5 is"
-        " chance. Bars are 95 % intervals over test cases. The axes do not start at zero."
+        " chance. Bars are 95% intervals over test cases. The axes do not start at zero."
     )
     return Figure(
         "models",
@@ -122,6 +123,7 @@ def _models(data: ReportData, models: Sequence[ModelRow], public: bool) -> Figur
         f"Dots: {'; '.join(told)}.",
         Markup("").join(panels),
         secret=not public,
+        wide=True,
     )
 
 
@@ -171,8 +173,8 @@ def _by_labels(data: ReportData) -> Figure | None:
         "by-labels",
         f"What more {data.release}s give",
         f"The same student, trained on the first so many of its {data.release}s. From {points[-2]['labels']:,} to"
-        f" {last['labels']:,} the {name} changes by {gain:+.3f}. Where the curve is flat, more of the same would cost"
-        " privacy and bring little. Bars are 95 % intervals over test cases.",
+        f" {last['labels']:,} the {name} changes by {signed(gain)}. Where the curve is flat, more of the same would"
+        " cost privacy and bring little. Bars are 95% intervals over test cases.",
         f"Line: {name} " + "; ".join(f"{share_text(at['value'])} at {at['labels']:,}" for at in points) + ".",
         curves.learning_chart(points, "labels", (f"{data.release}s (logarithmic)", f"{name} of the student")),
     )
@@ -189,15 +191,16 @@ def _by_epsilon(data: ReportData, promised: GuaranteeRow) -> Figure | None:
         "by-epsilon",
         "What a larger or smaller epsilon would give",
         f"The same votes with other noise, and a student each time ({many(draws, 'draw')} of noise; their mean)."
-        f" This run promised {promised.epsilon_text}. Only a simulation can draw again: nothing of this is released,"
-        " and choosing an epsilon by it would not be covered. Bars are 95 % intervals over test cases and draws.",
+        f" This run promised {promised.epsilon_text}; delta is {promised.delta_text} throughout. Only a simulation can"
+        " draw again: nothing of this is released, and choosing an epsilon by it would not be covered. Bars are 95%"
+        " intervals over test cases and draws.",
         f"Line: {name} "
         + "; ".join(f"{share_text(at['value'])} at epsilon {at['epsilon']:.2g}" for at in points)
         + ".",
         curves.learning_chart(
             points,
             "epsilon",
-            (f"epsilon promised at delta {promised.delta_text} (logarithmic)", f"{name} of the student"),
+            ("epsilon promised (logarithmic)", f"{name} of the student"),
         ),
         secret=True,
     )
@@ -217,7 +220,8 @@ def _roc(data: ReportData) -> Figure | None:
         "roc",
         "How well the student ranks cases",
         f"{several}Every threshold is a point: how many of the class are found, and how many of the others are flagged"
-        f" by mistake. Nearer to the upper left is better; the dotted line is chance. {told if len(found) == 1 else ''}",
+        f" by mistake. Nearer to the upper left is better; the dotted line is chance."
+        + (f" {told}." if len(found) == 1 else ""),
         f"ROC curves: {told}.",
         curves.roc_chart(found),
     )
@@ -232,7 +236,7 @@ def _calibration(data: ReportData) -> Figure | None:
         "calibration",
         "Can its probabilities be read as risks?",
         f"Test cases in {len(found)} groups of about {found[0]['rows']:,}, by the probability {whose}. On the dotted"
-        " line it is so as often as the student says. Bars are 95 % intervals (Wilson). Without a declared prevalence"
+        " line it is so as often as the student says. Bars are 95% intervals (Wilson). Without a declared prevalence"
         " probabilities are shares of votes, and no risks.",
         "Points: " + "; ".join(f"{at['mean']:.2f} said, {at['rate']:.2f} so" for at in found) + ".",
         curves.calibration_chart(found),
@@ -249,7 +253,7 @@ def _at_home(data: ReportData) -> Figure | None:
             _sizes(group),
             group["student"],
             other=group["alone"],
-            note=f"{group['difference']:+.3f} ({group['interval'][0]:+.3f} to {group['interval'][1]:+.3f})",
+            note=f"{signed(group['difference'])} ({signed(group['interval'][0])} to {signed(group['interval'][1])})",
         )
         for group in found["groups"]
     ]
@@ -259,7 +263,7 @@ def _at_home(data: ReportData) -> Figure | None:
         f"{many(found['judged'], word)} of {found['parties']:,}, evenly spread over all sizes, on"
         f" {whole['tested']:,} rows of their own. Ring: a model of the {word} alone, trained on two thirds of its rows"
         " and judged on the last third, in turn. Diamond: the student, on the same rows. Behind each line: the"
-        f" difference, with its 95 % interval over {plural(word)} (bootstrap, 1,000 draws, seed {found['seed']})."
+        f" difference, with its 95% interval over {plural(word)} (bootstrap, 1,000 draws, seed {found['seed']})."
         f" All together a {word} {gains} {abs(whole['difference']):.3f}; the student is at least as good at"
         f" {whole['better']:,} of {whole['parties']:,}."
         + (
@@ -273,11 +277,12 @@ def _at_home(data: ReportData) -> Figure | None:
     )
     return Figure(
         "at-home",
-        f"What each {word} gains, by its size",
+        f"The student against a {word} alone, by size",
         reading,
         f"Pairs: {'; '.join(f'{dot.label}: alone {dot.other:.3f}, student {dot.value:.3f}' for dot in shown)}.",
         dots.dots_chart(f"{name} on the {word}’s own rows, held out", shown),
         secret=True,
+        wide=True,
     )
 
 

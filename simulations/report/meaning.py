@@ -22,8 +22,10 @@ from typing import Literal
 
 from scipy.special import expit, logit
 
+from consilium.simulations.report.wording import many
+
 STRONG, MODERATE = 1.0, 3.0
-"""Largest epsilon of a strong and of a moderate promise: a coin's guess becomes right in 74, and in 96, of 100 cases."""
+"""Largest epsilon of a strong and of a moderate promise: a guess is then right in 74 and in 96 of 100 cases at most."""
 EXCEPTIONS = 100
 """How many times delta is the chance that a belief grows by more than what is said."""
 NEARLY = 0.01
@@ -73,10 +75,20 @@ def out_of(share: float) -> str:
     return "always"
 
 
-def verdict(epsilon: float, delta: float, parties: int, seeded: bool) -> Verdict:
+def in_hundred(share: float) -> str:
+    """Cases in 100 with one decimal, rounded up, to compare several.
+
+    >>> in_hundred(0.02219), in_hundred(0.9999)
+    ('2.3 in 100', 'above 99.9 in 100')
+    """
+    cases = math.ceil(round(1000 * share, 6)) / 10
+    return f"{cases:.1f} in 100" if cases < 100 else "above 99.9 in 100"
+
+
+def verdict(epsilon: float, delta: float, parties: int, seeded: bool, word: str = "party") -> Verdict:
     """Of a promise towards whoever sees what is released.
 
-    parties: that take part. seeded: the noise can be computed from a seed.
+    parties: that take part, each a `word`. seeded: the noise can be computed from a seed.
 
     >>> verdict(0.8, 1e-5, 371, False).level, verdict(2, 1e-5, 371, False).level, verdict(2, 1e-2, 371, False).level
     ('strong', 'moderate', 'weak')
@@ -84,7 +96,8 @@ def verdict(epsilon: float, delta: float, parties: int, seeded: bool) -> Verdict
     ('none', 'none')
     """
     if seeded:
-        return Verdict("none", ("The noise came from a seed: whoever knows the seed can take it away again.",))
+        told = "Whoever knows the seed can take the noise away again."
+        return Verdict("none", (f"{told} Never do this with data that are not public already.",))
     if math.isinf(epsilon):
         return Verdict("none", ("No number bounds what the release tells about one of them.",))
     reasons = [_of_epsilon(epsilon)]
@@ -92,12 +105,13 @@ def verdict(epsilon: float, delta: float, parties: int, seeded: bool) -> Verdict
     level: Level = "strong" if epsilon <= STRONG else "moderate" if epsilon <= MODERATE else "weak"
     if expected >= 1:
         level = "weak"
-        reasons.insert(0, f"Delta is {delta:g}: with {parties:,} parties it would allow to name one of them outright.")
+        told = f"Delta is {delta:g}: with {many(parties, word)} it would allow to name one of them outright."
+        reasons.insert(0, told)
     elif expected > NEARLY and level == "strong":
         level = "moderate"
-        reasons.insert(0, f"Delta times the {parties:,} parties is {expected:.2g}, above {NEARLY:g}.")
+        reasons.insert(0, f"Delta times the {many(parties, word)} is {expected:.2g}, above {NEARLY:g}.")
     else:
-        reasons.append(f"Delta times the {parties:,} parties is {expected:.1g}: next to no room for a mishap.")
+        reasons.append(f"Delta, the room left for a mishap, is {expected:.1g} over all {many(parties, word)} together.")
     return Verdict(level, tuple(reasons))
 
 

@@ -11,9 +11,17 @@ from consilium.protocol.parties.messages import VotesMode
 from consilium.simulations.compare.intervals import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow
-from consilium.simulations.report.meaning import EXCEPTIONS, Level, out_of, surest_belief, surest_guess, verdict
+from consilium.simulations.report.meaning import (
+    EXCEPTIONS,
+    Level,
+    in_hundred,
+    out_of,
+    surest_belief,
+    surest_guess,
+    verdict,
+)
 from consilium.simulations.report.models import METRIC_NAMES, lead
-from consilium.simulations.report.wording import many, plural, share_text
+from consilium.simulations.report.wording import many, plural, share_text, signed
 
 TOWARDS_STUDENT = "student"
 _HEADLINES: dict[Level, str] = {
@@ -22,7 +30,7 @@ _HEADLINES: dict[Level, str] = {
     "weak": "Weak protection",
     "none": "No protection",
 }
-_PRIORS = ((0.01, "1 in 100"), (0.1, "1 in 10"), (0.9, "9 in 10"))
+_PRIORS = (0.01, 0.1, 0.9)
 _SEEN_BY_COORDINATOR: dict[VotesMode, str] = {
     "clear": "what each {one} voted, without noise",
     "secure": "exact sums of the votes, without noise",
@@ -57,8 +65,8 @@ class PlainBox:
 def plain_box(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> PlainBox:
     """From the promises alone, which are public: the box is the same in both versions of the report."""
     promised = guarantees[PROMISED]
-    real = verdict(promised.epsilon, promised.delta, data.parties, seeded=False)
-    found = verdict(promised.epsilon, promised.delta, data.parties, data.seeded_noise)
+    real = verdict(promised.epsilon, promised.delta, data.parties, False, data.party_label)
+    found = verdict(promised.epsilon, promised.delta, data.parties, data.seeded_noise, data.party_label)
     reasons = [*found.reasons, *_whole_party(data, guarantees)]
     otherwise = (
         f"With real noise the same run would be: {_HEADLINES[real.level].lower()}. {' '.join(real.reasons)} The numbers"
@@ -82,9 +90,9 @@ def _unit(data: ReportData, row: GuaranteeRow) -> str:
     """One of what is protected, in words."""
     word = data.party_label
     return {
-        Unit.PARTY: f"one {word}, with all its rows",
-        Unit.RECORD: f"one row (a single case) of one {word}",
-        Unit.PATIENT: f"one patient, with all rows at one {word}",
+        Unit.PARTY: f"one {word}, with all its records",
+        Unit.RECORD: f"one record (a single case) of one {word}",
+        Unit.PATIENT: f"one patient, with all records at one {word}",
     }[Unit(row.unit)]
 
 
@@ -121,7 +129,8 @@ def _odds(odds: float) -> str:
 def _beliefs(row: GuaranteeRow) -> tuple[tuple[str, str], ...]:
     if math.isinf(row.epsilon) or EXCEPTIONS * row.delta >= 1:
         return ()
-    return tuple((text, out_of(surest_belief(before, row.epsilon, row.delta))) for before, text in _PRIORS)
+    grown = {before: surest_belief(before, row.epsilon, row.delta) for before in _PRIORS}
+    return tuple((f"{100 * before:.0f} in 100", in_hundred(after)) for before, after in grown.items())
 
 
 def _exceptions(row: GuaranteeRow) -> str:
@@ -183,8 +192,8 @@ def against_alone(data: ReportData) -> str:
         else ""
     )
     return (
-        f"It is {how} than what one {word} has by itself: {name} {difference:+.3f} ({low:+.3f} to {high:+.3f}) in the"
-        f" mean over the {plural(word)}.{beaten}"
+        f"The student is {how} than what one {word} has by itself: {name} {signed(difference)}"
+        f" ({signed(low)} to {signed(high)}) in the mean over the {plural(word)}.{beaten}"
     )
 
 
@@ -200,7 +209,7 @@ def labels_explained(data: ReportData) -> str:
     low, high = wilson(right, total)
     what = "released labels" if data.release == "label" else "largest noisy counts"
     told = (
-        f"Of {total:,} {what} {right / total:.0%} are right (95 % interval {low:.0%} to {high:.0%}, Wilson); always"
+        f"Of {total:,} {what} {right / total:.0%} are right (95% interval {low:.0%} to {high:.0%}, Wilson); always"
         f" naming “{data.classes[most]}” would be right for {truth[most] / total:.0%} of the same cases."
     )
     if right / total > truth[most] / total + 0.02:

@@ -57,9 +57,9 @@ def matrix(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> Ma
 def _written(value: float) -> str:
     """
     >>> _written(1203), _written(0.516), _written(0.004)
-    ('1,203', '52 %', '0 %')
+    ('1,203', '52%', '0%')
     """
-    return f"{value:,}" if isinstance(value, int) else f"{value:.0%}".replace("%", " %")
+    return f"{value:,}" if isinstance(value, int) else f"{value:.0%}"
 
 
 def recall_table(data: ReportData, models: Sequence[ModelRow]) -> RecallTable | None:

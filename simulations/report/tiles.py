@@ -53,7 +53,7 @@ def _student(data: ReportData) -> Tile:
     if intervals.get(shown):
         low, high = intervals[shown]
         tested = sum((data.open_figures.get("test") or {}).values())
-        notes.append(f"{share_text(low)} to {share_text(high)} (95 %) on {many(tested, 'case')}")
+        notes.append(f"{share_text(low)} to {share_text(high)} (95%) on {many(tested, 'case')}")
     if data.student is None:
         notes.append("not evaluated")
     elif student.get("auc") is None:
@@ -70,4 +70,4 @@ def _labels(data: ReportData, answered: int) -> Tile:
     if right is None:
         return Tile(label, "–", "nobody knows the truth" if answered else f"no {data.release} to compare")
     low, high = wilson(right * answered, answered)
-    return Tile(label, f"{right:.1%}", f"{low:.1%} to {high:.1%} (95 %), against the public truth")
+    return Tile(label, f"{right:.1%}", f"{low:.1%} to {high:.1%} (95%), against the public truth")

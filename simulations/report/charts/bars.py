@@ -44,7 +44,7 @@ def bars_chart(values: Mapping[str, tuple[float, str]], fills: Mapping[str, str]
                 class_="dot",
             )
         )
-    return element("div", *rows, class_="dots")
+    return element("div", *rows, class_="dots bars")
 
 
 def consensus_chart(consensus: np.ndarray, answered: np.ndarray) -> Markup:
@@ -63,7 +63,7 @@ def consensus_chart(consensus: np.ndarray, answered: np.ndarray) -> Markup:
     y = Axis(0, 1.02 * top, tuple(tick for tick in round_ticks(0, top, 5, whole) if tick[0] == int(tick[0])), "queries")
     share = f".{1 if step < 0.01 else 0}%"
     ticks = tuple((value, format(value, share)) for value, _ in round_ticks(low, 1.0, 6, str))
-    x = Axis(low, 1.0, ticks, "consensus: share of all votes that the top class got")
+    x = Axis(low, 1.0, ticks, "share of the votes for the top class")
     marks = []
     for index in np.flatnonzero(totals):
         left, width = percent(index / count), percent(0.94 / count)

@@ -20,6 +20,8 @@ from consilium.simulations.report.charts.svg import (
 )
 
 MOST_POINTS = 500
+_STEPS = 3
+"""So many steps make a staircase; a single one is what the curve does."""
 SECRET_CURVE = "data-dependent (secret: do not publish)"
 _SHARES = tuple((index / 5, f"{index / 5:.1f}") for index in range(6))
 
@@ -56,17 +58,20 @@ def privacy_chart(
 
 
 def thin(curve: np.ndarray) -> list[int]:
-    """Indices of a curve's points to draw: the ends of its steps, at most `MOST_POINTS`, its first and last among them.
+    """Indices of a curve's points to draw, at most `MOST_POINTS`, its first and last among them.
 
-    A worst case is evaluated at some queries only and stands for those before; between these ends the line is straight.
+    A worst case that was evaluated at some queries stands for those before each: a curve with such steps is drawn
+    through their ends, where it was evaluated, with straight lines between.
 
-    >>> thin(np.array([1.0, 1.0, 2.0, 2.0, 3.0])), len(thin(np.arange(10_000.0)))
-    ([0, 1, 3, 4], 500)
+    >>> thin(np.array([1.0, 1.5, 2.0, 2.0, 2.5, 3.0, 3.0, 4.0, 4.0])), len(thin(np.arange(10_000.0)))
+    ([0, 3, 6, 8], 500)
     """
     if not len(curve):
         return []
-    ends = np.unique(np.r_[0, np.flatnonzero(np.diff(curve)), len(curve) - 1])
-    return ends[np.unique(np.linspace(0, len(ends) - 1, min(len(ends), MOST_POINTS)).round().astype(int))].tolist()
+    flat = np.diff(curve) == 0
+    ends = np.flatnonzero(flat & ~np.r_[flat[1:], False]) + 1
+    kept = np.unique(np.r_[0, ends, len(curve) - 1]) if len(ends) >= _STEPS else np.arange(len(curve))
+    return kept[np.unique(np.linspace(0, len(kept) - 1, min(len(kept), MOST_POINTS)).round().astype(int))].tolist()
 
 
 def learning_chart(
@@ -105,8 +110,8 @@ def roc_chart(curves: Sequence[dict[str, Any]]) -> Markup:
 
     curves: found, at false alarms in equal steps from 0 to 1, name and auc; at least one.
     """
-    x = Axis(0, 1, _SHARES, "false alarms: share of the others that is flagged")
-    y = Axis(0, 1, _SHARES, "found: share of the class that is flagged")
+    x = Axis(0, 1, _SHARES, "false alarms: share of others flagged")
+    y = Axis(0, 1, _SHARES, "found: share of the class flagged")
     marks = [line([(0.0, 0.0), (1.0, 1.0)], "ink dotted")]
     least = min(curves, key=lambda curve: curve["auc"])
     for curve in sorted(curves, key=lambda curve: curve is least):

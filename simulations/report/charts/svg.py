@@ -72,7 +72,7 @@ def log_ticks(low: float, high: float, most: int, write: Callable[[float], str])
     """1, 2 and 5 times powers of ten from `low` to `high`; fewer of them where these are more than `most`.
 
     >>> [text for _, text in log_ticks(7, 2000, 6, "{:g}".format)], [text for _, text in log_ticks(3, 4, 6, str)]
-    (['10', '100', '1000'], ['3', '4'])
+    (['10', '30', '100', '300', '1000'], ['3', '4'])
     """
     for leads in ((1, 2, 5), (1, 3), (1,)):
         values = [
