@@ -13,7 +13,6 @@ from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
 from consilium.party.teachers.builders import Teacher
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.simulations.compare.intervals import area_interval, mean_interval, metric_intervals
 from consilium.simulations.compare.noisy_average import (
     Allowance,
     ClippedSums,
@@ -22,8 +21,9 @@ from consilium.simulations.compare.noisy_average import (
     why_none,
 )
 from consilium.simulations.compare.pooled import pooled_probabilities
-from consilium.simulations.compare.row_scores import auc_row_scores
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.metrics.intervals import area_interval, mean_interval, metric_intervals
+from consilium.simulations.metrics.row_scores import auc_row_scores
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.workspace import Workspace

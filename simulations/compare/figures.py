@@ -18,10 +18,10 @@ from consilium.protocol.labels.service import NO_LABEL
 from consilium.simulations.compare.at_home import OwnRows, at_home, chosen, most_parties
 from consilium.simulations.compare.effort import FEWEST_DRAWS, effort
 from consilium.simulations.compare.hand_labels import PublicTruth
-from consilium.simulations.compare.intervals import metric_intervals
 from consilium.simulations.compare.learning import MOST_LOTS, Answered, Learner, by_epsilon, by_labels
 from consilium.simulations.compare.student_figures import confusion, student_figures
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.metrics.intervals import metric_intervals
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.simulations.workspace import Workspace

@@ -14,10 +14,10 @@ from consilium.simulations.compare.effort import (
     effort,
     plain_operations,
 )
-from consilium.simulations.compare.intervals import drawn_intervals
 from consilium.simulations.compare.means import mean_metrics
 from consilium.simulations.compare.plain_ridge import train_plain
-from consilium.simulations.compare.row_scores import Metric, leading_metric, row_scores
+from consilium.simulations.metrics.intervals import drawn_intervals
+from consilium.simulations.metrics.row_scores import Metric, leading_metric, row_scores
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.student.asking.selection import BY_ROWS
 from consilium.student.config import StudentSpec

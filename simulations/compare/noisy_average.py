@@ -19,9 +19,9 @@ from scipy.special import softmax
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
-from consilium.simulations.compare.intervals import drawn_intervals
 from consilium.simulations.compare.means import mean_metrics
-from consilium.simulations.compare.row_scores import leading_metric
+from consilium.simulations.metrics.intervals import drawn_intervals
+from consilium.simulations.metrics.row_scores import leading_metric
 from consilium.student.evaluation import evaluate
 
 NORMS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0)

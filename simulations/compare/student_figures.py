@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from consilium.simulations.compare.intervals import area_interval, wilson
-from consilium.simulations.compare.row_scores import one_against_rest
+from consilium.simulations.metrics.intervals import area_interval, wilson
+from consilium.simulations.metrics.row_scores import one_against_rest
 
 BINS = 10
 """Of the calibration curve, with equally many rows each."""

@@ -81,7 +81,7 @@ def _render(data: ReportData, public: bool) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(share=share_text, plural=plural)
-    environment.globals.update(many=many)
+    environment.globals.update(many=many, few=tables.FEW)
     student = data.open_figures.get("student", {})
     return environment.get_template(TEMPLATE).render(
         data=data,
@@ -104,7 +104,6 @@ def _render(data: ReportData, public: bool) -> str:
         labels=tables.matrix(data.open_figures.get("labels") or [], data.classes),
         votes=None if public else tables.matrix(data.secret_figures.get("votes") or [], data.classes),
         recall=tables.recall_table(data, models),
-        areas=tables.class_areas(data),
         not_shown=_not_shown(data, public),
         guarantees=list(guarantees.values()),
         promised=promised,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from consilium.simulations.compare.intervals import wilson
+from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.wording import share_text
 from consilium.simulations.report.worth import hand_label_rows
@@ -26,7 +26,7 @@ METRIC_NAMES = ("accuracy", "auc")
 
 @dataclass(frozen=True)
 class ModelRow:
-    """One model on the public test cases; metrics and intervals as `student.evaluation` and `compare.intervals`."""
+    """One model on the public test cases; metrics and intervals as `student.evaluation` and `metrics.intervals`."""
 
     label: str
     metrics: dict[str, Any] = field(repr=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.parties.messages import VotesMode
-from consilium.simulations.compare.intervals import wilson
+from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow
 from consilium.simulations.report.meaning import (

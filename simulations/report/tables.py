@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.models import STUDENT_LABEL, ModelRow
-from consilium.simulations.report.wording import share_text
+from consilium.simulations.report.models import STUDENT_LABEL, ModelRow, with_interval
 
 SHADES = 5
 """Steps of the ground of a cell, from nothing to the whole of its row."""
+FEW = 4
+"""Classes whose names stand above the columns of a matrix; of more, numbers do."""
 _IN_RECALL = (STUDENT_LABEL, "by hand", "plurality", "pooled")
+_AREA = "student, AUC against the rest"
 
 
 @dataclass(frozen=True)
@@ -47,47 +49,50 @@ def matrix(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> Ma
         if row is None or not total:
             continue
         cells = tuple(
-            Cell(_written(value), min(SHADES, round(SHADES * value / total)), at == index)
+            Cell(_written(value, len(names) > FEW), min(SHADES, round(SHADES * value / total)), at == index)
             for at, value in enumerate(row)
         )
         rows.append((names[index], cells))
     return Matrix(tuple(rows)) if rows else None
 
 
-def _written(value: float) -> str:
+def _written(value: float, narrow: bool) -> str:
+    """A count or a share; `narrow`: in four letters.
+
+    >>> _written(1203, False), _written(1203, True), _written(41203, True), _written(0.516, True)
+    ('1,203', '1203', '41k', '52%')
     """
-    >>> _written(1203), _written(0.516), _written(0.004)
-    ('1,203', '52%', '0%')
-    """
-    return f"{value:,}" if isinstance(value, int) else f"{value:.0%}"
+    if not isinstance(value, int):
+        return f"{value:.0%}"
+    return f"{value:,}" if not narrow else f"{value}" if value < 10_000 else f"{value // 1000}k"
 
 
 def recall_table(data: ReportData, models: Sequence[ModelRow]) -> RecallTable | None:
     """What share of each class is called right, for the models that say most; None where nobody knows."""
-    shown = [row for row in models if any(word in row.label for word in _IN_RECALL) and _has_recall(row)][:5]
+    found = [next((row for row in models if word in row.label and _has_recall(row)), None) for word in _IN_RECALL]
+    shown = [row for row in found if row is not None]
     if not shown:
         return None
+    areas = _areas(data)
     tested: dict[str, Any] = data.open_figures.get("test") or {}
     rows = tuple(
-        (name, f"{tested[name]:,}" if name in tested else "–", tuple(row.recall(name) for row in shown))
+        (
+            name,
+            f"{tested[name]:,}" if name in tested else "–",
+            (*(row.recall(name) for row in shown), *([areas.get(name, "–")] if areas else [])),
+        )
         for name in data.classes
     )
-    return RecallTable(tuple(row.label for row in shown), rows)
+    return RecallTable((*(row.label for row in shown), *([_AREA] if areas else [])), rows)
 
 
 def _has_recall(row: ModelRow) -> bool:
     return any(value is not None for value in (row.metrics.get("recall_per_class") or {}).values())
 
 
-def class_areas(data: ReportData) -> tuple[tuple[str, str], ...]:
-    """AUC of each class against the rest, where there are more than two; with its interval."""
+def _areas(data: ReportData) -> dict[str, str]:
+    """AUC of each class against the rest with its interval, where there are more than two."""
     curves = data.open_figures.get("student", {}).get("roc") or []
-    if len(curves) < 2:
-        return ()
-    return tuple(
-        (
-            curve["name"],
-            f"{share_text(curve['auc'])} ({share_text(curve['interval'][0])} to {share_text(curve['interval'][1])})",
-        )
-        for curve in curves
-    )
+    if len(data.classes) < 3:
+        return {}
+    return {curve["name"]: with_interval(curve["auc"], curve["interval"]) for curve in curves}

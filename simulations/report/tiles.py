@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from consilium.simulations.compare.intervals import wilson
+from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow
 from consilium.simulations.report.models import METRIC_NAMES, lead, with_interval
@@ -67,7 +67,7 @@ def _student(data: ReportData) -> Tile:
 def _labels(data: ReportData, answered: int) -> Tile:
     right = data.released_label_accuracy
     label = "released labels right" if data.release == "label" else "largest noisy counts right"
-    if right is None:
+    if right is None or not answered:
         return Tile(label, "–", "nobody knows the truth" if answered else f"no {data.release} to compare")
     low, high = wilson(right * answered, answered)
     return Tile(label, f"{right:.1%}", f"{low:.1%} to {high:.1%} (95%), against the public truth")

@@ -83,7 +83,7 @@ def learning_chart(
     """
     at = [float(point[over]) for point in points]
     low, high = min(at) / 1.25, max(at) * 1.25
-    ends = [end for point in points for end in point["interval"]]
+    ends = [end for point in points for end in (*point["interval"], point["value"])]
     room = max(0.1 * (max(ends) - min(ends)), 0.02)
     write = "{:,.0f}".format if over == "labels" else "{:.2g}".format
     ticks = tuple((value, write(value)) for value in at) if len(at) <= 5 else log_ticks(low, high, 5, write)

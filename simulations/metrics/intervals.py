@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from consilium.simulations.compare.row_scores import auc_row_scores
+from consilium.simulations.metrics.row_scores import auc_row_scores
 
 LEVEL = 0.95
 """Probability that an interval of this module covers what it is for."""
