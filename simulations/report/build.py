@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, UndefinedError
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
@@ -73,17 +73,8 @@ def _render(data: ReportData, public: bool) -> str:
     promised, models = guarantees[PROMISED], model_rows(data, public)
     # all that the public version says: names are not covered by the guarantee, and a reason may tell about data
     left_out = {stage: sum(item.stage == stage for item in data.left_out) for stage in _stages(data)}
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(share=share_text, plural=plural)
-    environment.globals.update(many=many, few=tables.FEW)
     student = data.open_figures.get("student", {})
-    return environment.get_template(TEMPLATE).render(
+    return _template().render(
         data=data,
         warnings=publishable(data.warnings) if public else data.warnings,
         secret_warnings=SECRET,
@@ -123,6 +114,20 @@ def _render(data: ReportData, public: bool) -> str:
         seconds={} if public else data.seconds,
         time_chart=_time_chart(data),
     )
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(share=share_text, plural=plural)
+    environment.globals.update(many=many, few=tables.FEW)
+    return environment.get_template(TEMPLATE)
 
 
 def _time_chart(data: ReportData) -> str:

@@ -68,7 +68,7 @@ def thin(curve: np.ndarray) -> list[int]:
     """
     if not len(curve):
         return []
-    flat = np.diff(curve) == 0
+    flat = curve[1:] == curve[:-1]
     ends = np.flatnonzero(flat & ~np.r_[flat[1:], False]) + 1
     kept = np.unique(np.r_[0, ends, len(curve) - 1]) if len(ends) >= _STEPS else np.arange(len(curve))
     return kept[np.unique(np.linspace(0, len(kept) - 1, min(len(kept), MOST_POINTS)).round().astype(int))].tolist()

@@ -17,12 +17,18 @@ from consilium.protocol.errors import DataError, PathError, StorageError
 from consilium.simulations.report.build import render, write_report
 from consilium.simulations.report.data import LeftOut, PartyQuality
 from tests.simulations.report import cases as made
-from tests.simulations.report.cases import SECRET_AUC, Page, cases, guarantee, metrics, run
+from tests.simulations.report.cases import SECRET_AUC, Page, cases, figured, guarantee, metrics, run
 
 pytestmark = pytest.mark.slow
 
 CASES = cases()
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
+
+
+def table_rows(html: str, name: str) -> list[str]:
+    """Rows of the table with this id, as they are written, without its head."""
+    table = html[html.index(f'id="{name}"') :]
+    return table[table.index("<tbody>") : table.index("</table>")].split("<tr")[1:]
 
 
 @cache
@@ -69,7 +75,7 @@ def test_tiles_equal_the_data() -> None:
         "labels released": (str(answered), "of 40 asked; at most 40 of 50 allowed"),
         "epsilon, worst case": ("0.988", "at delta 1e-5 for each party; promised before the run, 0.954 spent"),
         "student AUC": ("0.766", "accuracy 0.687"),
-        "released labels right": ("65.4%", "against the public truth"),
+        "released labels right": ("65.4%", "39.8% to 84.4% (95%), against the public truth"),
     }
 
 
@@ -158,9 +164,10 @@ def test_an_average_that_there_is() -> None:
 class TestPublic:
     def test_does_not_depend_on_anything_private(self) -> None:
         """Two runs that differ in everything private, and in nothing released, have the same public report."""
-        one = run()
+        one = figured(run())
         other = replace(
             one,
+            secret_figures={"alone": {"metric": "auc", "difference": -0.2, "interval": [-0.3, -0.1]}},
             consensus=np.full(len(one.consensus), 0.5),
             epsilon_data_dependent=one.epsilon_worst_case / 9,
             guarantees={**one.guarantees, "data_dependent": guarantee(Kind.DATA_DEPENDENT, 0.111)},
@@ -173,22 +180,43 @@ class TestPublic:
         assert render(one, public=True) == render(other, public=True)
 
     def test_holds_none_of_the_secrets_that_the_full_one_shows(self) -> None:
-        data = run()
+        data = figured(run())
         full, public = render(data), render(data, public=True)
         rounded = ["0.314", f"{made.SECRET_AUC:.3f}", f"{made.SECRET_ACCURACY:.3f}", f"{made.SECRET_ROWS:,}"]
+        rounded += [f"{made.SECRET_SHARE:.0%}<", f"{made.SECRET_GAIN:.3f}", f"{made.SECRET_OTHER:.3f}"]
         names = [item.party for item in data.quality] + [item.party for item in data.left_out]
-        for secret in [*rounded, *names, made.SECRET_REASON, "0.808", "do not publish"]:
+        for secret in [*rounded, *names, made.SECRET_REASON, "do not publish"]:
             assert secret in full, secret
             assert secret not in public, secret
-        for name in ("consensus", "parties", "models", "privacy"):
+        for name in ("consensus", "parties", "privacy", "at-home", "by-epsilon"):
             assert f'id="figure-{name}"' in full
             assert f'id="figure-{name}"' not in public
 
     def test_says_what_it_leaves_out(self) -> None:
         text = Page(render(run(), public=True)).text
-        for what in ("data-dependent epsilon", "consensus of the votes", "all models to compare with", "by name, size"):
+        for what in (
+            "data-dependent epsilon",
+            "consensus of the votes",
+            "models to compare with that use private rows",
+            "by name, size",
+        ):
             assert what in text
         assert "1 hospital at the stage “train”, 1 hospital at the stage “vote”." in " ".join(text.split())
+
+    def test_keeps_yardsticks_that_are_public(self) -> None:
+        """Without one nobody can judge the student: the commonest public class, and labels by hand on public rows."""
+        data = figured(run())
+        page = render(data, public=True)
+        tested = data.open_figures["test"]
+        most = max(tested, key=tested.__getitem__)
+        text = " ".join(Page(page).text.split())
+        assert f"always “{most}”" in text and f"{tested[most] / sum(tested.values()):.3f} (" in text
+        assert "17 labels by hand" in text
+        for name in ("models", "roc", "calibration", "by-labels"):
+            assert f'id="figure-{name}"' in page
+        for name in ("confusion", "label-confusion", "recall"):
+            assert f'id="{name}"' in page
+        assert "not covered by the guarantee" not in page
 
     def test_keeps_what_is_released_or_public(self) -> None:
         text = Page(render(run(), public=True)).text
@@ -214,8 +242,8 @@ class TestPublic:
 class TestPrivacyTable:
     def test_every_guarantee_has_all_that_it_means(self) -> None:
         html = html_of("sanitised")
-        table = html[html.index('<table id="privacy">') :]
-        rows = table[: table.index("</table>")].split("<tr")[2:]
+        privacy, accounting = (table_rows(html, name) for name in ("privacy", "accounting"))
+        rows = [" ".join(pair) for pair in zip(privacy, accounting, strict=True)]
         assert len(rows) == 4
         for row, epsilon, kind in zip(
             rows,
@@ -234,6 +262,7 @@ class TestPrivacyTable:
             ):
                 assert word in row
             assert ("secret: do not publish" in row) == (kind == "Data-dependent")
+        assert not any("order" in row or "direction" in row for row in privacy)  # of no use to a physician
 
     @pytest.mark.parametrize(("teachers", "said"), [(1, True), (4, False)])
     def test_record_is_party_only_with_one_teacher(self, teachers: int, said: bool) -> None:
@@ -326,7 +355,8 @@ def test_probabilities_and_operating_point(public: bool) -> None:
 
 def test_parties_left_out_are_named_with_stage_and_reason() -> None:
     html = render(run())
-    assert f"<th>{made.SECRET_PARTY}</th><td>train</td><td>{made.SECRET_REASON}</td>" in html
+    row = next(row for row in html.split("<tr") if made.SECRET_REASON in row)
+    assert made.SECRET_PARTY in row and ">train<" in row
     assert "Nobody: every hospital took part in every stage." in render(replace(run(), left_out=[]))
 
 
