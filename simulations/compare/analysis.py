@@ -65,7 +65,7 @@ def analyse(
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     judged = _judge(space, dataset, partition, config)
     open_figures, secret_figures = (
-        ({}, {}) if judged is None else _figures(space, dataset, partition, config, simulation, batches, judged, votes)
+        ({}, {}) if judged is None else _figures(space, dataset, partition, config, simulation, batches, judged, sums)
     )
     if judged is not None:
         secret_figures["alone"] = _against_one_alone(judged, compared)
@@ -131,11 +131,12 @@ def _figures(
     simulation: SimulationSpec,
     batches: list[Batch],
     judged: _Student,
-    votes: np.ndarray,
+    sums: dict[str, np.ndarray],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """See `compare.figures`; `votes` int64 (asked, classes), exact, in the order asked."""
+    """See `compare.figures`; `sums`: query id -> votes, exact."""
     truth = judged.truth
-    answered = figures.answers(space, config, batches)
+    answered, queries = figures.answers(space, config, batches)
+    votes = np.array([sums[query_id] for query_id in queries])
     by_labels, by_epsilon = figures.learning_curves(
         truth, judged.spec, judged.seed, simulation.hand_labels, config, answered, votes
     )

@@ -33,7 +33,7 @@ TOO_SLOW = "a student of this kind takes minutes to train again"
 NOT_WANTED = "simulation.hand_labels is none, so that nothing is trained again"
 
 
-def test_counts(y: np.ndarray, class_names: tuple[str, ...]) -> dict[str, int]:
+def class_counts(y: np.ndarray, class_names: tuple[str, ...]) -> dict[str, int]:
     """Class -> test rows of it."""
     return dict(zip(class_names, np.bincount(y, minlength=len(class_names)).tolist(), strict=True))
 
@@ -48,7 +48,7 @@ def open_figures(space: Workspace, truth: PublicTruth, student: np.ndarray) -> d
     released = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") == "answered")
     given = np.array([names.index(name) for name in released["label"].to_list()], dtype=np.int64)
     return {
-        "test": test_counts(truth.test_y, names),
+        "test": class_counts(truth.test_y, names),
         "student": student_figures(student, truth.test_y, names),
         "intervals": metric_intervals(student, truth.test_y, names),
         "labels": confusion(truth.labels[released["row"].to_numpy()], given, len(names)),
@@ -76,14 +76,17 @@ def learning_curves(
     return by_labels(learner, answered), by_epsilon(learner, config, answered.rows, votes, lots, seed)
 
 
-def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -> Answered:
-    """What the student was answered, in the order in which it asked; all that was charged."""
+def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -> tuple[Answered, list[str]]:
+    """What the student was answered, in the order in which it asked, and the ids of these queries.
+
+    Rows that are alike are one query: they may stand here several times, and in the ledger once.
+    """
     table = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") != "not_asked")
     names = {name: index for index, name in enumerate(config.rows.classes)}
     labels = np.array([NO_LABEL if name is None else names[name] for name in table["label"].to_list()], dtype=np.int64)
     rows = table["row"].to_numpy()
     if config.release != "histogram":
-        return Answered(rows, labels)
+        return Answered(rows, labels), table["query_id"].to_list()
     told = {
         query: (counts / total, config.mechanism.count_sigma(batch.parties) / total)
         for batch in batches
@@ -91,8 +94,9 @@ def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) ->
         for query, counts in zip(batch.query_ids, batch.counts, strict=True)
         for total in (batch.votes or batch.parties * config.teachers_per_party,)
     }
-    found = [told[query] for query in table["query_id"].to_list()]
-    return Answered(rows, labels, Shares(np.array([one for one, _ in found]), np.array([one for _, one in found])))
+    queries = table["query_id"].to_list()
+    shares = Shares(np.array([told[query][0] for query in queries]), np.array([told[query][1] for query in queries]))
+    return Answered(rows, labels, shares), queries
 
 
 def judged_at_home(

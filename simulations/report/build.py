@@ -83,7 +83,7 @@ def _render(data: ReportData, public: bool) -> str:
         asked=asked,
         sentence=_sentence(data, asked, answered, public),
         box=plain.plain_box(data, guarantees),
-        test_rows=plain.test_rows(data),
+        measured_on=plain.measured_on(data),
         labels_explained=plain.labels_explained(data),
         against_alone="" if public else plain.against_alone(data),
         tiles=tiles(data, asked, answered, guarantees),

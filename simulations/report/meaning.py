@@ -32,6 +32,7 @@ NEARLY = 0.01
 """Of delta times the number of parties: above it no promise is strong; from 1 on it may name one of them outright."""
 
 Level = Literal["strong", "moderate", "weak", "none"]
+ALWAYS = "always"
 _BASES = (100, 1000, 10_000, 100_000, 1_000_000)
 
 
@@ -72,7 +73,7 @@ def out_of(share: float) -> str:
         cases = math.ceil(round(share * base, 6))
         if cases < base:
             return f"{cases:,} in {base:,}"
-    return "always"
+    return ALWAYS
 
 
 def in_hundred(share: float) -> str:

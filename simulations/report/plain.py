@@ -12,6 +12,7 @@ from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow
 from consilium.simulations.report.meaning import (
+    ALWAYS,
     EXCEPTIONS,
     Level,
     in_hundred,
@@ -109,17 +110,20 @@ def _meaning(data: ReportData, row: GuaranteeRow) -> tuple[str, ...]:
         return (protected, "There is no limit to what the release may tell about it.")
     guess = surest_guess(row.epsilon, row.delta)
     odds = guess / (1 - guess) if guess < 1 else math.inf
+    bound = f"is right in at most {out_of(guess)}" if out_of(guess) != ALWAYS else "may be right always"
     return (
         f"{protected} Suppose that somebody knows everything else and wonders {aims}. A coin is right in 50 of 100"
-        f" such cases. Whoever has all {release} that were released, and anything made from them, is right in at most"
-        f" {out_of(guess)}, whatever they compute: odds of 1 to 1 become at most {_odds(odds)} to 1.",
+        f" such cases. Whoever has all {release} that were released, and anything made from them, {bound}, whatever"
+        f" they compute: odds of 1 to 1 become at most {_odds(odds)} to 1.",
         f"What all {plural(data.party_label)} together teach is not hidden: that is what the student is for, and it"
         " would be learnt without any one of them as well.",
     )
 
 
 def _odds(odds: float) -> str:
-    """Rounded up, three digits."""
+    """Rounded up, to three digits."""
+    if math.isinf(odds):
+        return "any number"
     if odds >= 1000:
         return f"{math.ceil(odds):,}"
     digits = 2 if odds < 10 else 1
@@ -240,7 +244,7 @@ def _auc_beside(data: ReportData) -> str:
     return f" The student that learnt from them reaches AUC {share_text(student['auc'])}; the constant answer 0.500."
 
 
-def test_rows(data: ReportData) -> str:
+def measured_on(data: ReportData) -> str:
     """What the figures were measured on, or empty."""
     counts: dict[str, int] = data.open_figures.get("test") or {}
     total = sum(counts.values())

@@ -14,7 +14,7 @@ from consilium.simulations.report.build import render
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import guarantee_rows
 from consilium.simulations.report.models import model_rows, public_majority
-from consilium.simulations.report.plain import PlainBox, against_alone, labels_explained, plain_box, test_rows
+from consilium.simulations.report.plain import PlainBox, against_alone, labels_explained, measured_on, plain_box
 from consilium.simulations.report.tables import matrix, recall_table
 from tests.simulations.drawing import render_once
 from tests.simulations.report.cases import DIGITS, Page, figured, guarantee, run
@@ -36,7 +36,7 @@ def promised(epsilon: float, **change: Any) -> ReportData:
         (0.8, "strong", "69 in 100", "2.23 to 1"),
         (2.0, "moderate", "89 in 100", "7.39 to 1"),
         (6.0, "weak", "998 in 1,000", "403.5 to 1"),
-        (20.0, "weak", "always", "485,"),
+        (20.0, "weak", "may be right always", "485,"),
     ],
 )
 def test_epsilon_is_told_as_cases_and_odds(epsilon: float, level: str, guess: str, odds: str) -> None:
@@ -51,7 +51,7 @@ def test_epsilon_is_told_as_cases_and_odds(epsilon: float, level: str, guess: st
 def test_without_a_bound_no_number_is_told() -> None:
     found = box(promised(float("inf")))
     assert found.level == "none" and found.beliefs == ()
-    assert [each.guess for each in found.audiences][0] == "no limit"
+    assert found.audiences[0].guess == "no limit"
 
 
 @pytest.mark.parametrize("public", [False, True])
@@ -143,14 +143,14 @@ def test_against_one_party_alone(difference: float, interval: list[float], how: 
 
 def test_what_nobody_computed_is_not_told() -> None:
     data = run()
-    assert labels_explained(data) == against_alone(data) == test_rows(data) == ""
+    assert labels_explained(data) == against_alone(data) == measured_on(data) == ""
     assert public_majority(data) is None and recall_table(data, []) is None and matrix([], ()) is None
 
 
 def test_the_private_majority_gives_way_to_the_public_one() -> None:
     before, after = model_rows(run(), False), model_rows(figured(run()), False)
-    assert [row.label for row in before][0] == "majority class"
-    assert [row.label for row in after][0] == "always “ill”"
+    assert before[0].label == "majority class"
+    assert after[0].label == "always “ill”"
     assert "majority class" not in [row.label for row in after]
     assert [row.label for row in model_rows(figured(run()), True)] == [
         "always “ill”", "17 labels by hand", "40 labels by hand", "student",
