@@ -105,7 +105,8 @@ def by_labels(learner: Learner, answered: Answered) -> dict[str, Any]:
 def by_epsilon(
     learner: Learner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, lots: int, seed: int
 ) -> dict[str, Any]:
-    """metric, delta and points: epsilon (promised, with all caps used up; up to 2% too large), times (the run's noise), value, ...
+    """metric, delta and points: epsilon (promised, with all caps used up; up to 2% too large), times (as much noise as
+    the run's), and value, interval and draws.
 
     `rows` int64 (asked,) of the pool and `votes` int64 (asked, classes), exact, in the order asked. {"absent": why}
     where the mechanism has no noise to change, or takes what the student thought.

@@ -53,7 +53,7 @@ def render(data: ReportData, public: bool = False) -> str:
     """
     try:
         return _render(data, public)
-    except (TypeError, ValueError, AttributeError, KeyError, UndefinedError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, UndefinedError) as error:
         raise DataError(
             f"the report's data are not those of a run ({type(error).__name__})", "Run: consilium audit"
         ) from error

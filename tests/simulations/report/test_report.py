@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Unit
-from consilium.protocol.errors import DataError, PathError, StorageError
-from consilium.simulations.report.build import render, write_report
+from consilium.protocol.errors import DataError
+from consilium.simulations.report.build import render
 from consilium.simulations.report.data import LeftOut, PartyQuality
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import SECRET_AUC, Page, cases, figured, guarantee, metrics, run
@@ -60,6 +59,20 @@ class TestEveryShape:
     def test_shows_no_leftovers_of_missing_values(self, name: str, public: bool) -> None:
         text = Page(html_of(name, public)).text
         assert not re.search(r"\b(None|nan|NaN|undefined|Infinity|inf)\b", text)
+
+    def test_can_be_read_without_eyes_and_without_a_mouse(self, name: str, public: bool) -> None:
+        """Headings in order, words for every chart, heads of rows and columns, and keys reach what scrolls."""
+        html = html_of(name, public)
+        levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", html)]
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after <= before + 1 for before, after in pairwise(levels))
+        assert '<html lang="en">' in html
+        for chart in re.findall(r'<div class="chart"[^>]*>', html):
+            assert 'role="img"' in chart and re.search(r'aria-label="[^"]{20,}"', chart)
+        heads = re.findall(r"<th(?:\s[^>]*)?>", html)
+        assert all("scope=" in head for head in heads) and len(heads) > 10
+        for scrolled in re.findall(r'<div class="table long"[^>]*>', html):
+            assert 'tabindex="0"' in scrolled and "aria-label=" in scrolled
 
     def test_ids_are_unique(self, name: str, public: bool) -> None:
         ids = [value for _, attribute, value in Page(html_of(name, public)).attributes if attribute == "id"]
@@ -389,35 +402,6 @@ def test_arrays_that_do_not_fit_are_an_error(name: str) -> None:
 
 def test_ten_thousand_queries_stay_small() -> None:
     assert len(render(run(asked=10_000, parties=500)).encode()) < 250_000
-
-
-class TestWriting:
-    def test_writes_what_render_gives(self, tmp_path: Path) -> None:
-        data = run()
-        for public in (False, True):
-            write_report(data, tmp_path / "report.html", public=public)
-            assert (tmp_path / "report.html").read_text(encoding="utf-8") == render(data, public)
-        assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
-
-    def test_a_failure_leaves_the_old_file_and_nothing_else(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = tmp_path / "report.html"
-        path.write_text("old", encoding="utf-8")
-
-        def full(_: int) -> None:
-            assert path.read_text(encoding="utf-8") == "old"
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(StorageError, match="No space left"):
-            write_report(run(), path)
-        assert path.read_text(encoding="utf-8") == "old"
-        assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
-
-    def test_a_missing_folder_is_said(self, tmp_path: Path) -> None:
-        with pytest.raises(PathError, match=r"cannot write .*gone"):
-            write_report(run(), tmp_path / "gone" / "report.html")
 
 
 def test_a_claim_without_a_guarantee_is_struck_through() -> None:
