@@ -26,6 +26,8 @@ LEAST_ROWS = 6
 """With fewer, a third is one row: such parties are counted and not judged."""
 SIZES = 4
 """Groups of parties by size, with equally many each."""
+FEW_PARTIES = 12
+"""How many are judged where one training takes long."""
 REPLICATES = 1000
 LEVEL = 0.95
 _PURPOSE = 0x686F6D65
@@ -58,7 +60,7 @@ class _Judged:
 @singledispatch
 def most_parties(spec: TeacherKind) -> int:
     """How many parties are judged, with three trainings each, where teachers are of this kind: some seconds' worth."""
-    return 12
+    return FEW_PARTIES
 
 
 @most_parties.register(LogisticRegressionSpec)

@@ -15,10 +15,10 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch
 from consilium.party.home import open_home
 from consilium.protocol.labels.service import NO_LABEL
-from consilium.simulations.compare.at_home import OwnRows, at_home, chosen, most_parties
+from consilium.simulations.compare.at_home import FEW_PARTIES, OwnRows, at_home, chosen, most_parties
 from consilium.simulations.compare.effort import FEWEST_DRAWS, effort
 from consilium.simulations.compare.hand_labels import PublicTruth
-from consilium.simulations.compare.learning import MOST_LOTS, Answered, Learner, by_epsilon, by_labels
+from consilium.simulations.compare.learning import MOST_LOTS, CurveLearner, GivenAnswers, by_epsilon, by_labels
 from consilium.simulations.compare.student_figures import confusion, student_figures
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.metrics.intervals import metric_intervals
@@ -29,7 +29,7 @@ from consilium.student.config import StudentSpec
 from consilium.student.published.model import Published
 from consilium.student.trainers.base import Shares
 
-TOO_SLOW = "a student of this kind takes minutes to train again"
+TOO_SLOW = 'a student of this kind takes long to train again; simulation.hand_labels = "full" does it all the same'
 NOT_WANTED = "simulation.hand_labels is none, so that nothing is trained again"
 
 
@@ -61,7 +61,7 @@ def learning_curves(
     seed: int,
     mode: HandLabelMode,
     config: FederationConfig,
-    answered: Answered,
+    answered: GivenAnswers,
     votes: np.ndarray,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """By labels (open) and by epsilon (secret), or {"absent": why}; `votes` int64 (asked, classes), exact."""
@@ -69,14 +69,14 @@ def learning_curves(
         return {"absent": NOT_WANTED}, {"absent": NOT_WANTED}
     width = len(truth.schema.features) if spec.inputs == "features" else truth.schema.inputs(truth.queries[:1]).shape[1]
     whole = effort(spec.trainer, len(truth.queries), width, len(truth.schema.classes), mode)
-    if whole.draws < FEWEST_DRAWS or (spec.inputs == "features"):
+    if not whole.bisected:
         return {"absent": TOO_SLOW}, {"absent": TOO_SLOW}
-    learner = Learner(truth, spec, seed)
-    lots = MOST_LOTS if whole.bisected else 1
+    learner = CurveLearner(truth, spec, seed)
+    lots = MOST_LOTS if whole.draws > FEWEST_DRAWS else 1
     return by_labels(learner, answered), by_epsilon(learner, config, answered.rows, votes, lots, seed)
 
 
-def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -> tuple[Answered, list[str]]:
+def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -> tuple[GivenAnswers, list[str]]:
     """What the student was answered, in the order in which it asked, and the ids of these queries.
 
     Rows that are alike are one query: they may stand here several times, and in the ledger once.
@@ -86,7 +86,7 @@ def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) ->
     labels = np.array([NO_LABEL if name is None else names[name] for name in table["label"].to_list()], dtype=np.int64)
     rows = table["row"].to_numpy()
     if config.release != "histogram":
-        return Answered(rows, labels), table["query_id"].to_list()
+        return GivenAnswers(rows, labels), table["query_id"].to_list()
     told = {
         query: (counts / total, config.mechanism.count_sigma(batch.parties) / total)
         for batch in batches
@@ -96,7 +96,7 @@ def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) ->
     }
     queries = table["query_id"].to_list()
     shares = Shares(np.array([told[query][0] for query in queries]), np.array([told[query][1] for query in queries]))
-    return Answered(rows, labels, shares), queries
+    return GivenAnswers(rows, labels, shares), queries
 
 
 def judged_at_home(
@@ -111,6 +111,8 @@ def judged_at_home(
     sizes = {party: len(partition.parties[party]) for party in trained}
     specs = {party: open_home(space.home(index)).teacher or config.teacher for party, index in trained.items()}
     most = min((most_parties(spec) for spec in specs.values()), default=0)
+    if config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn from
+        most = min(most, FEW_PARTIES)
     parties = [
         OwnRows(party, specs[party], dataset.x[rows], dataset.y[rows], dataset.owner[rows])
         for party in chosen(sizes, most)

@@ -39,7 +39,7 @@ _PURPOSE = 0x6C6561726E
 
 
 @dataclass(frozen=True)
-class Answered:
+class GivenAnswers:
     """What a student was answered, in its order: rows of the pool and labels int64 (n,), NO_LABEL where it got none.
 
     told: noisy shares of the same rows, where histograms were released.
@@ -49,14 +49,14 @@ class Answered:
     labels: np.ndarray = field(repr=False)
     told: Shares | None = field(default=None, repr=False)
 
-    def first(self, count: int) -> Answered:
+    def first(self, count: int) -> GivenAnswers:
         """The first so many that have a label."""
         at = np.flatnonzero(self.labels != NO_LABEL)[:count]
         told = None if self.told is None else Shares(self.told.shares[at], self.told.deviation[at])
-        return Answered(self.rows[at], self.labels[at], told)
+        return GivenAnswers(self.rows[at], self.labels[at], told)
 
 
-class Learner:
+class CurveLearner:
     """A run's own trainer on answers, judged on the public test rows by the leading metric."""
 
     def __init__(self, public: PublicTruth, spec: StudentSpec, seed: int) -> None:
@@ -67,7 +67,7 @@ class Learner:
         self._y = public.test_y
         self.metric: Metric = leading_metric(public.test_y, len(public.schema.classes))
 
-    def scores(self, answered: Answered) -> np.ndarray:
+    def scores(self, answered: GivenAnswers) -> np.ndarray:
         """Row scores float64 (test,) of a student of these answers, all with a label."""
         rest = np.setdiff1d(np.arange(len(self._rows)), answered.rows)
         model = train(
@@ -94,7 +94,7 @@ class Learner:
         return {"value": float(rows.mean()), "interval": interval, "draws": len(values)}
 
 
-def by_labels(learner: Learner, answered: Answered) -> dict[str, Any]:
+def by_labels(learner: CurveLearner, answered: GivenAnswers) -> dict[str, Any]:
     """metric, and points: labels, value, interval, draws; the last is that of all answers."""
     total = int((answered.labels != NO_LABEL).sum())
     counts = sorted({max(1, round(part * total)) for part in PARTS}) if total else []
@@ -103,7 +103,7 @@ def by_labels(learner: Learner, answered: Answered) -> dict[str, Any]:
 
 
 def by_epsilon(
-    learner: Learner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, lots: int, seed: int
+    learner: CurveLearner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, lots: int, seed: int
 ) -> dict[str, Any]:
     """metric, delta and points: epsilon (promised, with all caps used up; up to 2% too large), times (as much noise as
     the run's), and value, interval and draws.
@@ -163,11 +163,11 @@ def _epsilon(config: FederationConfig) -> float:
     return accountant.least_worst_case_epsilon(config.privacy.delta, numerical=False)[0].epsilon
 
 
-def _drawn(config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise) -> Answered:
+def _drawn(config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise) -> GivenAnswers:
     drawn = config.mechanism.draw(votes, noise).up_to(config.caps.answers)
     asked = rows[: len(drawn.labels)]
     if drawn.counts is None:
-        return Answered(asked, drawn.labels)
+        return GivenAnswers(asked, drawn.labels)
     total = votes.sum(axis=1)[: len(asked)]
     sigma = config.mechanism.count_sigma(int(total.max()) // config.teachers_per_party)
-    return Answered(asked, drawn.labels, Shares(drawn.counts / total[:, None], np.maximum(sigma / total, 1e-9)))
+    return GivenAnswers(asked, drawn.labels, Shares(drawn.counts / total[:, None], np.maximum(sigma / total, 1e-9)))

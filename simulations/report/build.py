@@ -133,7 +133,7 @@ def _template() -> Template:
 def _time_chart(data: ReportData) -> str:
     """Seconds of each stage; with a total, these add up to it."""
     stages = {stage: value for stage, value in data.seconds.items() if stage != TOTAL}
-    return bars_chart({stage: (max(value, 0.0), f"{value:,.1f} s") for stage, value in stages.items()})
+    return bars_chart({stage: (max(value, 0.0), f"{value:,.2f} s") for stage, value in stages.items()})
 
 
 def _not_shown(data: ReportData, public: bool) -> list[str]:

@@ -37,7 +37,7 @@ _BASES = (100, 1000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PrivacyVerdict:
     """How much a promise is worth; reasons: sentences, the first of which decided."""
 
     level: Level
@@ -86,7 +86,7 @@ def in_hundred(share: float) -> str:
     return f"{cases:.1f} in 100" if cases < 100 else "above 99.9 in 100"
 
 
-def verdict(epsilon: float, delta: float, parties: int, seeded: bool, word: str = "party") -> Verdict:
+def verdict(epsilon: float, delta: float, parties: int, seeded: bool, word: str = "party") -> PrivacyVerdict:
     """Of a promise towards whoever sees what is released.
 
     parties: that take part, each a `word`. seeded: the noise can be computed from a seed.
@@ -98,9 +98,9 @@ def verdict(epsilon: float, delta: float, parties: int, seeded: bool, word: str 
     """
     if seeded:
         told = "Whoever knows the seed can take the noise away again."
-        return Verdict("none", (f"{told} Never do this with data that are not public already.",))
+        return PrivacyVerdict("none", (f"{told} Never do this with data that are not public already.",))
     if math.isinf(epsilon):
-        return Verdict("none", ("No number bounds what the release tells about one of them.",))
+        return PrivacyVerdict("none", ("No number bounds what the release tells about one of them.",))
     reasons = [_of_epsilon(epsilon)]
     expected = delta * parties
     level: Level = "strong" if epsilon <= STRONG else "moderate" if epsilon <= MODERATE else "weak"
@@ -113,7 +113,7 @@ def verdict(epsilon: float, delta: float, parties: int, seeded: bool, word: str 
         reasons.insert(0, f"Delta times the {many(parties, word)} is {expected:.2g}, above {NEARLY:g}.")
     else:
         reasons.append(f"Delta, the room left for a mishap, is {expected:.1g} over all {many(parties, word)} together.")
-    return Verdict(level, tuple(reasons))
+    return PrivacyVerdict(level, tuple(reasons))
 
 
 def _of_epsilon(epsilon: float) -> str:
