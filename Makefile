@@ -30,6 +30,10 @@ SPREAD := --dist loadfile --no-loadscope-reorder
 fast: WORKERS ?= -n 2 $(SPREAD)
 # tests of whole deployments mostly wait, so two processors have work for three
 test: WORKERS ?= -n 3 $(SPREAD)
+# as the command line does: two threads of a library in each of three workers wait for each other most of the time
+fast test proofs: export OMP_NUM_THREADS = 1
+fast test proofs: export OPENBLAS_NUM_THREADS = 1
+fast test proofs: export MKL_NUM_THREADS = 1
 FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
 
 fast: $(VENV)/.dev

@@ -17,9 +17,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from consilium.coordinator.config import Caps, Federation, Privacy, Sanitised, Timeouts
+from consilium.coordinator.config import Caps, Federation, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.plan import PlannedMechanism
+from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.coordinator.provision.plan import PartyPlan, RowsPlan, StudentPlan
 from consilium.protocol.node.kit import Coordinator
 from consilium.protocol.parties.ballot import BALLOTS

@@ -22,6 +22,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import writing
 from consilium.protocol.node.device import Device, resolve_device, using_device
 from consilium.protocol.node.threads import one_thread
+from consilium.protocol.progress.stages import PREPARE, REPORT, stage
 from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings.kinds import listed
@@ -34,6 +35,7 @@ from consilium.simulations.engines.ray import run_ray
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.weights import simulated_weights
+from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.store import save_report_data
@@ -161,25 +163,29 @@ def _carry_out(
         space = attempt.begin(open_space, manifest)
         again = f"Make room, then go on with: consilium run --resume {shlex.quote(str(space.run_dir))}"
         stack.enter_context(writing(space.run_dir, again))
-        lay_out(space, scenario, dataset, partition, config, seed)
+        stack.enter_context(watch(space.run_dir / EVENTS))
+        record = stack.enter_context(recording(space.run_dir / EVENTS))
+        record.begin(resumed is not None)
+        with stage(record, PREPARE):
+            lay_out(space, scenario, dataset, partition, config, seed)
         prepared = time.monotonic()
-        with watch(space.run_dir / "events.jsonl"):
-            _run_engine(engine, space, len(partition.parties), workers)
+        _run_engine(engine, space, len(partition.parties), workers)
         finished = time.monotonic()
-        analysis = analyse(space, dataset, partition, config, scenario.simulation)
+        analysis = analyse(space, dataset, partition, config, scenario.simulation, record)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         summary = _summary(name, engine, space, analysis, config, scenario.student, partition.left_out)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)
-        from consilium.simulations.report.build import (
-            write_report,  # drawing needs libraries that a failed run never loads
-        )
+        with stage(record, REPORT):
+            from consilium.simulations.report.build import (
+                write_report,  # drawing needs libraries that a failed run never loads
+            )
 
-        data = _report_data(manifest, dataset, scenario, summary, analysis, space)
-        save_report_data(data, space.private)
-        write_report(data, space.run_dir / "report.html")
+            data = _report_data(manifest, dataset, scenario, summary, analysis, space)
+            save_report_data(data, space.private)
+            write_report(data, space.run_dir / "report.html")
         summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
         _write(space.run_dir / "summary.json", summary)
     return summary

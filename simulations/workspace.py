@@ -11,7 +11,6 @@ RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, ide
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ import tomli_w
 from consilium.coordinator.config import FederationConfig
 from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import take_lock
 from consilium.protocol.rows.images import why_no_images
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.reference import draw_reference, reference_text
@@ -54,6 +54,11 @@ class Workspace:
     @property
     def work(self) -> Path:
         return self.private / "work"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that works in the folder."""
+        return self.run_dir / "lock"
 
     @property
     def federation_file(self) -> Path:
@@ -100,11 +105,9 @@ class Workspace:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the run folder against another process; ConfigError if one works on it already."""
-        with open(self.run_dir / "lock", "w", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(f"another process is working on {self.run_dir}", "Wait for it, or end it") from None
+        with open(self.lock, "w", encoding="utf-8") as file:
+            if not take_lock(file):
+                raise ConfigError(f"another process is working on {self.run_dir}", "Wait for it, or end it")
             yield
 
     def remove_work(self) -> None:

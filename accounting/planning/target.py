@@ -21,6 +21,10 @@ _STEPS = (2.0, 1.05)
 """Factors by which amounts are tried: the second finds a range that the first steps over."""
 _DIGITS = 4
 _PRECISION = 1e-5
+_CLOSE, _STILL_CLOSE = 5e-4, 5e-3
+"""How far below the target a cost may stay, relative, where it takes a second: noise is then as far above the least at
+most. It is computed on lattices that change with the noise, in steps of a few thousandths: what is that close is taken
+where nothing closer was found."""
 _MOST_SECANTS = 6
 _FAR = 50.0
 """Logarithm of a cost, in units of the target, that stands for an infinite one."""
@@ -60,7 +64,7 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
     `cost` falls with the amount. It may rise again beyond some point, as that of a mechanism does whose check fails
     more often under more noise: what is found is the lower end of the range that keeps the target. AccountingError of
     `cost` counts as an infinite cost. `enough` is an amount that keeps the target, where one is known: then `cost` is
-    asked for few others.
+    asked for few others, and what is found may cost half a thousandth less than the target.
 
     Raises
     ------
@@ -91,7 +95,7 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
         if high == _LEAST:
             return high
         root = brentq(
-            lambda log_amount: _excess(price, epsilon, log_amount),
+            lambda log_amount: _excess(price, epsilon, math.exp(log_amount)),
             math.log(high / factor),
             math.log(high),
             xtol=_PRECISION,
@@ -106,29 +110,34 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
 
 
 def _near(price: Callable[[float], float], epsilon: float, enough: float) -> float | None:
-    """The same beside an amount that is enough, by secants in logarithms: a cost is nearly a power of the amount.
+    """An amount that is nearly the least, from one that is enough, by secants in logarithms: a cost is nearly a power.
 
     None where the cost is no such function.
     """
     x = before = math.log(enough)
-    last = _excess(price, epsilon, x)
+    last = _excess(price, epsilon, enough)
     if not -_FAR < last <= 0:
         return None
+    if last == 0:
+        return round_up(enough)
+    found: list[tuple[float, float]] = []
     x += last  # as if the cost fell as one over the amount
     for _ in range(_MOST_SECANTS):
-        now = _excess(price, epsilon, x)
-        if abs(now) < _PRECISION:
-            break
+        amount = round_up(math.exp(x))
+        x, now = math.log(amount), _excess(price, epsilon, amount)
+        if now <= 0:
+            found.append((amount, now))
         slope = (now - last) / (x - before) if x != before else 0.0
-        if not -_FAR < slope < 0:
-            return None
-        before, last, x = x, now, x - now / slope
-    readable = round_up(math.exp(x) * (1 + 2 * _PRECISION))
-    return readable if price(readable) <= epsilon else None
+        if -_CLOSE <= now <= 0 or not -_FAR < slope < 0:
+            break
+        before, last, x = x, now, x - (now + _CLOSE / 2) / slope
+    amount, cost = min(found, default=(enough, -_FAR))
+    return amount if cost >= -_STILL_CLOSE else None
 
 
-def _excess(price: Callable[[float], float], epsilon: float, log_amount: float) -> float:
-    cost = price(math.exp(log_amount))
+def _excess(price: Callable[[float], float], epsilon: float, amount: float) -> float:
+    """Logarithm of the cost over the target."""
+    cost = price(amount)
     return min(math.log(cost / epsilon), _FAR) if cost > 0 else -_FAR
 
 

@@ -14,6 +14,8 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.progress.stages import ACCOUNTING, CURVES, stage
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.compare import figures
 from consilium.simulations.compare.baselines import Compared, baselines
@@ -48,7 +50,12 @@ class Analysis:
 
 
 def analyse(
-    space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig, simulation: SimulationSpec
+    space: Workspace,
+    dataset: Dataset,
+    partition: Partition,
+    config: FederationConfig,
+    simulation: SimulationSpec,
+    progress: Progress = no_progress,
 ) -> Analysis:
     """Read the finished run and compare it with what the simulation knows."""
     ledger = Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)
@@ -56,22 +63,25 @@ def analyse(
         batches = ledger.batches()
     finally:
         ledger.close()
-    curves = epsilon_by_query(config, batches)
+    with stage(progress, ACCOUNTING):
+        curves = epsilon_by_query(config, batches)
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
     epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
     weights = _weights(space)
-    compared = baselines(space, dataset, partition, config, epsilon, mixed, weights)
+    compared = baselines(space, dataset, partition, config, epsilon, mixed, weights, progress)
     sums = vote_sums(space, config, weights)
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     judged = _judge(space, dataset, partition, config)
-    open_figures, secret_figures = (
-        ({}, {}) if judged is None else _figures(space, dataset, partition, config, simulation, batches, judged, sums)
-    )
+    open_figures: dict[str, Any] = {}
+    secret_figures: dict[str, Any] = {}
     if judged is not None:
+        open_figures, secret_figures = _figures(
+            space, dataset, partition, config, simulation, batches, judged, sums, progress
+        )
         secret_figures["alone"] = _against_one_alone(judged, compared)
     return Analysis(
         baselines=compared.baselines,
-        worth=_worth(space, simulation, answered, judged),
+        worth=_worth(space, simulation, answered, judged, progress),
         released_label_accuracy=_label_accuracy(space, dataset, partition),
         quality=compared.quality,
         consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
@@ -106,7 +116,7 @@ def _judge(space: Workspace, dataset: Dataset, partition: Partition, config: Fed
 
 
 def _worth(
-    space: Workspace, simulation: SimulationSpec, answered: np.ndarray, judged: _Student | None
+    space: Workspace, simulation: SimulationSpec, answered: np.ndarray, judged: _Student | None, progress: Progress
 ) -> dict[str, Any] | None:
     """What the published student is worth in labels by hand, see `compare.worth`; `answered` bool (asked,)."""
     if simulation.hand_labels == "none" or judged is None:
@@ -120,6 +130,7 @@ def _worth(
         asked,
         judged.seed,
         simulation.hand_labels,
+        progress,
     )
 
 
@@ -132,18 +143,20 @@ def _figures(
     batches: list[Batch],
     judged: _Student,
     sums: dict[str, np.ndarray],
+    progress: Progress,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """See `compare.figures`; `sums`: query id -> votes, exact."""
     truth = judged.truth
     answered, queries = figures.answers(space, config, batches)
     votes = np.array([sums[query_id] for query_id in queries])
-    by_labels, by_epsilon = figures.learning_curves(
-        truth, judged.spec, judged.seed, simulation.hand_labels, config, answered, votes
-    )
+    with stage(progress, CURVES):
+        by_labels, by_epsilon = figures.learning_curves(
+            truth, judged.spec, judged.seed, simulation.hand_labels, config, answered, votes
+        )
     shown = figures.open_figures(space, truth, judged.probabilities)
     secret = {
         "votes": figures.votes_by_class(votes, truth.labels[answered.rows]) if len(votes) else [],
-        "at_home": figures.judged_at_home(space, dataset, partition, config, judged.model, judged.seed),
+        "at_home": figures.judged_at_home(space, dataset, partition, config, judged.model, judged.seed, progress),
         "by_epsilon": by_epsilon,
     }
     return {**shown, "by_labels": by_labels}, secret

@@ -18,7 +18,9 @@ from scipy.stats import rankdata
 
 from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import train_all
+from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
+from consilium.protocol.progress.stages import AT_HOME
 from consilium.protocol.rows.schema import Schema
 
 FOLDS = 3
@@ -75,7 +77,13 @@ def _(spec: NetworkSpec) -> int:
 
 
 def at_home(
-    parties: Sequence[OwnRows], sizes: Mapping[str, int], schema: Schema, student: Predict, spec: TeacherKind, seed: int
+    parties: Sequence[OwnRows],
+    sizes: Mapping[str, int],
+    schema: Schema,
+    student: Predict,
+    spec: TeacherKind,
+    seed: int,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """The student against each party's own teacher on the party's held-out rows, by size.
 
@@ -97,7 +105,11 @@ def at_home(
         )
         return {"absent": why}
     metric = "auc" if len(schema.classes) == 2 else "accuracy"
-    judged = [_judge(party, schema, student, metric, seed) for party in parties]
+    judged = []
+    for index, party in enumerate(parties):
+        progress(AT_HOME, index, len(parties))
+        judged.append(_judge(party, schema, student, metric, seed))
+    progress(AT_HOME, len(parties), len(parties))
     with_points = sorted((item for item in judged if item.of > 0), key=lambda item: item.rows)
     if not with_points:
         return {"absent": "none of them has rows of two classes to tell apart"}

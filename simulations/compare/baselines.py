@@ -12,6 +12,8 @@ from consilium.coordinator.config import FederationConfig
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
 from consilium.party.teachers.builders import Teacher
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.progress.stages import BASELINES, POOLED, stage
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.simulations.compare.noisy_average import (
     Allowance,
@@ -51,6 +53,7 @@ def baselines(
     epsilon: float,
     mixed: bool,
     weights: Mapping[str, int],
+    progress: Progress = no_progress,
 ) -> Compared:
     """All that a student is compared with.
 
@@ -68,6 +71,7 @@ def baselines(
     total = np.zeros((len(test_y), len(names)))
     quality, alone = [], _Alone(test_y)
     for index, (party, rows) in enumerate(partition.parties.items()):
+        progress(BASELINES, index, len(partition.parties))
         states = list((space.home(index) / "state").glob("teachers-*"))
         if not states:
             continue
@@ -82,7 +86,9 @@ def baselines(
             given.add(np.stack([each for each in linear if each is not None]))
     private = np.concatenate(list(partition.parties.values()))
     shares = np.bincount(dataset.y[private], minlength=len(names)) / len(private)
-    pooled = pooled_probabilities(schema, config.teacher, dataset.x[private], dataset.y[private], test_x)
+    progress(BASELINES, len(partition.parties), len(partition.parties))
+    with stage(progress, POOLED):
+        pooled = pooled_probabilities(schema, config.teacher, dataset.x[private], dataset.y[private], test_x)
     if not absent and not quality:
         absent = "no party has a teacher"
     promise = Allowance(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)

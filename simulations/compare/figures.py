@@ -14,7 +14,7 @@ import polars as pl
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch
 from consilium.party.home import open_home
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.labels.service import NO_LABEL, Progress, no_progress
 from consilium.simulations.compare.at_home import FEW_PARTIES, OwnRows, at_home, chosen, most_parties
 from consilium.simulations.compare.effort import FEWEST_DRAWS, effort
 from consilium.simulations.compare.hand_labels import PublicTruth
@@ -100,7 +100,13 @@ def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) ->
 
 
 def judged_at_home(
-    space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig, student: Published, seed: int
+    space: Workspace,
+    dataset: Dataset,
+    partition: Partition,
+    config: FederationConfig,
+    student: Published,
+    seed: int,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """See `at_home`, of the run's parties that trained a teacher."""
     trained = {
@@ -118,7 +124,7 @@ def judged_at_home(
         for party in chosen(sizes, most)
         for rows in (partition.parties[party],)
     ]
-    return at_home(parties, sizes, config.rows, student.predict_proba, config.teacher, seed)
+    return at_home(parties, sizes, config.rows, student.predict_proba, config.teacher, seed, progress)
 
 
 def votes_by_class(votes: np.ndarray, y: np.ndarray) -> list[list[float] | None]:

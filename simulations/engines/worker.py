@@ -25,7 +25,11 @@ def serve(connection: Connection) -> None:
             message, context = connection.recv()
         except EOFError:
             return
-        connection.send(handle(message, context))
+        answer = handle(message, context)
+        try:
+            connection.send(answer)
+        except OSError:  # the engine was killed while the app worked
+            return
 
 
 def handle(message: Message, context: Context) -> tuple[Message, object]:

@@ -50,7 +50,7 @@ def planned() -> PlannedFederation:
 def test_a_plan_of_a_small_case(planned: PlannedFederation) -> None:
     """Golden. What may change it: the prior, the candidates, numpy's generators."""
     federation = planned.federation
-    assert (federation.mechanism.describe(), federation.caps.queries) == ("GNMax, sigma 41.06", 80)
+    assert (federation.mechanism.describe(), federation.caps.queries) == ("GNMax, sigma 41.07", 80)
     assert planned.trainer["name"] == "kernel_ridge"
     assert planned.forecast.metric == "auc"
     assert planned.forecast.student.median == pytest.approx(0.738, abs=0.001)
