@@ -56,7 +56,7 @@ def dry_run_command(
     home: HomeArgument,
     federation: FederationArgument,
     queries: Annotated[
-        Path | None, typer.Option(help=".npz with features and queries, as the student's; else rows are made up.")
+        Path | None, typer.Option(help="The student's rows: .npz, .csv or .parquet; else rows are made up.")
     ] = None,
     output: FormatOption = Format.text,
 ) -> None:
@@ -86,6 +86,8 @@ def dry_run_command(
             "would_send": {"votes": terms.votes, "shape": [count, classes], "dtype": str(votes.dtype)},
             "same_votes_on_every_query": result.constant,
         }
+        if result.own is not None:
+            told["own_code"] = result.own._asdict()
         show(output, {**_table(found, settings), **told}, ())
         return
     print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
@@ -106,6 +108,8 @@ def dry_run_command(
         print(
             "NOTE: every query got the same votes: the teachers may have learnt nothing, or hardly any row of a class."
         )
+    for line in result.own.lines(terms.teachers_per_party) if result.own else ():
+        print(f"NOTE: {line}")
     print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
 
 
@@ -148,11 +152,14 @@ def _lines(found: PartyCheck, settings: PartyFile) -> list[str]:
     used = "" if report.problems else f", {report.used} used, {report.rows - report.used} dropped"
     lines = [LOCAL_ONLY, f"data       {settings.data}: {report.rows} rows{used}"]
     if report.filled:
-        lines.append("mean for   " + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
+        kept = settings.teacher is not None and settings.teacher.keeps_missing
+        what = "missing    " if kept else "mean for   "
+        lines.append(what + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
     if report.classes:
         lines.append("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
     if found.unused:
         lines.append(f"not asked  {', '.join(found.unused)}: in [columns], no feature of this federation")
+    lines += [f"DOUBT      {line}" for line in report.remarks]
     return [*lines, *(f"PROBLEM    {line}" for line in (*found.faults, *found.refusals))]
 
 
@@ -169,6 +176,7 @@ def _table(found: PartyCheck, settings: PartyFile) -> dict[str, Any]:
             "classes": dict(report.classes),
         },
         "not_asked": list(found.unused),
+        "doubts": [str(line) for line in report.remarks],
         "problems": [str(line) for line in (*found.faults, *found.refusals)],
     }
 
@@ -193,9 +201,15 @@ def _read_queries(path: Path, schema: Schema) -> np.ndarray:
 
     from consilium.protocol.errors import DataError
     from consilium.protocol.files import unreadable
+    from consilium.protocol.rows.csv_files import CsvRule
     from consilium.protocol.rows.queries import canonical_queries
+    from consilium.protocol.tables.faults import in_file
+    from consilium.protocol.tables.schema_rows import Reading, read_schema_rows
 
-    action = "Give an .npz with `features` and `queries`"
+    if path.suffix.lower() in (".csv", ".parquet"):
+        how = Reading(CsvRule(), in_file("csv"), "the federation's", public=True)
+        return canonical_queries(read_schema_rows(path, schema, how).x, len(schema.features))
+    action = "Give an .npz with `features` and `queries`, or a .csv or .parquet"
     try:
         with np.load(path, allow_pickle=False) as file:
             names, rows = [str(name) for name in file["features"]], file["queries"]

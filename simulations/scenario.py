@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
 from consilium.coordinator.config import Federation
@@ -22,8 +23,8 @@ from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.models import Frozen
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
-from consilium.simulations.datasets import load_dataset
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.old_keys import new_override, new_scenario
 from consilium.simulations.population.held_out import public_part
 from consilium.simulations.population.partition import (
@@ -33,7 +34,7 @@ from consilium.simulations.population.partition import (
     natural_partition,
 )
 from consilium.simulations.population.public_facts import public_facts
-from consilium.simulations.population.public_rows import without_near_rows
+from consilium.simulations.population.public_rows import completed, without_near_rows
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
@@ -58,7 +59,8 @@ class Scenario(Frozen):
 
     @model_validator(mode="after")
     def _ballot_suits_the_classes(self) -> Scenario:
-        self.federation.ballot.check_classes(len(self.data.classes))
+        if self.data.classes:  # those that public rows will name are checked with the schema
+            self.federation.ballot.check_classes(len(self.data.classes))
         return self
 
     @model_validator(mode="after")
@@ -106,10 +108,25 @@ def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     table = read_table(path)
     if is_old(table):
         raise old_form(new_scenario(table), str(path))
+    anchor(table.get("data"), path.parent)
     # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
     for override in sorted(overrides, key=lambda text: _key(text) not in TAGS):
         apply_override(table, override)
+    anchor(table.get("data"), Path())
     return table
+
+
+def anchor(data: Any, folder: Path) -> None:
+    """Make paths of the user's own data, in the table `[data]` as it is read, absolute: they are relative to the
+    scenario's file, and those of --set to the working folder."""
+    if not isinstance(data, dict) or data.get("set") not in OWN:
+        return
+    public, hub = data.get("public"), data["set"] == "hub"
+    keys = [(data, "path")] if hub else [(data, "path"), (data, "list"), (public, "file"), (public, "test")]
+    for table, key in keys:
+        given = table.get(key) if isinstance(table, dict) else None
+        if isinstance(given, str) and given and not (hub and not (folder / given).exists()):  # a name in the cache
+            table[key] = str((folder / given).absolute())
 
 
 def planned_scenario(
@@ -172,36 +189,59 @@ def _key(override: str) -> str:
     return override.partition("=")[0].strip()
 
 
-def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
+def divided_data(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Dataset, Partition]:
     """The scenario's data set, and who has which of its rows.
+
+    First the rows are divided, then they become numbers by what the pool says. source: rows that are in memory already,
+    instead of those that `[data]` names.
 
     Raises
     ------
-    NotEnoughParties, DataError
+    NotEnoughParties, DataError, ConfigError
     """
-    dataset = load_dataset(scenario.data.set, scenario.data.path)
-    partition = _divided(scenario, dataset, seed)
+    source, partition = divided_source(scenario, seed, source)
+    dataset = completed(scenario.data, source.dataset(partition.queries), partition)
     if scenario.pool_is_fixed:
         partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.pool_least_distance)
     return dataset, partition
 
 
-def _divided(scenario: Scenario, dataset: Dataset, seed: int) -> Partition:
+def divided_source(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Source, Partition]:
+    """The rows before they are numbers, and who has which of them; the pool has rows that are near each other still.
+
+    Raises as `divided_data`.
+    """
+    source = source or open_source(scenario.data)
+    return source, _divided(scenario, source, seed)
+
+
+def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:
     data, minimum = scenario.data, scenario.federation.minimum_parties
+    if data.public is not None:
+        of_rows = data.public.by in ("file", "time")
+        if of_rows and data.set not in OWN:
+            raise ConfigError(f'{source.name} has no public = {{ by = "{data.public.by}" }}', "Choose owner or share")
+        if not of_rows and source.public is not None:
+            raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
+    if data.partition == "owners" and len(np.unique(source.owner)) == 1:
+        raise ConfigError(
+            f'data.partition is "owners", and all rows of {source.name} have one owner',
+            'Name the column of hospitals or sites: data.owner; or divide by lot: partition = "iid" with parties',
+        )
     if data.partition == "owners" or data.parties is None:
-        return natural_partition(dataset, data.public_share, data.rows_needed, minimum, seed)
-    public = public_part(dataset, data.public_share, data.rows_needed, seed)
+        return natural_partition(source, data.public_rule, data.rows_needed, minimum, seed)
+    public = public_part(source, data.public_rule, data.rows_needed, seed)
     if data.alpha is not None:
         partition = dirichlet_partition(
-            dataset, public, data.parties, data.alpha, data.sizes, data.most_rows, data.rows_needed, seed
+            source, public, data.parties, data.alpha, data.sizes, data.most_rows, data.rows_needed, seed
         )
     else:
-        partition = iid_partition(dataset, public, data.parties, data.most_rows, seed, data.partition == "groups")
+        partition = iid_partition(source, public, data.parties, data.most_rows, seed, data.partition == "groups")
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""
         raise NotEnoughParties(
-            f"{dataset.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
+            f"{source.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
             f" {minimum} with {data.rows_needed} are required",
             "Change data.parties, federation.minimum_parties or data.least_rows",
         )

@@ -35,6 +35,7 @@ from consilium.student.evaluation import evaluate
 from consilium.student.operating import operating_point
 from consilium.student.published.card import make_card, tested_on, write_cards
 from consilium.student.published.model import MODEL_FILE, Published, check_names, publish
+from consilium.student.published.trial import check_trainer
 from consilium.student.result import StudentResult
 from consilium.student.trainers.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
 from consilium.student.trainers.images.rows import square_side
@@ -134,6 +135,7 @@ def run_student(
     check_fits(pool, terms.schema)
     check_names(terms.schema)
     check_prevalence(spec, terms.schema)
+    check_trainer(spec.trainer, terms.schema)
     if spec.self_training and terms.count_sigma > 0:
         raise ConfigError(
             "student.self_training takes labels, and this federation gives noisy histograms",

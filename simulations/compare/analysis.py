@@ -68,7 +68,8 @@ def analyse(
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
     epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
     weights = _weights(space)
-    compared = baselines(space, dataset, partition, config, epsilon, mixed, weights, progress)
+    teacher = simulation.own_teacher or config.teacher
+    compared = baselines(space, dataset, partition, config, teacher, epsilon, mixed, weights, progress)
     sums = vote_sums(space, config, weights)
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     judged = _judge(space, dataset, partition, config)

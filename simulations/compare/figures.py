@@ -116,7 +116,8 @@ def judged_at_home(
     }
     sizes = {party: len(partition.parties[party]) for party in trained}
     specs = {party: open_home(space.home(index)).teacher or config.teacher for party, index in trained.items()}
-    most = min((most_parties(spec) for spec in specs.values()), default=0)
+    slowest = min(specs.values(), key=most_parties, default=config.teacher)
+    most = most_parties(slowest)
     if config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn from
         most = min(most, FEW_PARTIES)
     parties = [
@@ -124,7 +125,7 @@ def judged_at_home(
         for party in chosen(sizes, most)
         for rows in (partition.parties[party],)
     ]
-    return at_home(parties, sizes, config.rows, student.predict_proba, config.teacher, seed, progress)
+    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, seed, progress)
 
 
 def votes_by_class(votes: np.ndarray, y: np.ndarray) -> list[list[float] | None]:

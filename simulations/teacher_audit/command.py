@@ -108,7 +108,7 @@ def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[H
     from consilium.party.home import open_home
     from consilium.protocol.config_files import load
     from consilium.protocol.rows.queries import canonical_queries
-    from consilium.student.asking.pool import load_pool
+    from consilium.student.asking.pool import PoolFile
 
     if federation is None:
         raise ConfigError("a party's home needs the federation's file", "Give it after the home: HOME FEDERATION.json")
@@ -117,7 +117,7 @@ def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[H
     if pool is None:
         queries = made_up_queries(schema, min(config.caps.queries, MADE_UP))
     else:
-        loaded = load_pool(pool)
+        loaded = PoolFile(pool).load(schema)
         if tuple(loaded.features) != schema.features:
             raise ConfigError(f"the features of {pool} are not the federation's", "Give the student's rows")
         queries = loaded.queries

@@ -28,6 +28,7 @@ from consilium.student.published.prevalence import PrevalenceShift
 from consilium.student.result import StudentResult
 
 _MOST_FEATURES_SHOWN = 60
+_MOST_VALUES_SHOWN = 20
 _Z = 1.959963984540054
 _SHARES_OF_VOTES = (
     "Its probabilities are shares of votes, not risks: use their order, and check them before they are read as risks."
@@ -89,6 +90,7 @@ def make_card(
         "center": list(schema.center),
         "scale": list(schema.scale),
         "ranges": [allowed.model_dump(mode="json") for allowed in schema.ranges],
+        **({"columns": [column.model_dump(mode="json") for column in schema.columns]} if schema.columns else {}),
         "representation": schema.representation,
         "inputs": spec.inputs,
         "spec": spec.model_dump(mode="json"),
@@ -115,6 +117,7 @@ def make_card(
             "file": MODEL_FILE,
             "format": FORMAT,
             "kind": published.kind,
+            "needs": published.needs,
             "sha256": published.sha256,
             "holds_public_rows": published.kind in ("kernel", "both"),
         },
@@ -172,12 +175,17 @@ def _what(card: dict[str, Any]) -> list[str]:
     choice = card["choice"]
     chosen = f": {choice['trainer']}, chosen by the {choice['by']}" if choice else ""
     return [
-        f"A model ({spec['trainer']['name']}{chosen}) that tells {len(card['classes'])} classes apart: {classes}.",
+        f"A model ({_trained(spec['trainer'])}{chosen}) that tells {len(card['classes'])} classes apart: {classes}.",
         "",
         f"It was trained on labels that {card['parties']} data holders released for public rows, and on nothing else of"
         f" theirs{how}. {card['asked']} rows were asked, {card['answered']} got a label by noisy vote"
         f" ({_plain(card['mechanism'])}), {card['reinforced']} were confirmed.",
     ]
+
+
+def _trained(trainer: dict[str, Any]) -> str:
+    """The kind of student, and the name of one that others wrote."""
+    return f"{trainer['name']}, `{trainer['factory']}`" if "factory" in trainer else trainer["name"]
 
 
 def _data(card: dict[str, Any]) -> list[str]:
@@ -186,6 +194,9 @@ def _data(card: dict[str, Any]) -> list[str]:
     if card["representation"] != "none" or card["inputs"] == "features":
         told = "The model computes its representation of a row itself."
     lines = [f"A row has {count} numbers, as they are measured: nothing must be standardised before. {told}"]
+    if columns := card.get("columns"):
+        what = f"A row has {len(columns)} columns, as they are written: numbers as measured, categories by these names"
+        lines = [f"{what}. They become {count} numbers, inside. {told}", "", *_columns(columns)]
     if count > _MOST_FEATURES_SHOWN:
         return [*lines, "", f"The names, statistics and ranges of all {count} are in `{CARD_FILE}`."]
     ranges = {allowed["feature"]: allowed for allowed in card["ranges"]}
@@ -194,6 +205,17 @@ def _data(card: dict[str, Any]) -> list[str]:
         allowed = ranges.get(name)
         span = f"{allowed['low']:g} to {allowed['high']:g}{', whole' * allowed['whole']}" if allowed else "not stated"
         lines.append(f"| {_plain(name)} | {center:.6g} | {scale:.6g} | {span} |")
+    return lines
+
+
+def _columns(columns: list[dict[str, Any]]) -> list[str]:
+    """A table of raw columns."""
+    lines = ["| column | values | may be missing |", "|---|---|---|"]
+    for column in columns:
+        shown = ", ".join(map(_plain, column["values"][:_MOST_VALUES_SHOWN]))
+        more = len(column["values"]) - _MOST_VALUES_SHOWN
+        values = f"{shown} and {more} more" if more > 0 else shown or "a number"
+        lines.append(f"| {_plain(column['column'])} | {values} | {'yes' if column['missing'] else 'no'} |")
     return lines
 
 
@@ -274,11 +296,15 @@ def _of_probabilities(calibration: PrevalenceShift | None) -> str:
 
 def _file(card: dict[str, Any]) -> list[str]:
     model, made_by = card["model"], card["versions"]
+    holds = "it holds numbers only; loading it runs no code of whoever made it"
+    if model["needs"]:
+        holds = f"it holds {model['needs']}"
+    use = [] if model["needs"] else ["- `consilium predict FOLDER ROWS.csv` uses it"]
     return [
         f"- `{model['file']}` ({model['format']}, {model['kind']}), SHA-256 `{model['sha256']}`",
-        "- it holds numbers only; loading it runs no code of whoever made it",
+        f"- {holds}",
         f"- made with {', '.join(f'{name} {version}' for name, version in made_by.items())}",
-        "- `consilium predict FOLDER ROWS.csv` uses it",
+        *use,
     ]
 
 

@@ -15,9 +15,10 @@ import pytest
 import tomli_w
 
 from consilium.party.home import open_home
+from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.student.published.model import load_model
-from tests.docs.conftest import Desk
+from tests.docs.conftest import Desk, write_heart
 from tests.docs.pages import ROOT, Block, blocks
 
 
@@ -50,7 +51,28 @@ def as_party(shown: dict[str, Any], folder: Path) -> None:
     open_home(folder)
 
 
+def as_model(shown: dict[str, Any], folder: Path) -> None:
+    """A teacher in a party.toml, or a part of a scenario; what is named is trained in `test_models_page`."""
+    if "teacher" in shown:
+        as_party(shown, folder)
+    else:
+        as_scenario(shown, folder, "stroke")
+
+
+def as_own_data(shown: dict[str, Any], folder: Path) -> None:
+    """A scenario of the user's own table, or a fragment about an installed package's, which is not installed."""
+    if "federation" not in shown:
+        assert set(shown) == {"data"} and shown["data"].keys() <= DataSpec.model_fields.keys()
+        return
+    write_heart(folder)
+    path = folder / "heart.toml"
+    path.write_text(tomli_w.dumps(shown), encoding="utf-8")
+    load_scenario(str(path), ['federation.mechanism={name="gnmax", sigma=9}', "federation.caps={queries=2, answers=2}"])
+
+
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
+    "docs/data.md": as_own_data,
+    "docs/models.md": as_model,
     "docs/parties.md": as_party,
     "docs/published-student.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
     "docs/scenarios.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
@@ -81,5 +103,6 @@ def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     """In a folder with a student; `rows` are rows for it."""
     desk.lay_out(["student"])
     monkeypatch.chdir(desk.folder)
+    (desk.folder / "teacher.pkl").unlink(missing_ok=True)
     rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
     exec(compile(block.text, block.place, "exec"), {"rows": rows})

@@ -100,7 +100,7 @@ def test_it_runs(
     elif words[0] == "provision":
         desk.lay_out([*words, "public.csv", "pool.npz", f"{OWN_KEYS}.enrol.json"])
     else:
-        desk.lay_out(words)
+        desk.lay_out([*words, *(["heart.csv"] if "heart.toml" in words else [])])
     words += matching(MORE, command.text) or []
     if re.match(SIMULATES, " ".join(words)):
         named = words[1:2] if words[1:2] and words[1] in SHORTER else []
