@@ -360,6 +360,8 @@ def _report_data(
         quality=analysis.quality,
         warnings=summary["warnings"],
         by_party=summary.get("by_party", {}),
+        open_figures=analysis.open_figures,
+        secret_figures=analysis.secret_figures,
     )
 
 

@@ -11,7 +11,7 @@ from consilium.protocol.progress.time_left import TimeLeft, about, spent
 
 LOAD = "load"
 PREPARE, BASELINES, POOLED, ACCOUNTING = "prepare", "baselines", "pooled", "accounting"
-HAND_LABELS, REPORT = "hand labels", "report"
+HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
 CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
 ASK, ROUND, TRAIN_STUDENT = "ask", "round", "train student"
 
@@ -28,6 +28,8 @@ WORDS = {
     POOLED: "pooled model trains",
     ACCOUNTING: "charges are added up",
     HAND_LABELS: "labels by hand are tried",
+    CURVES: "learning curves are drawn",
+    AT_HOME: "parties' own rows are held out",
     REPORT: "report is drawn",
     CANDIDATES: "mechanisms are tried",
     FORECAST: "its worth is forecast",

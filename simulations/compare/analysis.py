@@ -14,27 +14,28 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Ledger
-from consilium.party.home import open_home
-from consilium.party.teachers import store
-from consilium.party.teachers.ballot import Lot, cast
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.progress.stages import ACCOUNTING, stage
-from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.simulations.compare.baselines import baselines
+from consilium.protocol.progress.stages import ACCOUNTING, CURVES, stage
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.simulations.compare import figures
+from consilium.simulations.compare.baselines import Compared, baselines
 from consilium.simulations.compare.hand_labels import PublicTruth
+from consilium.simulations.compare.vote_sums import vote_sums
 from consilium.simulations.compare.worth import worth
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.metrics.intervals import mean_interval
+from consilium.simulations.metrics.row_scores import leading_metric, row_scores
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.report.data import LeftOut, PartyQuality
 from consilium.simulations.workspace import Workspace
-from consilium.student.asking.pool import load_pool
-from consilium.student.published.model import MODEL_FILE, load_model
+from consilium.student.config import StudentSpec
+from consilium.student.published.model import MODEL_FILE, Published, load_model
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything about a run beyond what the nodes wrote. Arrays as in `ReportData`."""
+    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`."""
 
     baselines: dict[str, dict[str, Any]]
     worth: dict[str, Any] | None
@@ -44,6 +45,8 @@ class Analysis:
     answered: np.ndarray = field(repr=False)
     epsilon_worst_case: np.ndarray = field(repr=False)
     epsilon_data_dependent: np.ndarray = field(repr=False)
+    open_figures: dict[str, Any] = field(repr=False)
+    secret_figures: dict[str, Any] = field(repr=False)
 
 
 def analyse(
@@ -66,37 +69,110 @@ def analyse(
     epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
     weights = _weights(space)
     teacher = simulation.own_teacher or config.teacher
-    found, quality = baselines(space, dataset, partition, config, teacher, epsilon, mixed, weights, progress)
+    compared = baselines(space, dataset, partition, config, teacher, epsilon, mixed, weights, progress)
+    sums = vote_sums(space, config, weights)
+    votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
+    judged = _judge(space, dataset, partition, config)
+    open_figures: dict[str, Any] = {}
+    secret_figures: dict[str, Any] = {}
+    if judged is not None:
+        open_figures, secret_figures = _figures(
+            space, dataset, partition, config, simulation, batches, judged, sums, progress
+        )
+        secret_figures["alone"] = _against_one_alone(judged, compared)
     return Analysis(
-        baselines=found,
-        worth=_worth(space, dataset, partition, config, simulation, answered, progress),
+        baselines=compared.baselines,
+        worth=_worth(space, simulation, answered, judged, progress),
         released_label_accuracy=_label_accuracy(space, dataset, partition),
-        quality=quality,
-        consensus=_consensus(space, config, batches, weights),
+        quality=compared.quality,
+        consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
         answered=answered,
         epsilon_worst_case=curves["worst_case"],
         epsilon_data_dependent=curves["data_dependent"],
+        open_figures=open_figures,
+        secret_figures=secret_figures,
     )
 
 
+@dataclass(frozen=True)
+class _Student:
+    """The published student, with the public truth that it is judged on; probabilities float64 (test, classes)."""
+
+    model: Published
+    spec: StudentSpec
+    seed: int
+    truth: PublicTruth = field(repr=False)
+    probabilities: np.ndarray = field(repr=False)
+
+
+def _judge(space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig) -> _Student | None:
+    """None where there are no test rows."""
+    pool, spec, seed = space.student()
+    if pool.test_x is None or pool.test_y is None:
+        return None
+    queries = canonical_queries(pool.queries, len(pool.features))
+    truth = PublicTruth(config.rows, queries, dataset.y[partition.queries], pool.test_x, pool.test_y)
+    model = load_model(space.run_dir / "student" / MODEL_FILE)
+    return _Student(model, spec, seed, truth, model.predict_proba(pool.test_x))
+
+
 def _worth(
+    space: Workspace, simulation: SimulationSpec, answered: np.ndarray, judged: _Student | None, progress: Progress
+) -> dict[str, Any] | None:
+    """What the published student is worth in labels by hand, see `compare.worth`; `answered` bool (asked,)."""
+    if simulation.hand_labels == "none" or judged is None:
+        return None
+    asked = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
+    return worth(
+        judged.truth,
+        judged.probabilities,
+        judged.spec,
+        int(answered.sum()),
+        asked,
+        judged.seed,
+        simulation.hand_labels,
+        progress,
+    )
+
+
+def _figures(
     space: Workspace,
     dataset: Dataset,
     partition: Partition,
     config: FederationConfig,
     simulation: SimulationSpec,
-    answered: np.ndarray,
+    batches: list[Batch],
+    judged: _Student,
+    sums: dict[str, np.ndarray],
     progress: Progress,
-) -> dict[str, Any] | None:
-    """What the published student is worth in labels by hand, see `compare.worth`; `answered` bool (asked,)."""
-    pool, spec, seed = space.student()
-    if simulation.hand_labels == "none" or pool.test_x is None or pool.test_y is None:
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """See `compare.figures`; `sums`: query id -> votes, exact."""
+    truth = judged.truth
+    answered, queries = figures.answers(space, config, batches)
+    votes = np.array([sums[query_id] for query_id in queries])
+    with stage(progress, CURVES):
+        by_labels, by_epsilon = figures.learning_curves(
+            truth, judged.spec, judged.seed, simulation.hand_labels, config, answered, votes
+        )
+    shown = figures.open_figures(space, truth, judged.probabilities)
+    secret = {
+        "votes": figures.votes_by_class(votes, truth.labels[answered.rows]) if len(votes) else [],
+        "at_home": figures.judged_at_home(space, dataset, partition, config, judged.model, judged.seed, progress),
+        "by_epsilon": by_epsilon,
+    }
+    return {**shown, "by_labels": by_labels}, secret
+
+
+def _against_one_alone(judged: _Student, compared: Compared) -> dict[str, Any] | None:
+    """By how much the student is better than one party by itself, in the mean over the parties, and its interval.
+
+    Both are judged on the same test rows, so the interval is that of the difference row by row.
+    """
+    metric = leading_metric(judged.truth.test_y, len(judged.truth.schema.classes))
+    if metric not in compared.alone:
         return None
-    queries = canonical_queries(pool.queries, len(pool.features))
-    public = PublicTruth(config.rows, queries, dataset.y[partition.queries], pool.test_x, pool.test_y)
-    student = load_model(space.run_dir / "student" / MODEL_FILE).predict_proba(pool.test_x)
-    asked = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
-    return worth(public, student, spec, int(answered.sum()), asked, seed, simulation.hand_labels, progress)
+    scores = row_scores(judged.probabilities, judged.truth.test_y, metric) - compared.alone[metric]
+    return {"metric": metric, "difference": float(scores.mean()), "interval": mean_interval(scores)}
 
 
 def _label_accuracy(space: Workspace, dataset: Dataset, partition: Partition) -> float | None:
@@ -112,30 +188,6 @@ def _weights(space: Workspace) -> dict[str, int]:
     """How often the answers of each party count, by name; empty where every party counts once."""
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
     return {party: own["weight"] for party, own in coordinator.get("by_party", {}).items()}
-
-
-def _consensus(space: Workspace, config: FederationConfig, batches: list[Batch], weights: dict[str, int]) -> np.ndarray:
-    """Share of all votes that the top class got, of each query in the ledger's order.
-
-    From the recorded votes; secure and distributed ones nobody has, so all teachers are asked again.
-    """
-    if config.votes != "clear":
-        queries = load_pool(space.work / "pool.npz").queries
-        inputs, ids, federation = config.rows.inputs(queries), query_ids(queries), config.digest()
-        votes = np.zeros((len(queries), len(config.rows.classes)))
-        for home in sorted(space.party_root.iterdir()):
-            name = open_home(home).name
-            for state in (home / "state").glob("teachers-*"):
-                own = cast(store.load(state, federation), inputs, Lot(name, federation, ids))
-                votes += own * weights.get(name, 1)
-        share = dict(zip(ids, votes.max(axis=1) / votes.sum(axis=1), strict=True))
-        return np.array([share[query_id] for batch in batches for query_id in batch.query_ids])
-    shares: dict[str, float] = {}
-    for file in space.private.glob("votes-*.npz"):
-        with np.load(file) as content:
-            votes = content["votes"].astype(np.int64).sum(axis=0)
-            shares.update(zip(content["query_ids"].tolist(), votes.max(axis=1) / votes.sum(axis=1), strict=True))
-    return np.array([shares[query_id] for batch in batches for query_id in batch.query_ids])
 
 
 def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from consilium.simulations.compare.noisy_average import (
 )
 from consilium.simulations.compare.pooled import pooled_probabilities
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.metrics.intervals import area_interval, mean_interval, metric_intervals
+from consilium.simulations.metrics.row_scores import auc_row_scores
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.workspace import Workspace
@@ -31,6 +34,16 @@ from consilium.student.evaluation import evaluate
 
 LOW, HIGH = 10, 90
 """Percentiles of the parties that say what one of them has by itself."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """baselines: metrics by name, with "intervals" of each. quality: of each party's teachers. alone: row scores
+    float64 (test,) of what one party has by itself, in the mean over the parties, by metric; those that there are."""
+
+    baselines: dict[str, dict[str, Any]]
+    quality: list[PartyQuality] = field(repr=False)
+    alone: dict[str, np.ndarray] = field(repr=False)
 
 
 def baselines(
@@ -43,8 +56,8 @@ def baselines(
     mixed: bool,
     weights: Mapping[str, int],
     progress: Progress = no_progress,
-) -> tuple[dict[str, dict[str, Any]], list[PartyQuality]]:
-    """By name, and the quality of each party's teachers.
+) -> Compared:
+    """All that a student is compared with.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
     local_only: the same, with the `LOW`th and `HIGH`th percentile. noisy_average: see `compare.noisy_average`, at the
@@ -58,7 +71,7 @@ def baselines(
     test_y = dataset.y[partition.test]
     absent, given = why_none(teacher, epsilon, mixed), ClippedSums()
     total = np.zeros((len(test_y), len(names)))
-    quality = []
+    quality, alone = [], _Alone(test_y)
     for index, (party, rows) in enumerate(partition.parties.items()):
         progress(BASELINES, index, len(partition.parties))
         states = list((space.home(index) / "state").glob("teachers-*"))
@@ -66,7 +79,9 @@ def baselines(
             continue
         trained = store.load(states[0], federation)
         teachers = trained.teachers
-        quality.append(_quality(party, len(rows), teachers, test_x, test_y, names))
+        found = [_probabilities(teacher, test_x, len(names)) for teacher in teachers]
+        quality.append(_quality(party, len(rows), found, test_y, names))
+        alone.add(found)
         total += cast(trained, test_x, Lot(party, federation, test_ids)) * weights.get(party, 1)
         if not absent:
             linear = [linear_scores(teacher, each, test_x.shape[1], len(names)) for each in teachers]
@@ -79,26 +94,65 @@ def baselines(
     if not absent and not quality:
         absent = "no party has a teacher"
     promise = Allowance(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)
-    return {
-        "majority": evaluate(np.tile(shares, (len(test_y), 1)), test_y, names),
-        "mean_teacher": {"accuracy": _mean(_accuracies(quality)), "auc": _mean(_aucs(quality))},
+    found = {
+        "majority": _judged(np.tile(shares, (len(test_y), 1)), test_y, names),
+        "mean_teacher": {
+            "accuracy": _mean(_accuracies(quality)),
+            "auc": _mean(_aucs(quality)),
+            "intervals": alone.intervals(),
+        },
         "local_only": {**_spread("accuracy", _accuracies(quality)), **_spread("auc", _aucs(quality))},
         "noisy_average": {"absent": absent}
         if absent
         else noisy_average(given, promise, test_x, test_y, names, config.seed),
-        "plurality": evaluate(total / np.maximum(total.sum(axis=1, keepdims=True), 1), test_y, names),
-        "pooled": evaluate(pooled, test_y, names),
-    }, quality
+        "plurality": _judged(total / np.maximum(total.sum(axis=1, keepdims=True), 1), test_y, names),
+        "pooled": _judged(pooled, test_y, names),
+    }
+    return Compared(found, quality, alone.means())
 
 
-def _quality(
-    party: str, rows: int, teachers: Sequence[Teacher], x: np.ndarray, y: np.ndarray, names: tuple[str, ...]
-) -> PartyQuality:
-    metrics = []
-    for teacher in teachers:
-        probabilities = np.zeros((len(y), len(names)))
-        probabilities[:, teacher.classes_] = teacher.predict_proba(x)  # pyright: ignore
-        metrics.append(evaluate(probabilities, y, names))
+class _Alone:
+    """What one party has by itself on each test row, in the mean over the parties."""
+
+    def __init__(self, y: np.ndarray) -> None:
+        self._y = y
+        self._sums: dict[str, np.ndarray] = {}
+        self._parties: dict[str, int] = {}
+
+    def add(self, found: Sequence[np.ndarray]) -> None:
+        """One party's teachers: their probabilities (test, classes)."""
+        right = np.mean([each.argmax(axis=1) == self._y for each in found], axis=0)
+        areas = [each for each in (auc_row_scores(one, self._y) for one in found) if each is not None]
+        for metric, scores in {"accuracy": right, "auc": np.mean(areas, axis=0) if areas else None}.items():
+            if scores is not None:
+                self._sums[metric] = self._sums.get(metric, 0.0) + scores
+                self._parties[metric] = self._parties.get(metric, 0) + 1
+
+    def means(self) -> dict[str, np.ndarray]:
+        """float64 (test,) by metric."""
+        return {metric: total / self._parties[metric] for metric, total in self._sums.items()}
+
+    def intervals(self) -> dict[str, Any]:
+        """Over test rows, of the mean over these very parties."""
+        means, counts = self.means(), np.bincount(self._y)
+        return {
+            "accuracy": mean_interval(means["accuracy"]) if "accuracy" in means else None,
+            "auc": area_interval(means["auc"], int(counts[counts > 0].min())) if "auc" in means else None,
+        }
+
+
+def _judged(probabilities: np.ndarray, y: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
+    return {**evaluate(probabilities, y, names), "intervals": metric_intervals(probabilities, y, names)}
+
+
+def _probabilities(teacher: Teacher, x: np.ndarray, classes: int) -> np.ndarray:
+    probabilities = np.zeros((len(x), classes))
+    probabilities[:, teacher.classes_] = teacher.predict_proba(x)  # pyright: ignore
+    return probabilities
+
+
+def _quality(party: str, rows: int, found: Sequence[np.ndarray], y: np.ndarray, names: tuple[str, ...]) -> PartyQuality:
+    metrics = [evaluate(probabilities, y, names) for probabilities in found]
     aucs = [item["auc"] for item in metrics if item["auc"] is not None]
     return PartyQuality(party, rows, float(np.mean([item["accuracy"] for item in metrics])), _mean(aucs))
 

@@ -16,7 +16,8 @@ from consilium.simulations.compare.effort import (
 )
 from consilium.simulations.compare.means import mean_metrics
 from consilium.simulations.compare.plain_ridge import train_plain
-from consilium.simulations.compare.row_scores import Metric, leading_metric, row_scores
+from consilium.simulations.metrics.intervals import drawn_intervals
+from consilium.simulations.metrics.row_scores import Metric, leading_metric, row_scores
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.student.asking.selection import BY_ROWS
 from consilium.student.config import StudentSpec
@@ -90,21 +91,25 @@ class HandLabels:
         That is by lot, or, where its selection looks at the rows alone, on the first that it asked for itself, once.
 
         labels, draws, trainer (the one that is better on the test rows), accuracy, auc, recall_per_class, deviation (of
-        the leading metric between draws), and the leading metric's mean for each trainer by name.
+        the leading metric between draws), intervals (of one draw, see `drawn_intervals`), and the leading metric's mean
+        for each trainer by name.
         """
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[np.ndarray]] = {}
         for name, learn in self._learners.items():
             draws = 1 if self._by_rows else self._draws(name, count)
-            found[name] = [self._metrics(learn(self._as_chosen(draw)[:count], draw)) for draw in range(draws)]
-        means = {name: mean_metrics(metrics) for name, metrics in found.items()}
+            found[name] = [learn(self._as_chosen(draw)[:count], draw) for draw in range(draws)]
+        metrics = {name: [self._metrics(each) for each in learnt] for name, learnt in found.items()}
+        means = {name: mean_metrics(of) for name, of in metrics.items()}
         better = max(means, key=lambda name: means[name][self.metric])
-        values = [item[self.metric] for item in found[better]]
+        values = [item[self.metric] for item in metrics[better]]
+        names = self._public.schema.classes
         return {
             "labels": count,
             "trainer": better,
             **means[better],
             "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else None,
             "draws": len(values),
+            "intervals": drawn_intervals(found[better], self._public.test_y, names, one=True),
             **{name: of[self.metric] for name, of in means.items()},
         }
 

@@ -20,7 +20,8 @@ from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.simulations.compare.means import mean_metrics
-from consilium.simulations.compare.row_scores import leading_metric
+from consilium.simulations.metrics.intervals import drawn_intervals
+from consilium.simulations.metrics.row_scores import leading_metric
 from consilium.student.evaluation import evaluate
 
 NORMS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -56,7 +57,8 @@ class Allowance:
 def noisy_average(
     given: ClippedSums, promise: Allowance, test_x: np.ndarray, test_y: np.ndarray, classes: tuple[str, ...], seed: int
 ) -> dict[str, Any]:
-    """Metrics as `evaluate` gives them, means over draws of the noise; with norm, noise_deviation (of a weight), draws.
+    """Metrics as `evaluate` gives them, means over draws of the noise; with norm, noise_deviation (of a weight), draws,
+    intervals (`drawn_intervals`).
 
     `test_x` float (test, inputs), `test_y` int64 (test,). At least one party has given its weights.
     """
@@ -70,10 +72,11 @@ def noisy_average(
         change = sensitivity(norm, promise.unit, promise.neighbouring, given.teachers_per_party)
         deviation = noise * change / given.parties
         scores = rows @ (total / given.parties)
-        found = [evaluate(softmax(scores + deviation * drawn, axis=1), test_y, classes) for drawn in from_noise]
-        means = mean_metrics(found)
+        found = [softmax(scores + deviation * drawn, axis=1) for drawn in from_noise]
+        means = mean_metrics([evaluate(each, test_y, classes) for each in found])
         if not best or means[metric] > best[metric]:
             best = {**means, "norm": norm, "noise_deviation": deviation, "draws": _DRAWS}
+            best["intervals"] = drawn_intervals(found, test_y, classes)
     return best
 
 

@@ -133,7 +133,7 @@ class SimulationSpec(Frozen):
         default="quick",
         description="how well the number of hand labels that the student is worth is found: `quick` takes seconds (a"
         " student of images: up to twice its own training), `full` draws labels more often, and searches with slow"
-        " trainers too; `none` does not look for it",
+        " trainers too; `none` does not look for it, and draws no learning curves",
     )
     own_teacher: OwnTeacher | None = Field(
         default=None,

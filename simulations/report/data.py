@@ -47,6 +47,10 @@ class ReportData:
         and party table are functions of private data: `public` leaves them out.
     by_party: weight and own epsilon of each party, by name; empty where every party counts once. Public but for names.
     warnings: as `protocol.warnings.kinds.listed` gives them; some are computed from private rows.
+    open_figures: functions of what was released and of public rows with their truth, which the guarantee covers: see
+        `compare.figures.open_figures`, and by_labels, see `compare.learning`. secret_figures: functions of private rows
+        or votes: votes, at_home, by_epsilon, alone, see `compare.figures`; `public` leaves them out. Both are empty
+        where nobody computed them: in deployed runs, and in runs before version 0.5.
     missing: sentences on what nobody can show of this run; only a simulation knows it all. unfinished: why the run is
         not finished, or empty. seed: None where every node has its own entropy.
     """
@@ -87,3 +91,5 @@ class ReportData:
     unfinished: str = ""
     by_party: dict[str, dict[str, Any]] = field(default_factory=dict)
     warnings: list[dict[str, str]] = field(default_factory=list)
+    open_figures: dict[str, Any] = field(default_factory=dict, repr=False)
+    secret_figures: dict[str, Any] = field(default_factory=dict, repr=False)

@@ -41,6 +41,7 @@ class GuaranteeRow:
     name: str
     title: str
     epsilon: float
+    delta: float
     epsilon_text: str
     delta_text: str
     unit: str
@@ -72,6 +73,7 @@ class GuaranteeRow:
                 name=name,
                 title=_NAMES.get(name, name.replace("_", " ")),
                 epsilon=epsilon,
+                delta=delta,
                 epsilon_text=epsilon_text(epsilon),
                 delta_text=delta_text(delta),
                 unit=values["unit"],

@@ -35,6 +35,15 @@ def share_text(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
+def signed(value: float) -> str:
+    """
+    >>> signed(0.1254), signed(-0.03), signed(-0.0001)
+    ('+0.125', '−0.030', '0.000')
+    """
+    text = f"{abs(value):.3f}"
+    return text if text == "0.000" else f"{'+' if value > 0 else '−'}{text}"
+
+
 def many(count: int, word: str) -> str:
     """
     >>> many(1, "hospital"), many(1200, "hospital"), many(0, "party")

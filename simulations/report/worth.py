@@ -42,18 +42,6 @@ def hand_label_rows(worth: dict[str, Any] | None) -> list[tuple[str, dict[str, A
     return [(f"{many(count, 'label')} by hand", point) for count, point in found.items()]
 
 
-def alone(baselines: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """Accuracy and AUC of one party by itself, from the 10th to the 90th percentile of the parties; {} if unknown."""
-    spread = baselines.get("local_only", {})
-    if spread.get("accuracy") is None:
-        return {}
-    return {name: _range(spread[f"{name}_p10"], spread[f"{name}_p90"]) for name in ("accuracy", "auc")}
-
-
-def _range(low: float | None, high: float | None) -> str:
-    return "–" if low is None else f"{share_text(low)} to {share_text(high)}"
-
-
 def _in_labels(worth: dict[str, Any]) -> str:
     """
     >>> block = {"fewest": 5, "most": 900, "public_rows": 900, "hand_labels": 123, "low": 81, "high": 204}

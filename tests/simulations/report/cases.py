@@ -11,10 +11,14 @@ import numpy as np
 
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.simulations.compare.student_figures import confusion, student_figures
+from consilium.simulations.metrics.intervals import metric_intervals
 from consilium.simulations.report.data import LeftOut, PartyQuality, ReportData
+from consilium.student.evaluation import evaluate
 
 # Numbers that occur nowhere else: finding one in the public version means that something secret is in it.
 SECRET_EPSILON, SECRET_AUC, SECRET_ACCURACY, SECRET_ROWS = 0.31337, 0.66613, 0.59973, 41807
+SECRET_SHARE, SECRET_GAIN, SECRET_OTHER = 0.2687, 0.1173, 0.7819
 SECRET_PARTY, SECRET_REASON = "hospital-sentinel-17", "refused: 13 rows are too few"
 
 
@@ -128,6 +132,54 @@ def nothing_asked() -> ReportData:
     )
 
 
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "a dress or a shirt with long sleeves", "eight", "nine")
+
+
+def figured(data: ReportData, classes: tuple[str, ...] = ("well", "ill"), rows: int = 600) -> ReportData:
+    """The same run with all figures that a simulation computes, of a student of so many classes."""
+    generator = np.random.default_rng(3)
+    y = generator.choice(len(classes), rows, p=np.arange(2, len(classes) + 2) / np.arange(2, len(classes) + 2).sum())
+    scores = generator.gumbel(size=(rows, len(classes))) + 1.5 * np.eye(len(classes))[y]
+    probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    told = {**evaluate(probabilities, y, classes), "intervals": metric_intervals(probabilities, y, classes)}
+    point = {"value": 0.731, "interval": [0.702, 0.758], "draws": 1}
+    given = np.where(generator.random(40) < 0.6, y[:40], 0)
+    group = {"parties": 3, "rows_low": 9, "rows_high": 41, "tested": 77, "alone": 0.6112, "student": 0.7234,
+             "difference": 0.1122, "interval": [0.051, 0.1771], "better": 2}  # fmt: skip
+    return replace(
+        data,
+        classes=classes,
+        student={key: value for key, value in told.items() if key != "intervals"},
+        baselines={**data.baselines, "plurality": told, "pooled": told},
+        worth=in_labels(),
+        open_figures={
+            "test": {name: int((y == index).sum()) for index, name in enumerate(classes)},
+            "student": student_figures(probabilities, y, classes),
+            "intervals": told["intervals"],
+            "labels": confusion(y[:40], given, len(classes)),
+            "by_labels": {
+                "metric": "auc" if len(classes) == 2 else "accuracy",
+                "points": [{"labels": count, **point} for count in (4, 8, 17)],
+            },
+        },
+        secret_figures={
+            "votes": [[1 / len(classes)] * len(classes), *[None] * (len(classes) - 2), [SECRET_SHARE, 1 - SECRET_SHARE]]
+            if len(classes) == 2
+            else [[1 / len(classes)] * len(classes)] * len(classes),
+            "at_home": {
+                "metric": "auc" if len(classes) == 2 else "accuracy", "judged": 6, "parties": 12, "too_small": 1,
+                "folds": 3, "level": 0.95, "seed": 0, "groups": [group, {**group, "rows_low": 42, "rows_high": 42}],
+                "all": {**group, "parties": 6, "difference": SECRET_GAIN},
+            },
+            "by_epsilon": {
+                "metric": "auc" if len(classes) == 2 else "accuracy", "delta": 1e-5,
+                "points": [{"epsilon": at, "times": 1.0, **point, "value": SECRET_OTHER} for at in (0.4, 0.8)],
+            },
+            "alone": {"metric": "auc", "difference": SECRET_GAIN, "interval": [0.0912, 0.1433]},
+        },
+    )  # fmt: skip
+
+
 def cases() -> dict[str, ReportData]:
     """Every shape that a run can have."""
     data = run()
@@ -178,6 +230,8 @@ def cases() -> dict[str, ReportData]:
                 "noisy_average": {"absent": "teachers of kind random_forest are not linear"},
             },
         ),
+        "all figures": figured(data),
+        "all figures, ten classes": figured(data, DIGITS),
         "a noisy average": replace(data, baselines={**data.baselines, "noisy_average": metrics(0.7012, 0.7416)}),
         "sanitised": replace(data, guarantees={**data.guarantees, "sanitised": guarantee(Kind.SANITISED, 0.4242)}),
     }

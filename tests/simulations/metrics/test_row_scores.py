@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.simulations.compare.row_scores import Metric, leading_metric, row_scores
+from consilium.simulations.metrics.row_scores import Metric, leading_metric, row_scores
 from consilium.student.evaluation import evaluate
 
 CLASSES = ("well", "ill")

@@ -28,9 +28,25 @@ def row_scores(probabilities: np.ndarray, y: np.ndarray, metric: Metric) -> np.n
     """
     if metric == "accuracy":
         return (probabilities.argmax(axis=1) == y).astype(np.float64)
-    scores, positive = probabilities[:, 1], y == 1
+    return one_against_rest(probabilities[:, 1], y == 1)
+
+
+def auc_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """float64 (n,) whose mean is the AUC that `student.evaluation` gives; None where `y` int64 (n,) has one class only.
+
+    Of two classes that of the second; of more the mean over those that occur, each against the rest.
+    """
+    present = np.unique(y)
+    if len(present) < 2:
+        return None
+    classes = [1] if probabilities.shape[1] == 2 else present
+    return np.mean([one_against_rest(probabilities[:, index], y == index) for index in classes], axis=0)
+
+
+def one_against_rest(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """The AUC of `scores` float64 (n,) for `positive` bool (n,), plus each row's influence on it."""
     ranks, share = rankdata(scores), positive.mean()
-    placements = np.empty(len(y))
+    placements = np.empty(len(scores))
     placements[positive] = (ranks[positive] - rankdata(scores[positive])) / (~positive).sum()
     placements[~positive] = 1 - (ranks[~positive] - rankdata(scores[~positive])) / positive.sum()
     area = placements[positive].mean()

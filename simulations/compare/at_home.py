@@ -1,0 +1,197 @@
+"""What each party gains or loses by the student on rows of its own that its own teacher has not seen, by its size.
+
+All rows of a party train its teacher, so these are held out here, in analysis only: a teacher of the party's kind is
+trained anew on two thirds of its rows and judged on the last third, three times over. The student is judged on the same
+rows. It learnt from votes of all parties, and so of teachers that saw these rows too; by the run's own guarantee one
+party moves it by little. Functions of private rows: secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from consilium.party.data import Rows
+from consilium.party.teachers.ensemble import train_all
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.parties.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
+from consilium.protocol.progress.stages import AT_HOME
+from consilium.protocol.rows.schema import Schema
+
+FOLDS = 3
+LEAST_ROWS = 6
+"""With fewer, a third is one row: such parties are counted and not judged."""
+SIZES = 4
+"""Groups of parties by size, with equally many each."""
+FEW_PARTIES = 12
+"""How many are judged where one training takes long."""
+REPLICATES = 1000
+LEVEL = 0.95
+_PURPOSE = 0x686F6D65
+
+Predict = Callable[[np.ndarray], np.ndarray]
+"""Rows as they travel float (n, features) -> probabilities (n, classes)."""
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """A party's rows as they travel: x float (n, features), y and owner int64 (n,); owner: of whom each row is."""
+
+    name: str
+    spec: TeacherKind
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    owner: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Points and what they are out of, of one party: rows right of rows, or pairs in order of pairs (half for ties)."""
+
+    rows: int
+    alone: float
+    student: float
+    of: float
+
+
+@singledispatch
+def most_parties(spec: TeacherKind) -> int:
+    """How many parties are judged, with three trainings each, where teachers are of this kind: some seconds' worth."""
+    return FEW_PARTIES
+
+
+@most_parties.register(LogisticRegressionSpec)
+@most_parties.register(RidgeSpec)
+def _(spec: TeacherKind) -> int:
+    return 80
+
+
+@most_parties.register
+def _(spec: NetworkSpec) -> int:
+    return 0
+
+
+def at_home(
+    parties: Sequence[OwnRows],
+    sizes: Mapping[str, int],
+    schema: Schema,
+    student: Predict,
+    spec: TeacherKind,
+    seed: int,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """The student against each party's own teacher on the party's held-out rows, by size.
+
+    `parties`: those to judge, see `chosen`; `sizes`: rows of every party, by name.
+
+    Returns
+    -------
+    {"absent": why} or: metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"),
+    judged, parties, too_small (fewer than `LEAST_ROWS` rows), folds, level, seed; groups from small to large and
+    "all": parties, rows_low, rows_high, tested (rows), alone, student, difference with its interval (parties drawn
+    anew, `REPLICATES` times), better: parties in which the student is at least as good.
+    """
+    small = sum(rows < LEAST_ROWS for rows in sizes.values())
+    if not parties:
+        why = (
+            f"teachers of kind {spec.title} take long to train again"
+            if most_parties(spec) == 0
+            else f"no {LEAST_ROWS} rows at any of them"
+        )
+        return {"absent": why}
+    metric = "auc" if len(schema.classes) == 2 else "accuracy"
+    judged = []
+    for index, party in enumerate(parties):
+        progress(AT_HOME, index, len(parties))
+        judged.append(_judge(party, schema, student, metric, seed))
+    progress(AT_HOME, len(parties), len(parties))
+    with_points = sorted((item for item in judged if item.of > 0), key=lambda item: item.rows)
+    if not with_points:
+        return {"absent": "none of them has rows of two classes to tell apart"}
+    groups = [part for part in np.array_split(np.arange(len(with_points)), SIZES) if len(part)]
+    generator = np.random.default_rng([seed, _PURPOSE])
+    return {
+        "metric": metric,
+        "judged": len(with_points),
+        "parties": len(sizes),
+        "too_small": small,
+        "folds": FOLDS,
+        "level": LEVEL,
+        "seed": seed,
+        "groups": [_group([with_points[at] for at in part], generator) for part in groups],
+        "all": _group(with_points, generator),
+    }
+
+
+def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
+    """Names of at most so many parties with `LEAST_ROWS` rows, evenly spread over their order by size.
+
+    >>> chosen({"a": 9, "b": 2, "c": 30, "d": 20, "e": 10}, 2)
+    ['a', 'c']
+    """
+    able = sorted((name for name, rows in sizes.items() if rows >= LEAST_ROWS), key=lambda name: (sizes[name], name))
+    if len(able) <= most or most < 1:
+        return able if most >= 1 else []
+    return [able[at] for at in np.unique(np.linspace(0, len(able) - 1, most).round().astype(int))]
+
+
+def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int) -> _Judged:
+    inputs, classes = schema.inputs(party.x), len(schema.classes)
+    rows, alone = Rows(inputs, party.y), np.zeros((len(party.y), classes))
+    for fold in _folds(party.owner, seed):
+        rest = np.setdiff1d(np.arange(len(party.y)), fold)
+        (teacher,) = train_all(rows, party.spec, [rest], [seed], classes)
+        alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])  # pyright: ignore
+    of_student = student(party.x)
+    if metric == "accuracy":
+        right = [float((found.argmax(axis=1) == party.y).sum()) for found in (alone, of_student)]
+        return _Judged(len(party.y), right[0], right[1], len(party.y))
+    of, ordered = 0.0, [0.0, 0.0]
+    for fold in _folds(party.owner, seed):  # pairs within a fold, which one teacher judged
+        ill = party.y[fold] == 1
+        pairs = float(ill.sum() * (~ill).sum())
+        of += pairs
+        for at, found in enumerate((alone, of_student)):
+            ordered[at] += _in_order(found[fold, 1], ill) if pairs else 0.0
+    return _Judged(len(party.y), ordered[0], ordered[1], of)
+
+
+def _folds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Rows in `FOLDS` parts by lot, all of one owner in the same where there are owners enough."""
+    owners = np.unique(owner)
+    generator = np.random.default_rng([seed, _PURPOSE])
+    if len(owners) < 2 * FOLDS:
+        return np.array_split(generator.permutation(len(owner)), FOLDS)
+    parts = np.array_split(generator.permutation(owners), FOLDS)
+    return [np.flatnonzero(np.isin(owner, part)) for part in parts]
+
+
+def _in_order(scores: np.ndarray, ill: np.ndarray) -> float:
+    """Pairs of an ill and a well row of which the ill one scores higher, ties for a half."""
+    count = int(ill.sum())
+    return float(rankdata(scores)[ill].sum() - count * (count + 1) / 2)
+
+
+def _group(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str, Any]:
+    points = np.array([(item.alone, item.student, item.of) for item in items])
+    drawn = points[generator.integers(len(items), size=(REPLICATES, len(items)))].sum(axis=1)
+    differences = np.sort((drawn[:, 1] - drawn[:, 0]) / drawn[:, 2])
+    outside = round((1 - LEVEL) / 2 * REPLICATES)
+    alone, student, of = points.sum(axis=0)
+    rows = [item.rows for item in items]
+    return {
+        "parties": len(items),
+        "rows_low": min(rows),
+        "rows_high": max(rows),
+        "tested": sum(rows),
+        "alone": float(alone / of),
+        "student": float(student / of),
+        "difference": float((student - alone) / of),
+        "interval": [float(differences[outside]), float(differences[-1 - outside])],
+        "better": sum(item.student >= item.alone for item in items),
+    }

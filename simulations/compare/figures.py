@@ -1,0 +1,137 @@
+"""Figures of the report beyond a run's summary, in two parts that never mix.
+
+open: functions of what was released, and of public rows with their true labels. The guarantee covers them.
+secret: functions of private rows or votes. The public report is drawn without them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.batch import Batch
+from consilium.party.home import open_home
+from consilium.protocol.labels.service import NO_LABEL, Progress, no_progress
+from consilium.simulations.compare.at_home import FEW_PARTIES, OwnRows, at_home, chosen, most_parties
+from consilium.simulations.compare.effort import FEWEST_DRAWS, effort
+from consilium.simulations.compare.hand_labels import PublicTruth
+from consilium.simulations.compare.learning import MOST_LOTS, CurveLearner, GivenAnswers, by_epsilon, by_labels
+from consilium.simulations.compare.student_figures import confusion, student_figures
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.metrics.intervals import metric_intervals
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.specs import HandLabelMode
+from consilium.simulations.workspace import Workspace
+from consilium.student.config import StudentSpec
+from consilium.student.published.model import Published
+from consilium.student.trainers.base import Shares
+
+TOO_SLOW = 'a student of this kind takes long to train again; simulation.hand_labels = "full" does it all the same'
+NOT_WANTED = "simulation.hand_labels is none, so that nothing is trained again"
+
+
+def class_counts(y: np.ndarray, class_names: tuple[str, ...]) -> dict[str, int]:
+    """Class -> test rows of it."""
+    return dict(zip(class_names, np.bincount(y, minlength=len(class_names)).tolist(), strict=True))
+
+
+def open_figures(space: Workspace, truth: PublicTruth, student: np.ndarray) -> dict[str, Any]:
+    """What the guarantee covers, of a run that has ended; `student` float64 (test, classes): its probabilities.
+
+    test: class -> test rows. student: see `student_figures`. intervals: of its metrics. labels: true class by released
+    label, of the answered queries.
+    """
+    names = truth.schema.classes
+    released = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") == "answered")
+    given = np.array([names.index(name) for name in released["label"].to_list()], dtype=np.int64)
+    return {
+        "test": class_counts(truth.test_y, names),
+        "student": student_figures(student, truth.test_y, names),
+        "intervals": metric_intervals(student, truth.test_y, names),
+        "labels": confusion(truth.labels[released["row"].to_numpy()], given, len(names)),
+    }
+
+
+def learning_curves(
+    truth: PublicTruth,
+    spec: StudentSpec,
+    seed: int,
+    mode: HandLabelMode,
+    config: FederationConfig,
+    answered: GivenAnswers,
+    votes: np.ndarray,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """By labels (open) and by epsilon (secret), or {"absent": why}; `votes` int64 (asked, classes), exact."""
+    if mode == "none":
+        return {"absent": NOT_WANTED}, {"absent": NOT_WANTED}
+    width = len(truth.schema.features) if spec.inputs == "features" else truth.schema.inputs(truth.queries[:1]).shape[1]
+    whole = effort(spec.trainer, len(truth.queries), width, len(truth.schema.classes), mode)
+    if not whole.bisected:
+        return {"absent": TOO_SLOW}, {"absent": TOO_SLOW}
+    learner = CurveLearner(truth, spec, seed)
+    lots = MOST_LOTS if whole.draws > FEWEST_DRAWS else 1
+    return by_labels(learner, answered), by_epsilon(learner, config, answered.rows, votes, lots, seed)
+
+
+def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -> tuple[GivenAnswers, list[str]]:
+    """What the student was answered, in the order in which it asked, and the ids of these queries.
+
+    Rows that are alike are one query: they may stand here several times, and in the ledger once.
+    """
+    table = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") != "not_asked")
+    names = {name: index for index, name in enumerate(config.rows.classes)}
+    labels = np.array([NO_LABEL if name is None else names[name] for name in table["label"].to_list()], dtype=np.int64)
+    rows = table["row"].to_numpy()
+    if config.release != "histogram":
+        return GivenAnswers(rows, labels), table["query_id"].to_list()
+    told = {
+        query: (counts / total, config.mechanism.count_sigma(batch.parties) / total)
+        for batch in batches
+        if batch.counts is not None
+        for query, counts in zip(batch.query_ids, batch.counts, strict=True)
+        for total in (batch.votes or batch.parties * config.teachers_per_party,)
+    }
+    queries = table["query_id"].to_list()
+    shares = Shares(np.array([told[query][0] for query in queries]), np.array([told[query][1] for query in queries]))
+    return GivenAnswers(rows, labels, shares), queries
+
+
+def judged_at_home(
+    space: Workspace,
+    dataset: Dataset,
+    partition: Partition,
+    config: FederationConfig,
+    student: Published,
+    seed: int,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """See `at_home`, of the run's parties that trained a teacher."""
+    trained = {
+        party: index
+        for index, party in enumerate(partition.parties)
+        if any((space.home(index) / "state").glob("teachers-*"))
+    }
+    sizes = {party: len(partition.parties[party]) for party in trained}
+    specs = {party: open_home(space.home(index)).teacher or config.teacher for party, index in trained.items()}
+    slowest = min(specs.values(), key=most_parties, default=config.teacher)
+    most = most_parties(slowest)
+    if config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn from
+        most = min(most, FEW_PARTIES)
+    parties = [
+        OwnRows(party, specs[party], dataset.x[rows], dataset.y[rows], dataset.owner[rows])
+        for party in chosen(sizes, most)
+        for rows in (partition.parties[party],)
+    ]
+    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, seed, progress)
+
+
+def votes_by_class(votes: np.ndarray, y: np.ndarray) -> list[list[float] | None]:
+    """Of each true class (first index) the mean share of the votes that each class got; None without such a query.
+
+    `votes` int64 (asked, classes), `y` int64 (asked,).
+    """
+    shares = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
+    return [shares[y == index].mean(axis=0).tolist() if (y == index).any() else None for index in range(votes.shape[1])]

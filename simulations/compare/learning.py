@@ -1,0 +1,173 @@
+"""Learning curves: the student after the first so many of its answers, and after the same votes with other noise.
+
+The first takes what was released and public rows with their true labels: the guarantee covers it. The second draws
+noise on the exact votes again, which only a simulation can do: nothing of it is released, charged or promised, and it
+is secret. Both train by the run's own trainer, as often as that is cheap (`compare.effort`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from consilium.accounting.accountant import Accountant
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.errors import AccountingError
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.mechanisms.base import MechanismModel
+from consilium.coordinator.mechanisms.calibration import noise_scales
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.noise import SeededNoise
+from consilium.simulations.compare.hand_labels import PublicTruth
+from consilium.simulations.metrics.intervals import area_interval, mean_interval
+from consilium.simulations.metrics.row_scores import Metric, leading_metric, row_scores
+from consilium.student.config import StudentSpec
+from consilium.student.published.prevalence import PrevalenceShift
+from consilium.student.run import train
+from consilium.student.trainers.base import Shares
+
+PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+"""Of the answers, of the curve by labels."""
+NOISES = (4.0, 2.0, 1.0, 0.5, 0.25)
+"""Times the run's noise, of the curve by epsilon."""
+MOST_LOTS = 5
+"""Draws of noise at each epsilon, whose mean is shown."""
+_PURPOSE = 0x6C6561726E
+
+
+@dataclass(frozen=True)
+class GivenAnswers:
+    """What a student was answered, in its order: rows of the pool and labels int64 (n,), NO_LABEL where it got none.
+
+    told: noisy shares of the same rows, where histograms were released.
+    """
+
+    rows: np.ndarray = field(repr=False)
+    labels: np.ndarray = field(repr=False)
+    told: Shares | None = field(default=None, repr=False)
+
+    def first(self, count: int) -> GivenAnswers:
+        """The first so many that have a label."""
+        at = np.flatnonzero(self.labels != NO_LABEL)[:count]
+        told = None if self.told is None else Shares(self.told.shares[at], self.told.deviation[at])
+        return GivenAnswers(self.rows[at], self.labels[at], told)
+
+
+class CurveLearner:
+    """A run's own trainer on answers, judged on the public test rows by the leading metric."""
+
+    def __init__(self, public: PublicTruth, spec: StudentSpec, seed: int) -> None:
+        self._spec, self._seed, self._schema = spec, seed, public.schema
+        bare = spec.inputs == "features"
+        self._rows = public.queries if bare else public.schema.inputs(public.queries)
+        self._test = public.test_x if bare else public.schema.inputs(public.test_x)
+        self._y = public.test_y
+        self.metric: Metric = leading_metric(public.test_y, len(public.schema.classes))
+
+    def scores(self, answered: GivenAnswers) -> np.ndarray:
+        """Row scores float64 (test,) of a student of these answers, all with a label."""
+        rest = np.setdiff1d(np.arange(len(self._rows)), answered.rows)
+        model = train(
+            self._rows[answered.rows],
+            answered.labels,
+            self._rows[rest],
+            len(self._schema.classes),
+            self._spec,
+            self._seed,
+            represent=self._schema.inputs,
+            told=answered.told,
+        )
+        found = model.predict_proba(self._test)
+        if self._spec.prevalence and self.metric == "accuracy":  # ranks of two classes stay
+            found = PrevalenceShift.onto(self._spec.prevalence, model.predict_proba(self._rows)).applied(found)
+        return row_scores(found, self._y, self.metric)
+
+    def point(self, scores: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Value with its interval: mean over draws of noise, interval over these and over test rows."""
+        rows, values = np.mean(scores, axis=0), np.array([each.mean() for each in scores])
+        spread = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+        least = int(np.bincount(self._y)[np.unique(self._y)].min())
+        interval = area_interval(rows, least, spread) if self.metric == "auc" else mean_interval(rows, spread)
+        return {"value": float(rows.mean()), "interval": interval, "draws": len(values)}
+
+
+def by_labels(learner: CurveLearner, answered: GivenAnswers) -> dict[str, Any]:
+    """metric, and points: labels, value, interval, draws; the last is that of all answers."""
+    total = int((answered.labels != NO_LABEL).sum())
+    counts = sorted({max(1, round(part * total)) for part in PARTS}) if total else []
+    points = [{"labels": count, **learner.point([learner.scores(answered.first(count))])} for count in counts]
+    return {"metric": learner.metric, "points": points}
+
+
+def by_epsilon(
+    learner: CurveLearner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, lots: int, seed: int
+) -> dict[str, Any]:
+    """metric, delta and points: epsilon (promised, with all caps used up; up to 2% too large), times (as much noise as
+    the run's), and value, interval and draws.
+
+    `rows` int64 (asked,) of the pool and `votes` int64 (asked, classes), exact, in the order asked. {"absent": why}
+    where the mechanism has no noise to change, or takes what the student thought.
+    """
+    if reason := _why_not(config.mechanism, len(rows)):
+        return {"absent": reason}
+    points = []
+    for times in NOISES:
+        changed = _with_noise(config, times)
+        if changed is None:
+            continue
+        epsilon, other = changed
+        scores = []
+        for lot in range(lots):
+            noise = SeededNoise(int(np.random.SeedSequence([seed, _PURPOSE, lot]).generate_state(1)[0]))
+            drawn = _drawn(other, rows, votes, noise)
+            if (drawn.labels != NO_LABEL).any():
+                scores.append(learner.scores(drawn.first(len(rows))))
+        if scores:
+            points.append({"epsilon": epsilon, "times": times, **learner.point(scores)})
+    return {"metric": learner.metric, "delta": config.privacy.delta, "points": points}
+
+
+def _why_not(mechanism: MechanismModel, asked: int) -> str:
+    if not asked:
+        return "nothing was asked"
+    if mechanism.needs_probabilities:
+        return "the mechanism takes what the student thought while it asked"
+    if not mechanism.private or not noise_scales(type(mechanism)):
+        return "the mechanism has no noise that could be changed"
+    return ""
+
+
+def _with_noise(config: FederationConfig, times: float) -> tuple[float, FederationConfig] | None:
+    """Promised epsilon and federation with so many times the noise; None where the mechanism cannot be so."""
+    scales = noise_scales(type(config.mechanism))
+    values = {
+        name: getattr(config.mechanism, name) / times if mark.inverse else getattr(config.mechanism, name) * times
+        for name, mark in scales.items()
+    }
+    try:
+        mechanism = type(config.mechanism).model_validate({**config.mechanism.model_dump(), **values})
+        changed = config.model_copy(update={"mechanism": mechanism})
+        return _epsilon(changed), changed
+    except (ValueError, AccountingError):
+        return None
+
+
+def _epsilon(config: FederationConfig) -> float:
+    """Promised, without the bound that takes seconds: at most 2% above what the federation would promise with it."""
+    accountant = Accountant(DEFAULT_ORDERS)
+    for event in config.promised_events():
+        accountant.commit(event)
+    return accountant.least_worst_case_epsilon(config.privacy.delta, numerical=False)[0].epsilon
+
+
+def _drawn(config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise) -> GivenAnswers:
+    drawn = config.mechanism.draw(votes, noise).up_to(config.caps.answers)
+    asked = rows[: len(drawn.labels)]
+    if drawn.counts is None:
+        return GivenAnswers(asked, drawn.labels)
+    total = votes.sum(axis=1)[: len(asked)]
+    sigma = config.mechanism.count_sigma(int(total.max()) // config.teachers_per_party)
+    return GivenAnswers(asked, drawn.labels, Shares(drawn.counts / total[:, None], np.maximum(sigma / total, 1e-9)))

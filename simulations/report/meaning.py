@@ -1,0 +1,127 @@
+"""What a pair (epsilon, delta) lets anybody become sure of, and how strong that is. `docs/report.md` argues it all.
+
+Two versions of the data that differ in one unit (a hospital, a patient) give outputs P and Q with
+P(S) <= e^epsilon Q(S) + delta and the same with both exchanged, for every set S of outputs. From this:
+
+1. A guess. Whoever is to say which version it was, each being as likely before, is right with probability at most
+   (e^epsilon + delta) / (1 + e^epsilon), however it is done: the corner of the region of errors of Kairouz, Oh,
+   Viswanath 2015 (theorem 2.1; Wasserman, Zhou 2010 for delta = 0). No exception, delta is in it.
+2. A belief. Its odds grow at most by the factor e^epsilon / (1 - delta / c), save with probability c: with
+   S = {outputs that raise the odds by more than e^t}, P(S) <= e^(epsilon - t) P(S) + delta gives
+   P(S) <= delta / (1 - e^(epsilon - t)), and t is chosen so that this is c (after Kasiviswanathan, Smith 2014, lemma
+   3.3). Here c = 100 delta.
+
+Both hold for mixtures of versions too, so for any statement about the unit's data, and whatever else is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.special import expit, logit
+
+from consilium.simulations.report.wording import many
+
+STRONG, MODERATE = 1.0, 3.0
+"""Largest epsilon of a strong and of a moderate promise: a guess is then right in 74 and in 96 of 100 cases at most."""
+EXCEPTIONS = 100
+"""How many times delta is the chance that a belief grows by more than what is said."""
+NEARLY = 0.01
+"""Of delta times the number of parties: above it no promise is strong; from 1 on it may name one of them outright."""
+
+Level = Literal["strong", "moderate", "weak", "none"]
+ALWAYS = "always"
+_BASES = (100, 1000, 10_000, 100_000, 1_000_000)
+
+
+@dataclass(frozen=True)
+class PrivacyVerdict:
+    """How much a promise is worth; reasons: sentences, the first of which decided."""
+
+    level: Level
+    reasons: tuple[str, ...]
+
+
+def surest_guess(epsilon: float, delta: float) -> float:
+    """Most often that anybody guesses right between two versions of the data, of which each is as likely before.
+
+    >>> round(surest_guess(0.8, 1e-5), 4), surest_guess(0.0, 0.0), surest_guess(math.inf, 1e-5)
+    (0.69, 0.5, 1.0)
+    """
+    return float(expit(epsilon) + delta * expit(-epsilon))
+
+
+def surest_belief(before: float, epsilon: float, delta: float) -> float:
+    """Most that somebody may believe after, save with probability `EXCEPTIONS` delta; `before` in (0, 1).
+
+    >>> round(surest_belief(0.1, 0.8, 0.0), 4), round(surest_belief(0.5, 0.8, 1e-5), 4)
+    (0.1983, 0.6921)
+    """
+    factor = 0.0 if delta == 0 else -math.log1p(-1 / EXCEPTIONS)
+    return float(expit(logit(before) + epsilon + factor))
+
+
+def out_of(share: float) -> str:
+    """A share as cases, rounded up: what is said must not be less than what may be; and never all of them below 1.
+
+    >>> out_of(0.68997), out_of(0.9933), out_of(0.5), out_of(1.0)
+    ('69 in 100', '994 in 1,000', '50 in 100', 'always')
+    """
+    for base in _BASES:
+        cases = math.ceil(round(share * base, 6))
+        if cases < base:
+            return f"{cases:,} in {base:,}"
+    return ALWAYS
+
+
+def in_hundred(share: float) -> str:
+    """Cases in 100 with one decimal, rounded up, to compare several.
+
+    >>> in_hundred(0.02219), in_hundred(0.9999)
+    ('2.3 in 100', 'above 99.9 in 100')
+    """
+    cases = math.ceil(round(1000 * share, 6)) / 10
+    return f"{cases:.1f} in 100" if cases < 100 else "above 99.9 in 100"
+
+
+def verdict(epsilon: float, delta: float, parties: int, seeded: bool, word: str = "party") -> PrivacyVerdict:
+    """Of a promise towards whoever sees what is released.
+
+    parties: that take part, each a `word`. seeded: the noise can be computed from a seed.
+
+    >>> verdict(0.8, 1e-5, 371, False).level, verdict(2, 1e-5, 371, False).level, verdict(2, 1e-2, 371, False).level
+    ('strong', 'moderate', 'weak')
+    >>> verdict(0.8, 1e-5, 371, True).level, verdict(math.inf, 1e-5, 371, False).level
+    ('none', 'none')
+    """
+    if seeded:
+        told = "Whoever knows the seed can take the noise away again."
+        return PrivacyVerdict("none", (f"{told} Never do this with data that are not public already.",))
+    if math.isinf(epsilon):
+        return PrivacyVerdict("none", ("No number bounds what the release tells about one of them.",))
+    reasons = [_of_epsilon(epsilon)]
+    expected = delta * parties
+    level: Level = "strong" if epsilon <= STRONG else "moderate" if epsilon <= MODERATE else "weak"
+    if expected >= 1:
+        level = "weak"
+        told = f"Delta is {delta:g}: with {many(parties, word)} it would allow to name one of them outright."
+        reasons.insert(0, told)
+    elif expected > NEARLY and level == "strong":
+        level = "moderate"
+        reasons.insert(0, f"Delta times the {many(parties, word)} is {expected:.2g}, above {NEARLY:g}.")
+    else:
+        reasons.append(f"Delta, the room left for a mishap, is {expected:.1g} over all {many(parties, word)} together.")
+    return PrivacyVerdict(level, tuple(reasons))
+
+
+def _of_epsilon(epsilon: float) -> str:
+    if epsilon <= STRONG:
+        return f"Epsilon is at most {STRONG:g}."
+    if epsilon <= MODERATE:
+        return f"Epsilon is above {STRONG:g} and at most {MODERATE:g}."
+    return (
+        f"Epsilon is above {MODERATE:g}: from an even start somebody could become surer than 19 to 1, which is"
+        " commonly taken for proof."
+    )

@@ -1,0 +1,130 @@
+"""Learning curves: by labels from what was released, by epsilon from the same votes with other noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilium.coordinator.config import FederationConfig
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.simulations.compare.figures import learning_curves
+from consilium.simulations.compare.hand_labels import PublicTruth
+from consilium.simulations.compare.learning import NOISES, CurveLearner, GivenAnswers, by_epsilon, by_labels
+from consilium.student.config import StudentSpec
+from consilium.student.trainers.base import Shares
+from consilium.student.trainers.kinds import CnnStudent, LogisticRegressionStudent, RandomForestStudent
+from tests.simulations.compare.public import made_up
+
+SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))
+VOTERS, ASKED = 60, 120
+ROWS = np.random.default_rng(4).permutation(600)[:ASKED]
+
+
+def votes_on(public: PublicTruth) -> np.ndarray:
+    """int64 (asked, classes): three quarters of the voters know the truth."""
+    classes = len(public.schema.classes)
+    shares = np.full((ASKED, classes), 0.25 / (classes - 1))
+    shares[np.arange(ASKED), public.labels[ROWS]] = 0.75
+    return np.random.default_rng(5).multinomial(VOTERS, shares)
+
+
+def federation(public: PublicTruth, mechanism: dict) -> FederationConfig:
+    answers = ASKED if mechanism["name"] in ("gnmax", "histogram", "lnmax") else 40
+    return FederationConfig.model_validate(
+        {
+            "name": "made up", "minimum_parties": 2, "votes": "clear", "rows": public.schema.model_dump(),
+            "privacy": {"unit": "party", "delta": 1e-5}, "caps": {"queries": ASKED, "answers": answers},
+            "mechanism": mechanism, "simulation": True,
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_more_labels_teach_more(classes: int) -> None:
+    public = made_up(classes=classes)
+    labels = public.labels[ROWS].copy()
+    labels[::4] = NO_LABEL
+    curve = by_labels(CurveLearner(public, SPEC, 0), GivenAnswers(ROWS, labels))
+    assert [point["labels"] for point in curve["points"]] == [6, 11, 22, 45, 90]
+    values = [point["value"] for point in curve["points"]]
+    assert values[-1] > values[0] + 0.05
+    assert all(point["interval"][0] < point["value"] < point["interval"][1] for point in curve["points"])
+    assert curve["metric"] == ("auc" if classes == 2 else "accuracy")
+
+
+def test_the_last_point_is_the_student_itself() -> None:
+    """The first so many labels are the first so many that came, whatever lies between."""
+    public, learner = made_up(), CurveLearner(made_up(), SPEC, 0)
+    labels = public.labels[ROWS].copy()
+    labels[:100:2] = NO_LABEL
+    answered = GivenAnswers(ROWS, labels)
+    kept = labels != NO_LABEL
+    whole = learner.scores(GivenAnswers(ROWS[kept], labels[kept]))
+    assert by_labels(learner, answered)["points"][-1]["value"] == pytest.approx(whole.mean(), abs=1e-12)
+    told = Shares(np.arange(ASKED * 2.0).reshape(ASKED, 2), np.arange(ASKED) + 1.0)
+    first = replace(answered, told=told).first(3)
+    assert first.rows.tolist() == ROWS[[1, 3, 5]].tolist()
+    assert first.told is not None and first.told.deviation.tolist() == [2, 4, 6]
+
+
+def test_nothing_answered_has_no_points() -> None:
+    learner = CurveLearner(made_up(), SPEC, 0)
+    nothing = GivenAnswers(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    assert by_labels(learner, nothing)["points"] == []
+    assert by_labels(learner, GivenAnswers(ROWS, np.full(ASKED, NO_LABEL)))["points"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        {"name": "gnmax", "sigma": 40.0},
+        {"name": "histogram", "sigma": 60.0},
+        {"name": "confident", "threshold": 35, "sigma1": 20.0, "sigma2": 15.0},
+        {"name": "lnmax", "gamma": 0.05},
+    ],
+)
+def test_a_larger_epsilon_is_less_noise_and_a_better_student(mechanism: dict) -> None:
+    public = made_up()
+    config = federation(public, mechanism)
+    curve = by_epsilon(CurveLearner(public, SPEC, 0), config, ROWS, votes_on(public), 3, 0)
+    epsilons = [point["epsilon"] for point in curve["points"]]
+    assert epsilons == sorted(epsilons) and len(epsilons) == len(NOISES)
+    assert [point["times"] for point in curve["points"]] == list(NOISES)
+    values = [point["value"] for point in curve["points"]]
+    assert values[-1] > values[0] + 0.02
+    again = by_epsilon(CurveLearner(public, SPEC, 0), config, ROWS, votes_on(public), 3, 0)
+    assert again == curve
+
+
+@pytest.mark.parametrize(
+    ("trainer", "mode", "why"),
+    [
+        (LogisticRegressionStudent(C=1.0), "quick", None),
+        (LogisticRegressionStudent(C=1.0), "none", "hand_labels is none"),
+        (RandomForestStudent(), "quick", "takes long"),
+        (CnnStudent(), "full", "takes long"),
+    ],
+)
+def test_curves_are_drawn_where_that_is_cheap(trainer: Any, mode: Any, why: str | None) -> None:
+    public = made_up()
+    config = federation(public, {"name": "histogram", "sigma": 60.0})
+    answered = GivenAnswers(ROWS, public.labels[ROWS])
+    spec = StudentSpec(trainer=trainer)
+    curves = learning_curves(public, spec, 0, mode, config, answered, votes_on(public))
+    for curve in curves:
+        assert why in curve["absent"] if why else len(curve["points"]) == 5
+
+
+def test_why_there_is_no_curve() -> None:
+    public = made_up()
+    learner, votes = CurveLearner(public, SPEC, 0), votes_on(public)
+    none = np.zeros(0, dtype=np.int64)
+    config = federation(public, {"name": "gnmax", "sigma": 40.0})
+    assert "nothing was asked" in by_epsilon(learner, config, none, votes[:0], 1, 0)["absent"]
+    interactive = {"name": "interactive", "threshold": 35, "sigma1": 20.0, "sigma2": 15.0, "confidence": 1.0}
+    broken = federation(public, interactive)
+    assert "what the student thought" in by_epsilon(learner, broken, ROWS, votes, 1, 0)["absent"]

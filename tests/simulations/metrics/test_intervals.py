@@ -1,0 +1,83 @@
+"""Intervals of metrics: published values, coverage, and the ends of the scale."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+
+from consilium.simulations.metrics import intervals, row_scores
+from consilium.simulations.metrics.intervals import area_interval, drawn_intervals, metric_intervals, wilson
+from consilium.student.evaluation import evaluate
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.mark.parametrize("module", [intervals, row_scores])
+def test_examples_in_the_text_are_true(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("right", "count", "expected"),
+    [
+        # Newcombe 1998, table I, method 3
+        (81, 263, (0.2553, 0.3662)),
+        (15, 148, (0.0624, 0.1605)),
+        (0, 20, (0.0, 0.1611)),
+        (1, 29, (0.0061, 0.1718)),
+    ],
+)
+def test_wilson_is_the_published_one(right: int, count: int, expected: tuple[float, float]) -> None:
+    assert wilson(right, count) == pytest.approx(expected, abs=5e-5)
+
+
+def made_up(classes: int, rows: int, generator: np.random.Generator, strength: float = 1.0) -> tuple:
+    y = generator.integers(classes, size=rows)
+    scores = generator.gumbel(size=(rows, classes)) + strength * np.eye(classes)[y]
+    probabilities = np.exp(scores)
+    return probabilities / probabilities.sum(axis=1, keepdims=True), y
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_they_hold_the_metric_and_cover_the_truth(classes: int) -> None:
+    """Of 200 draws 95% cover, by binomial chance at least 180 (one in 10,000 would fail); the seed is fixed."""
+    generator, names = np.random.default_rng(0), NAMES[:classes]
+    truth = evaluate(*made_up(classes, 200_000, generator), names)
+    covered = {"accuracy": 0, "auc": 0}
+    for _ in range(200):
+        probabilities, y = made_up(classes, 150, generator)
+        found, metrics = metric_intervals(probabilities, y, names), evaluate(probabilities, y, names)
+        for metric in covered:
+            low, high = found[metric]
+            assert low < metrics[metric] < high
+            covered[metric] += low <= truth[metric] <= high
+    assert min(covered.values()) >= 180
+
+
+def test_an_area_without_a_single_mistake_still_has_an_interval() -> None:
+    y = np.array([0] * 10 + [1] * 5)
+    found = metric_intervals(np.eye(2)[y], y, NAMES[:2])
+    assert found["auc"] == pytest.approx(wilson(5, 5)) and found["auc"][0] < 0.6
+    assert area_interval(np.zeros(9), 4)[0] == 0.0
+
+
+def test_classes_without_rows_and_tests_of_one_class_have_none() -> None:
+    probabilities, y = made_up(3, 40, np.random.default_rng(1))
+    found = metric_intervals(probabilities, np.minimum(y, 1), NAMES)
+    assert found["recall_per_class"]["c"] is None and found["auc"] is not None
+    assert metric_intervals(probabilities, np.zeros(40, dtype=int), NAMES)["auc"] is None
+
+
+def test_an_interval_of_one_draw_is_wider_than_that_of_their_mean() -> None:
+    generator = np.random.default_rng(2)
+    y = generator.integers(2, size=300)
+    drawn = []
+    for _ in range(12):  # models of different worth on the same rows
+        scores = generator.gumbel(size=(300, 2)) + generator.uniform(0, 3) * np.eye(2)[y]
+        drawn.append(np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True))
+    mean, one = drawn_intervals(drawn, y, NAMES[:2]), drawn_intervals(drawn, y, NAMES[:2], one=True)
+    for metric in ("accuracy", "auc"):
+        assert one[metric][0] < mean[metric][0] < mean[metric][1] < one[metric][1]
+    assert drawn_intervals(drawn[:1], y, NAMES[:2]) == metric_intervals(drawn[0], y, NAMES[:2])

@@ -1,0 +1,98 @@
+"""What epsilon and delta are said to mean holds for mechanisms that have exactly this epsilon and delta."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from consilium.simulations.report.meaning import (
+    EXCEPTIONS,
+    MODERATE,
+    STRONG,
+    in_hundred,
+    out_of,
+    surest_belief,
+    surest_guess,
+    verdict,
+)
+
+PROMISES = [(0.0, 0.0), (0.3, 1e-5), (0.8, 1e-5), (1.0, 1e-2), (3.0, 1e-6), (8.0, 0.0)]
+
+
+def leakiest(epsilon: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    """Two laws of four outputs that reach the promise at every threshold (Kairouz, Oh, Viswanath 2015, section 3.1)."""
+    rest = (1 - delta) / (1 + math.exp(epsilon))
+    return np.array([delta, rest * math.exp(epsilon), rest, 0.0]), np.array(
+        [0.0, rest, rest * math.exp(epsilon), delta]
+    )
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+def test_the_best_guess_against_the_leakiest_mechanism_is_right_as_often_as_is_said(
+    epsilon: float, delta: float
+) -> None:
+    one, other = leakiest(epsilon, delta)
+    best = np.maximum(one, other).sum() / 2
+    assert surest_guess(epsilon, delta) == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("before", [0.01, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+def test_a_belief_grows_by_more_than_is_said_as_rarely_as_is_said(epsilon: float, delta: float, before: float) -> None:
+    """Against the leakiest mechanism, and against Gaussian noise, whose losses have no end."""
+    most = surest_belief(before, epsilon, delta)
+    one, other = leakiest(epsilon, delta)
+    held = before * one + (1 - before) * other
+    after = np.divide(before * one, held, out=np.zeros(4), where=held > 0)
+    assert one[after > most + 1e-12].sum() <= EXCEPTIONS * delta + 1e-12
+    if epsilon == 0 or delta == 0:
+        return
+    distance = _distance(epsilon, delta)  # between two unit Gaussians
+    threshold = math.log(most / (1 - most)) - math.log(before / (1 - before))
+    surpassed = norm.sf((threshold - distance**2 / 2) / distance)
+    assert 0 < surpassed <= EXCEPTIONS * delta
+
+
+def _distance(epsilon: float, delta: float) -> float:
+    """By bisection of the exact delta of the Gaussian mechanism (Balle, Wang 2018, theorem 8)."""
+    low, high = 1e-6, 20.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        spent = norm.cdf(middle / 2 - epsilon / middle) - math.exp(epsilon) * norm.cdf(-middle / 2 - epsilon / middle)
+        low, high = (middle, high) if spent < delta else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "parties", "seeded", "level", "reason"),
+    [
+        (0.0, 0.0, 3, False, "strong", "at most 1"),
+        (STRONG, 1e-5, 371, False, "strong", "at most 1"),
+        (STRONG + 1e-9, 1e-5, 371, False, "moderate", "above 1 and at most 3"),
+        (MODERATE, 1e-5, 371, False, "moderate", "at most 3"),
+        (MODERATE + 1e-9, 1e-5, 371, False, "weak", "19 to 1"),
+        (math.inf, 1e-5, 371, False, "none", "No number bounds"),
+        (0.1, 1e-2, 371, False, "weak", "name one of them outright"),
+        (0.1, 1e-4, 371, False, "moderate", "above 0.01"),
+        (9.0, 1e-4, 371, False, "weak", "19 to 1"),
+        (0.1, 1e-5, 371, True, "none", "Never do this"),
+    ],
+)
+def test_a_verdict_has_a_level_and_its_reason_first(
+    epsilon: float, delta: float, parties: int, seeded: bool, level: str, reason: str
+) -> None:
+    found = verdict(epsilon, delta, parties, seeded, "hospital")
+    assert found.level == level
+    assert reason in found.reasons[0]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6899, 0.69, 0.98999, 0.99, 0.9999999, 1.0])
+def test_what_is_said_is_never_less_than_what_may_be(share: float) -> None:
+    told = out_of(share)
+    cases, base = (1.0, 1.0) if told == "always" else (float(part.replace(",", "")) for part in told.split(" in "))
+    assert share - 1e-9 <= cases / base
+    assert (told == "always") == (share > 0.999999)
+    assert share <= 0.999 or in_hundred(share) == "above 99.9 in 100"

@@ -1,0 +1,174 @@
+"""The box in plain words: who is protected from whom, and what the numbers of the student are worth."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from consilium.accounting.guarantee import Kind
+from consilium.accounting.units import Unit
+from consilium.simulations.report.build import render
+from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.guarantees import guarantee_rows
+from consilium.simulations.report.models import model_rows, public_majority
+from consilium.simulations.report.plain import PlainBox, against_alone, labels_explained, measured_on, plain_box
+from consilium.simulations.report.tables import matrix, recall_table
+from tests.simulations.drawing import render_once
+from tests.simulations.report.cases import DIGITS, Page, figured, guarantee, run
+
+
+def box(data: ReportData) -> PlainBox:
+    return plain_box(data, guarantee_rows(data.guarantees, len(data.answered), public=False))
+
+
+def promised(epsilon: float, **change: Any) -> ReportData:
+    data = run()
+    values = guarantee(Kind.WORST_CASE, epsilon)
+    return replace(data, guarantees={**data.guarantees, "promised": values}, **change)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "level", "guess", "odds"),
+    [
+        (0.8, "strong", "69 in 100", "2.23 to 1"),
+        (2.0, "moderate", "89 in 100", "7.39 to 1"),
+        (6.0, "weak", "998 in 1,000", "403.5 to 1"),
+        (20.0, "weak", "may be right always", "485,"),
+    ],
+)
+def test_epsilon_is_told_as_cases_and_odds(epsilon: float, level: str, guess: str, odds: str) -> None:
+    found = box(promised(epsilon))
+    assert found.level == level
+    assert guess in found.meaning[0] and odds in found.meaning[0]
+    assert found.meaning[0].startswith("Protected is one hospital, with all its records.")
+    assert found.exceptions == "save with a chance of at most 1 in 1,000"
+    assert [before for before, _ in found.beliefs] == ["1 in 100", "10 in 100", "90 in 100"]
+
+
+def test_without_a_bound_no_number_is_told() -> None:
+    found = box(promised(float("inf")))
+    assert found.level == "none" and found.beliefs == ()
+    assert found.audiences[0].guess == "no limit"
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_seeded_noise_protects_nobody_and_says_what_would(public: bool) -> None:
+    data = promised(0.8, seeded_noise=True)
+    found = box(data)
+    assert (found.level, found.headline) == ("none", "No protection")
+    assert "With real noise the same run would be: strong protection." in found.otherwise
+    text = " ".join(Page(render(data, public)).text.split())
+    assert text.index("No protection") < text.index("What epsilon 0.800 means here")
+    assert "69 in 100, were the noise real" in text
+    assert box(promised(float("inf"), seeded_noise=True)).otherwise == ""
+
+
+@pytest.mark.parametrize(
+    ("votes", "sees", "epsilon"),
+    [
+        ("clear", "what each hospital voted, without noise", "none"),
+        ("secure", "exact sums of the votes, without noise", "none"),
+        ("distributed", "noisy sums of the votes", "0.988"),
+    ],
+)
+def test_each_audience_has_its_own_epsilon(votes: Any, sees: str, epsilon: str) -> None:
+    data = run()
+    student = {"student": guarantee(Kind.WORST_CASE, 0.4)} if votes == "distributed" else {}
+    everybody, coordinator = box(replace(data, votes=votes, guarantees={**data.guarantees, **student})).audiences
+    assert (coordinator.sees, coordinator.epsilon_text) == (sees, epsilon)
+    assert everybody.epsilon_text == ("0.400" if votes == "distributed" else "0.988")
+
+
+@pytest.mark.parametrize(
+    ("unit", "what"),
+    [
+        (Unit.PARTY, "one hospital, with all its records"),
+        (Unit.RECORD, "one record (a single case) of one hospital"),
+        (Unit.PATIENT, "one patient, with all records at one hospital"),
+    ],
+)
+def test_what_is_protected_is_the_unit(unit: Unit, what: str) -> None:
+    data = run()
+    guarantees = {
+        "promised": guarantee(Kind.WORST_CASE, 0.5, 4, unit),
+        "worst_case": guarantee(Kind.WORST_CASE, 0.5, 4, unit),
+        "promised_party": guarantee(Kind.WORST_CASE, 2.0, 4, Unit.PARTY),
+    }
+    found = box(replace(data, guarantees=guarantees))
+    assert what in found.meaning[0]
+    assert "For a whole hospital it is less: epsilon 2.000, a guess right in 89 in 100." in found.reasons
+
+
+@pytest.mark.parametrize(
+    ("labels", "said", "explained"),
+    [
+        ([[61, 60], [38, 141]], "67% are right (95% interval 62% to 72%, Wilson)", False),
+        ([[30, 30], [38, 90]], "64% are right", True),
+        ([[0, 31], [0, 69]], "69% are right", True),
+        ([[0, 0], [3, 7]], "70% are right", True),
+    ],
+)
+def test_labels_beside_the_commonest_class(labels: list[list[int]], said: str, explained: bool) -> None:
+    """It is explained where it would be misread: labels that are right no more often than the constant answer."""
+    data = figured(run())
+    told = labels_explained(replace(data, open_figures={**data.open_figures, "labels": labels}))
+    assert said in told
+    assert ("does not make them worthless" in told) == explained
+    assert ("in the mean over classes" in told) == explained
+
+
+def test_what_the_explanation_says_is_computed() -> None:
+    data = figured(run())
+    told = labels_explained(replace(data, open_figures={**data.open_figures, "labels": [[30, 30], [38, 90]]}))
+    assert "always naming “ill” would be right for 68% of the same cases" in told
+    assert "50% of “well”, 70% of “ill”: 60% in the mean over classes, where the constant answer has 50%" in told
+    assert re.search(r"reaches AUC 0\.\d{3}; the constant answer 0\.500\.", told)
+
+
+@pytest.mark.parametrize(
+    ("difference", "interval", "how"),
+    [(0.12, [0.1, 0.14], "better"), (-0.12, [-0.14, -0.1], "worse"), (0.01, [-0.01, 0.03], "not clearly")],
+)
+def test_against_one_party_alone(difference: float, interval: list[float], how: str) -> None:
+    data = figured(run())
+    alone = {"metric": "auc", "difference": difference, "interval": interval}
+    data = replace(data, secret_figures={**data.secret_figures, "alone": alone})
+    assert f"is {how}" in against_alone(data)
+    assert against_alone(data) in " ".join(render_once(data).split())
+    assert "one hospital has by itself" not in render_once(data, public=True)
+
+
+def test_what_nobody_computed_is_not_told() -> None:
+    data = run()
+    assert labels_explained(data) == against_alone(data) == measured_on(data) == ""
+    assert public_majority(data) is None and recall_table(data, []) is None and matrix([], ()) is None
+
+
+def test_the_private_majority_gives_way_to_the_public_one() -> None:
+    before, after = model_rows(run(), False), model_rows(figured(run()), False)
+    assert before[0].label == "majority class"
+    assert after[0].label == "always “ill”"
+    assert "majority class" not in [row.label for row in after]
+    assert [row.label for row in model_rows(figured(run()), True)] == [
+        "always “ill”", "17 labels by hand", "40 labels by hand", "student",
+    ]  # fmt: skip
+
+
+def test_ten_classes_have_an_area_each_and_narrow_numbers() -> None:
+    data = figured(run(), DIGITS)
+    found = recall_table(data, model_rows(data, False))
+    assert found is not None and len(found.rows) == 10
+    assert found.models[0] == "student" and found.models[-1] == "student, AUC against the rest"
+    assert all(len(texts) == len(found.models) for _, _, texts in found.rows)
+    drawn = matrix([[12_345, 0]] * 2, ("a", "b"))
+    assert drawn is not None and drawn.rows[0][1][0].text == "12,345"
+    assert drawn.rows[0][1][0].shade == 5 and drawn.rows[0][1][1].shade == 0
+
+
+def test_a_class_without_rows_is_left_out_of_a_matrix() -> None:
+    found = matrix([[1, 1], [0, 0]], ("a", "b"))
+    assert found is not None and [name for name, _ in found.rows] == ["a"]
+    assert matrix([None, [0.25, 0.75]], ("a", "b")) is not None

@@ -1,0 +1,94 @@
+"""The public version of the report: nothing private is in it, and what is left can be judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from consilium.accounting.guarantee import Kind
+from consilium.simulations.report.build import render
+from consilium.simulations.report.data import LeftOut, PartyQuality
+from tests.simulations.report import cases as made
+from tests.simulations.report.cases import Page, figured, guarantee, metrics, run
+
+pytestmark = pytest.mark.slow
+
+
+class TestPublic:
+    def test_does_not_depend_on_anything_private(self) -> None:
+        """Two runs that differ in everything private, and in nothing released, have the same public report."""
+        one = figured(run())
+        other = replace(
+            one,
+            secret_figures={"alone": {"metric": "auc", "difference": -0.2, "interval": [-0.3, -0.1]}},
+            consensus=np.full(len(one.consensus), 0.5),
+            epsilon_data_dependent=one.epsilon_worst_case / 9,
+            guarantees={**one.guarantees, "data_dependent": guarantee(Kind.DATA_DEPENDENT, 0.111)},
+            baselines={"majority": metrics(0.3, 0.5)},
+            quality=[PartyQuality("someone", 3, 0.1, None)],
+            left_out=[LeftOut("x", "train", "y"), LeftOut("z", "vote", "")],
+            seconds={"train": 99.0},
+        )
+        assert render(one) != render(other)
+        assert render(one, public=True) == render(other, public=True)
+
+    def test_holds_none_of_the_secrets_that_the_full_one_shows(self) -> None:
+        data = figured(run())
+        full, public = render(data), render(data, public=True)
+        rounded = ["0.314", f"{made.SECRET_AUC:.3f}", f"{made.SECRET_ACCURACY:.3f}", f"{made.SECRET_ROWS:,}"]
+        rounded += [f"{made.SECRET_SHARE:.0%}<", f"{made.SECRET_GAIN:.3f}", f"{made.SECRET_OTHER:.3f}"]
+        names = [item.party for item in data.quality] + [item.party for item in data.left_out]
+        for secret in [*rounded, *names, made.SECRET_REASON, "do not publish"]:
+            assert secret in full, secret
+            assert secret not in public, secret
+        for name in ("consensus", "parties", "privacy", "at-home", "by-epsilon"):
+            assert f'id="figure-{name}"' in full
+            assert f'id="figure-{name}"' not in public
+
+    def test_says_what_it_leaves_out(self) -> None:
+        text = Page(render(run(), public=True)).text
+        for what in (
+            "data-dependent epsilon",
+            "consensus of the votes",
+            "models to compare with that use private rows",
+            "by name, size",
+        ):
+            assert what in text
+        assert "1 hospital at the stage “train”, 1 hospital at the stage “vote”." in " ".join(text.split())
+
+    def test_keeps_yardsticks_that_are_public(self) -> None:
+        """Without one nobody can judge the student: the commonest public class, and labels by hand on public rows."""
+        data = figured(run())
+        page = render(data, public=True)
+        tested = data.open_figures["test"]
+        most = max(tested, key=tested.__getitem__)
+        text = " ".join(Page(page).text.split())
+        assert f"always “{most}”" in text and f"{tested[most] / sum(tested.values()):.3f} (" in text
+        assert "17 labels by hand" in text
+        for name in ("models", "roc", "calibration", "by-labels"):
+            assert f'id="figure-{name}"' in page
+        for name in ("confusion", "label-confusion", "recall"):
+            assert f'id="{name}"' in page
+        assert "not covered by the guarantee" not in page
+
+    def test_keeps_what_is_released_or_public(self) -> None:
+        text = Page(render(run(), public=True)).text
+        for number in ("0.988", "0.766", "65.4%", "0.634"):
+            assert number in text
+
+    def test_publishes_the_promise_and_not_what_the_counts_came_to(self) -> None:
+        full, public = render(run()), render(run(), public=True)
+        assert "0.954" in full
+        assert "no promise" in full
+        assert "0.954" not in public
+        promise = {**run().guarantees, "worst_case": guarantee(Kind.WORST_CASE, 0.95312)}
+        assert "0.954" in render(replace(run(), guarantees=promise), public=True)  # the control: as it was marked
+
+    def test_leaves_out_what_is_not_publishable_whatever_it_is_called(self) -> None:
+        data = run()
+        secret = guarantee(Kind.DATA_DEPENDENT, 0.2718)
+        data = replace(data, guarantees={**data.guarantees, "estimate": secret})
+        assert "0.272" in render(data)
+        assert "0.272" not in render(data, public=True)
