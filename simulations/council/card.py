@@ -7,26 +7,23 @@ from html import escape
 from typing import Any
 
 from consilium.simulations.council.statement import PrivacyStatement
+from consilium.simulations.report import meaning
 from consilium.simulations.report.wording import share_text
 from consilium.simulations.report.worth import hand_label_rows
 
-STRONG, MODERATE = 1.0, 3.0
 _STYLE = (
     "border:1px solid #8886;border-radius:6px;padding:.8em 1em;max-width:42em;font-family:sans-serif;line-height:1.4"
 )
 METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 
 
-def verdict(privacy: PrivacyStatement) -> str:
-    """The promise in a word or two.
-
-    Seeded noise protects nobody, whatever epsilon says.
-    """
-    if not privacy.protects:
-        return "no protection: the noise was seeded"
-    if privacy.epsilon <= STRONG:
-        return "strong protection"
-    return "moderate protection" if privacy.epsilon <= MODERATE else "weak protection"
+def verdict(privacy: PrivacyStatement, parties: int) -> str:
+    """The report's verdict in a word or two, of all fits on these owners together."""
+    epsilon, delta = privacy.epsilon_of_all_fits, privacy.delta_of_all_fits
+    level = meaning.verdict(epsilon, delta, parties, seeded=not privacy.protects).level
+    if level != "none":
+        return f"{level} protection"
+    return "no protection: the noise was seeded" if not privacy.protects else "no protection"
 
 
 def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -58,7 +55,7 @@ def card(summary: Mapping[str, Any], privacy: PrivacyStatement) -> str:
     )
     lines = "".join(f"<li>{escape(line)}</li>" for line in privacy.lines())
     return (
-        f'<div style="{_STYLE}"><strong>{escape(verdict(privacy))}</strong>'
+        f'<div style="{_STYLE}"><strong>{escape(verdict(privacy, summary["parties"]))}</strong>'
         f'<p style="margin:.3em 0">{escape(asked)}</p><ul style="margin:.3em 0;padding-left:1.2em">{lines}</ul>'
         f'<table><thead><tr><th scope="col" style="text-align:left">on the public test rows</th>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"

@@ -118,19 +118,21 @@ def test_a_table_that_is_damaged_or_gone(tmp_path: Path) -> None:
         run.metrics  # noqa: B018
 
 
+BLOCK = {
+    "epsilon_promised": 0.8,
+    "epsilon_student": 0.8,
+    "epsilon_data_dependent": 0.123456,
+    "delta": 1e-5,
+    "unit": "party",
+    "relation": "a whole party, replaced",
+    "towards": "student",
+    "votes": "clear",
+    "noise": "system",
+}
+
+
 def statement(**changed: object) -> PrivacyStatement:
-    block = {
-        "epsilon_promised": 0.8,
-        "epsilon_student": 0.8,
-        "epsilon_data_dependent": 0.123456,
-        "delta": 1e-5,
-        "unit": "party",
-        "relation": "a whole party, replaced",
-        "towards": "student",
-        "votes": "clear",
-        "noise": "system",
-    }
-    return PrivacyStatement.of({**block, **changed})
+    return PrivacyStatement.of({**BLOCK, **changed})
 
 
 @pytest.mark.parametrize(
@@ -140,11 +142,17 @@ def statement(**changed: object) -> PrivacyStatement:
         ({"epsilon_promised": 2.5}, "moderate protection"),
         ({"epsilon_promised": 8.0}, "weak protection"),
         ({"noise": "seeded"}, "no protection: the noise was seeded"),
-        ({"epsilon_promised": None, "infinite": ["epsilon_promised"]}, "weak protection"),
+        ({"epsilon_promised": None, "infinite": ["epsilon_promised"]}, "no protection"),
+        ({"delta": 1e-3}, "moderate protection"),
     ],
 )
 def test_the_verdict_follows_from_the_promise(changed: dict[str, object], words: str) -> None:
-    assert verdict(statement(**changed)) == words
+    assert verdict(statement(**changed), parties=100) == words
+
+
+def test_the_verdict_is_of_all_fits_together() -> None:
+    again = PrivacyStatement.of(BLOCK, before=((0.8, 1e-5),))
+    assert verdict(again, parties=100) == "moderate protection"
 
 
 def test_a_statement_never_shows_the_secret_figure() -> None:
