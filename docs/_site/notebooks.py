@@ -1,0 +1,62 @@
+"""The notebooks as pages of the site: prose as it stands, code, and what came out, as Markdown in the site's own style.
+
+Each page is made of docs/notebooks/NAME.ipynb as it was committed; nothing is executed. Pictures become files beside it.
+The notebook itself is copied, and linked from its page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+PICTURE = "image/svg+xml"
+TITLE = re.compile(r"aria-label=\"Title text '([^']*)'\"")
+STYLE = re.compile(r"<style.*?</style>", re.DOTALL)
+OF_FRAMES = re.compile(r"<table border=\"1\" class=\"dataframe\">")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add a page for each notebook, and its pictures."""
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        text, pictures = page_of(path)
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=text))
+        for name, picture in pictures.items():
+            files.append(File.generated(config, f"notebooks/{name}", content=picture))
+    return files
+
+
+def page_of(path: Path) -> tuple[str, dict[str, str]]:
+    """The page of one notebook in Markdown, and its pictures (SVG) by their file names."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    parts: list[str] = []
+    pictures: dict[str, str] = {}
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            data = {kind: "".join(text) for kind, text in output.get("data", {}).items()}
+            if PICTURE in data:
+                name = f"{path.stem}-{len(pictures) + 1}.svg"
+                pictures[name] = data[PICTURE]
+                parts.append(f"![{_described(data[PICTURE])}]({name})")
+            elif "text/html" in data:
+                parts.append(f"<div>{OF_FRAMES.sub('<table>', STYLE.sub('', data['text/html']))}</div>")
+            else:
+                parts.append(f"```text\n{(''.join(output.get('text', '')) or data.get('text/plain', '')).rstrip()}\n```")
+    script = f"`examples/{path.stem}.py`"
+    parts.insert(1, f"[This notebook]({path.name}) is the script {script} of the repository, run as it stands.")
+    return "\n\n".join(parts) + "\n", pictures
+
+
+def _described(picture: str) -> str:
+    """What a chart shows, for whoever cannot see it: its title."""
+    found = TITLE.search(picture)
+    return found[1] if found else "chart"
