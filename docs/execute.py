@@ -18,9 +18,9 @@ from pathlib import Path
 
 import jupytext
 import nbformat
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbformat import NotebookNode
+from traitlets.config import Config
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "examples"
@@ -74,7 +74,8 @@ def execute(notebook: NotebookNode) -> NotebookNode:
         client = NotebookClient(
             notebook,
             # sockets in its own folder: over TCP anybody on this machine could listen
-            km=AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/.kernel"),
+            config=Config({"ConnectionFileMixin": {"transport": "ipc", "ip": f"{folder}/.kernel"}}),
+            kernel_name="python3",
             timeout=CELL_SECONDS,
             record_timing=False,
             resources={"metadata": {"path": folder}},
@@ -97,10 +98,14 @@ def faults(notebook: NotebookNode) -> list[str]:
             if output.get("name") == "stderr":
                 found.append(f"cell {number} writes to stderr: {output.text.splitlines()[0]}")
             shown = "\n".join(_texts(output))
-            found += [f"cell {number} shows {what}: {hit[0]}" for what, rule in LOCAL.items() if (hit := rule.search(shown))]
+            found += [
+                f"cell {number} shows {what}: {hit[0]}" for what, rule in LOCAL.items() if (hit := rule.search(shown))
+            ]
     if (size := len(nbformat.writes(notebook))) > MOST_BYTES:
         found.append(f"{size:,} bytes, at most {MOST_BYTES:,}")
-    return found + [f"cell {number} says {value}, which nothing above it prints" for number, value in uncomputed(notebook)]
+    return found + [
+        f"cell {number} says {value}, which nothing above it prints" for number, value in uncomputed(notebook)
+    ]
 
 
 def uncomputed(notebook: NotebookNode) -> Iterator[tuple[int, str]]:

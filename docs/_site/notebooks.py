@@ -1,7 +1,7 @@
-"""The notebooks as pages of the site: prose as it stands, code, and what came out, as Markdown in the site's own style.
+"""The notebooks as pages of the site: prose, code and what came out, as Markdown in the site's own style.
 
-Each page is made of docs/notebooks/NAME.ipynb as it was committed; nothing is executed. Pictures become files beside it.
-The notebook itself is copied, and linked from its page.
+Each page is made of docs/notebooks/NAME.ipynb as it was committed; nothing is executed. Pictures become files beside
+it. The notebook itself is copied, and linked from its page.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def page_of(path: Path) -> tuple[str, dict[str, str]]:
             elif "text/html" in data:
                 parts.append(f"<div>{OF_FRAMES.sub('<table>', STYLE.sub('', data['text/html']))}</div>")
             else:
-                parts.append(f"```text\n{(''.join(output.get('text', '')) or data.get('text/plain', '')).rstrip()}\n```")
+                parts.append(
+                    f"```text\n{(''.join(output.get('text', '')) or data.get('text/plain', '')).rstrip()}\n```"
+                )
     script = f"`examples/{path.stem}.py`"
     parts.insert(1, f"[This notebook]({path.name}) is the script {script} of the repository, run as it stands.")
     return "\n\n".join(parts) + "\n", pictures
