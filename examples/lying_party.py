@@ -23,7 +23,6 @@ from consilium.coordinator.secagg.machine import Aggregation, SecureSum
 from consilium.party.secagg.session import PartySession
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.messages import REPLIES
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor
 from consilium.protocol.secagg.stages import Stage
@@ -70,7 +69,8 @@ print(f"one label costs epsilon {one.worst_case:.3f} at delta 1e-5, whatever the
 # %%
 factor = max(np.max(chance[1] / chance[-1]), np.max((1 - chance[-1]) / (1 - chance[1])))
 print(
-    f"largest factor by which one vote makes a label more likely: {factor:.3f}; epsilon allows {np.exp(one.worst_case):.3f}"
+    f"largest factor by which one vote makes a label more likely: {factor:.3f};"
+    f" epsilon allows {np.exp(one.worst_case):.3f}"
 )
 
 # %%
@@ -156,9 +156,9 @@ decided = secure_sum({**honest, LIAR: [-20, 21]})
 print("the liar sends [-20, 21]:", decided.sums.tolist(), "out of range:", decided.clipped.tolist())
 
 # %% [markdown]
-# **It has decided the label, nobody is named, and no noise of this size helps.** Masks hide lies as well as truth,
-# and Consilium does not prevent this ([secure votes](../secure-aggregation.md#what-it-does-not-protect-against)).
-# What is seen are the lies that break a rule:
+# **It has decided the label, nobody is named, and noise that hides one vote does not hide this.** Masks hide lies as
+# well as truth, and Consilium does not prevent this ([secure
+# votes](../secure-aggregation.md#what-it-does-not-protect-against)). What is seen are the lies that break a rule:
 
 
 # %%
@@ -168,8 +168,8 @@ def told(rows: dict[str, list[int]], tamper: Tamper = untouched) -> str:
         found = secure_sum(rows, tamper)
     except ConsiliumError as error:
         return f"no sum: {error.what}"
-    left_out = {name: reason for stage in found.dropped.values() for name, reason in stage.items()}
-    return f"sum of {len(found.survivors)}, out of range {found.clipped.any()}, left out: {left_out or 'nobody'}"
+    named = {name: reason for stage in found.dropped.values() for name, reason in stage.items()}
+    return f"sum of {len(found.survivors)}, out of range {found.clipped.any()}, named: {named or 'nobody'}"
 
 
 def false_key(stage: Stage, name: str, reply: object) -> object:
@@ -202,8 +202,8 @@ for name, (rows, tamper) in cases.items():
     print(f"{name}\n    {told(rows, tamper)}")
 
 # %% [markdown]
-# Each session above starts with empty files. In one federation the sums of the last three would be refused: two sums
-# whose parties differ by the liar alone would tell its vote, and honest parties remember.
+# Each session above starts with empty files. In one federation the sums of 29 would be refused by the parties, who
+# remember: two sums whose parties differ by the liar alone would tell its vote.
 #
 # ## Does the liar learn anything?
 #
