@@ -78,6 +78,7 @@ def execute(notebook: NotebookNode) -> NotebookNode:
             kernel_name="python3",
             timeout=CELL_SECONDS,
             record_timing=False,
+            coalesce_streams=True,
             resources={"metadata": {"path": folder}},
         )
         executed = client.execute(env=environment)
@@ -110,14 +111,13 @@ def faults(notebook: NotebookNode) -> list[str]:
 
 def uncomputed(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
     """Decimal fractions in prose that stand in no code or output above: (number of the cell, the fraction)."""
-    above = ""
+    above: set[str] = set()
     for number, cell in enumerate(notebook.cells, start=1):
         if cell.cell_type == "markdown":
-            for hit in NUMBER.finditer(cell.source):
-                if hit[0] not in above:
-                    yield number, hit[0]
+            yield from ((number, value) for value in NUMBER.findall(cell.source) if value not in above)
         else:
-            above += cell.source + "".join(text for output in cell.outputs for text in _texts(output))
+            shown = (text for output in cell.outputs for text in _texts(output))
+            above.update(value for text in (cell.source, *shown) for value in NUMBER.findall(text))
 
 
 def _texts(output: NotebookNode) -> Iterator[str]:

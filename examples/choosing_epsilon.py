@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from consilium import accounting
 
-alt.renderers.enable("svg")  # pictures that need no network
+_ = alt.renderers.enable("svg")  # pictures that need no network
 
 # %% [markdown]
 # ## What it means, as odds
@@ -32,7 +32,7 @@ alt.renderers.enable("svg")  # pictures that need no network
 epsilons = [0.1, 0.25, 0.5, 0.8, 1.0, 2.0, 4.0, 8.0]
 surest = {epsilon: np.exp(epsilon) / (1 + np.exp(epsilon)) for epsilon in epsilons}
 for epsilon, sure in surest.items():
-    print(f"epsilon {epsilon:<4}  odds at most {np.exp(epsilon):8.2f} to 1: from 50 % sure to at most {sure:.1%}")
+    print(f"epsilon {epsilon:<4}  odds at most {np.exp(epsilon):8.2f} to 1: from 50 % sure to at most {sure:.2%}")
 
 # %%
 curve = pl.DataFrame({"epsilon": np.linspace(0, 5, 101)}).with_columns(

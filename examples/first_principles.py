@@ -23,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 
 from consilium import accounting
 
-alt.renderers.enable("svg")  # pictures that need no network
+_ = alt.renderers.enable("svg")  # pictures that need no network
 
 # %% [markdown]
 # ## The table

@@ -27,7 +27,7 @@ from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor
 from consilium.protocol.secagg.stages import Stage
 
-alt.renderers.enable("svg")  # pictures that need no network
+_ = alt.renderers.enable("svg")  # pictures that need no network
 
 # %% [markdown]
 # ## Clear votes

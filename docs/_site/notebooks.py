@@ -16,7 +16,10 @@ from mkdocs.structure.files import File, Files
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 PICTURE = "image/svg+xml"
 TITLE = re.compile(r"aria-label=\"Title text '([^']*)'\"")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 STYLE = re.compile(r"<style.*?</style>", re.DOTALL)
+OTHER = re.compile(r"\]\((\w+)\.ipynb\)")
+"""A link to another notebook, which is a page here."""
 OF_FRAMES = re.compile(r"<table border=\"1\" class=\"dataframe\">")
 
 
@@ -35,10 +38,12 @@ def page_of(path: Path) -> tuple[str, dict[str, str]]:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     parts: list[str] = []
     pictures: dict[str, str] = {}
+    heading = path.stem
     for cell in cells:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(source)
+            heading = [heading, *HEADING.findall(source)][-1]
+            parts.append(OTHER.sub(r"](\g<1>.md)", source))
             continue
         parts.append(f"```python\n{source}\n```")
         for output in cell["outputs"]:
@@ -46,7 +51,7 @@ def page_of(path: Path) -> tuple[str, dict[str, str]]:
             if PICTURE in data:
                 name = f"{path.stem}-{len(pictures) + 1}.svg"
                 pictures[name] = data[PICTURE]
-                parts.append(f"![{_described(data[PICTURE])}]({name})")
+                parts.append(f"![{_described(data[PICTURE], heading)}]({name})")
             elif "text/html" in data:
                 parts.append(f"<div>{OF_FRAMES.sub('<table>', STYLE.sub('', data['text/html']))}</div>")
             else:
@@ -58,7 +63,7 @@ def page_of(path: Path) -> tuple[str, dict[str, str]]:
     return "\n\n".join(parts) + "\n", pictures
 
 
-def _described(picture: str) -> str:
-    """What a chart shows, for whoever cannot see it: its title."""
+def _described(picture: str, heading: str) -> str:
+    """What a chart shows, for whoever cannot see it: its title, or what it stands under."""
     found = TITLE.search(picture)
-    return found[1] if found else "chart"
+    return found[1] if found else f"Chart: {heading}"
