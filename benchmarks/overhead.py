@@ -36,7 +36,7 @@ KINDS = {
 def plain_loop(overrides: list[str], seed: int = 0) -> tuple[float, np.ndarray, list[str]]:
     """Seconds, votes (parties, queries, classes) and ids of the queries, without Flower."""
     scenario, data = load_scenario("stroke-labels", overrides), load_dataset("stroke")
-    parts = natural_partition(data, scenario.data.public_share, scenario.data.rows_needed, 200, seed)
+    parts = natural_partition(data, scenario.data.public_rule, scenario.data.rows_needed, 200, seed)
     schema = federation_config(scenario, data, parts, seed).rows
     pool = canonical_queries(data.x[parts.queries], len(schema.features))
     generator = np.random.default_rng([seed, 0x617368, 0])  # the student's own draw

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     )
     from consilium.protocol.errors import ConsiliumError
     from consilium.protocol.noise import SystemNoise
+    from consilium.simulations.council.estimator import Council
+    from consilium.simulations.council.results import Run, load_run
+    from consilium.simulations.council.simulate import simulate
     from consilium.simulations.run import run_scenario
     from consilium.simulations.scenario import Scenario, load_scenario
     from consilium.student.published.model import load_model
@@ -43,6 +46,7 @@ __all__ = [
     "Accountant",
     "Confident",
     "ConsiliumError",
+    "Council",
     "Distributed",
     "DistributedTwoPhase",
     "GNMax",
@@ -52,6 +56,7 @@ __all__ = [
     "LNMax",
     "Neighbouring",
     "Noise",
+    "Run",
     "Scenario",
     "Stable",
     "SystemNoise",
@@ -61,8 +66,10 @@ __all__ = [
     "audit_mechanism",
     "find_run",
     "load_model",
+    "load_run",
     "load_scenario",
     "run_scenario",
+    "simulate",
     "verify_run",
 ]
 
@@ -84,6 +91,9 @@ _MODULES = {
     ),
     "protocol.errors": ("ConsiliumError",),
     "protocol.noise": ("SystemNoise",),
+    "simulations.council.estimator": ("Council",),
+    "simulations.council.results": ("Run", "load_run"),
+    "simulations.council.simulate": ("simulate",),
     "simulations.run": ("run_scenario",),
     "simulations.scenario": ("Scenario", "load_scenario"),
     "student.published.model": ("load_model",),

@@ -86,6 +86,8 @@ def dry_run_command(
             "would_send": {"votes": terms.votes, "shape": [count, classes], "dtype": str(votes.dtype)},
             "same_votes_on_every_query": result.constant,
         }
+        if result.own is not None:
+            told["own_code"] = result.own._asdict()
         show(output, {**_table(found, settings), **told}, ())
         return
     print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
@@ -106,6 +108,8 @@ def dry_run_command(
         print(
             "NOTE: every query got the same votes: the teachers may have learnt nothing, or hardly any row of a class."
         )
+    for line in result.own.lines(terms.teachers_per_party) if result.own else ():
+        print(f"NOTE: {line}")
     print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
 
 
@@ -148,7 +152,9 @@ def _lines(found: PartyCheck, settings: PartyFile) -> list[str]:
     used = "" if report.problems else f", {report.used} used, {report.rows - report.used} dropped"
     lines = [LOCAL_ONLY, f"data       {settings.data}: {report.rows} rows{used}"]
     if report.filled:
-        lines.append("mean for   " + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
+        kept = settings.teacher is not None and settings.teacher.keeps_missing
+        what = "missing    " if kept else "mean for   "
+        lines.append(what + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
     if report.classes:
         lines.append("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
     if found.unused:

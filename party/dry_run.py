@@ -23,6 +23,7 @@ from consilium.party.policy import PartyFile, check_shards, check_terms
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, cast, check_reference, thresholds_of
 from consilium.party.teachers.ensemble import check_rows, train_all
+from consilium.party.teachers.own_code_trial import OwnCodeTrial, try_again
 from consilium.party.units import check_unit
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
@@ -54,13 +55,14 @@ class PartyCheck:
 class DryRun:
     """What `consilium party dry-run` shows. `reply` is what would be sent in clear; its votes are not printed.
 
-    constant: every query got the same votes.
+    constant: every query got the same votes. own: how code that others wrote behaved; None where there is none.
     """
 
     reply: VoteReply = field(repr=False)
     train_seconds: float
     vote_seconds: float
     constant: bool = field(repr=False)
+    own: OwnCodeTrial | None = field(default=None, repr=False)
 
 
 def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[Rows | None, PartyCheck]:
@@ -76,7 +78,8 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
     except Refused as error:
         refusals.append(f"the policy would refuse this federation: {error}")
     try:
-        check_rows(settings.teacher or federation.teacher, federation.rows)
+        teacher = settings.teacher.at(home) if settings.teacher else federation.teacher
+        check_rows(teacher, federation.rows)
     except Refused as error:
         refusals.append(f"the teacher would be refused: {error}")
     try:
@@ -116,6 +119,7 @@ def dry_run(
     """Train the teachers and vote, in a folder inside the home that is gone afterwards.
 
     teacher: the party's own kind; the federation's where None.
+        What is in a file is looked for in the home.
     queries: (n, features) in the schema's order; made up from the schema's public statistics where None.
 
     Raises
@@ -130,8 +134,9 @@ def dry_run(
         start = time.perf_counter()
         parts = shards.split(rows.identities, count, _secret(name, home, federation)[0])
         seeds = [int(seed.generate_state(1)[0]) for seed in np.random.SeedSequence().spawn(count)]
-        spec = teacher or federation.teacher
-        teachers = train_all(rows.represented(schema, parts), spec, parts, seeds, len(schema.classes))
+        spec = teacher.at(home) if teacher else federation.teacher
+        seen = rows.represented(schema, parts)
+        teachers = train_all(seen, spec, parts, seeds, len(schema.classes))
         limits = thresholds_of(teachers, schema, federation.ballot, federation.reference_rows())
         store.save(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
         trained = time.perf_counter()
@@ -139,8 +144,9 @@ def dry_run(
         lot = Lot(name, NOWHERE, query_ids(queries))
         votes = cast(kept, schema.inputs(queries), lot).astype(VOTE_DTYPE)
         voted = time.perf_counter()
+        own = try_again(seen, spec, parts, seeds, teachers, schema.inputs(queries))
     reply = VoteReply(party=name, query_set=query_set_hash(queries), votes=votes)
-    return DryRun(reply, trained - start, voted - trained, bool((votes == votes[0]).all()))
+    return DryRun(reply, trained - start, voted - trained, bool((votes == votes[0]).all()), own)
 
 
 def usable(rows: Rows | None, found: PartyCheck) -> Rows:

@@ -77,6 +77,7 @@ def open_home(folder: Path) -> Home:
     ConfigError : the folder or file is missing, or says something it may not say.
     """
     settings = load(folder / SETTINGS, PartyFile)
+    teacher = None if settings.teacher is None else settings.teacher.at(folder)
     return Home(
         folder=folder,
         name=settings.name,
@@ -86,6 +87,6 @@ def open_home(folder: Path) -> Home:
         roster_file=folder / settings.roster,
         simulated_noise_seed=settings.simulated_noise_seed,
         rules=settings.rules,
-        teacher=settings.teacher,
+        teacher=teacher,
         terms_file=folder / settings.terms if settings.terms else None,
     )

@@ -62,7 +62,8 @@ class PartyFile(Frozen):
     in any that the policy allows.
     simulated_noise_seed: of the party's share of the noise in simulations, which must be allowed; elsewhere the
     operating system's entropy is used whatever this says.
-    teacher: what is trained here, instead of the kind that the coordinator asks for.
+    teacher: what is trained here, instead of the kind that the coordinator asks for; also an estimator that others
+    wrote.
     """
 
     name: PartyName
@@ -93,7 +94,8 @@ class PartyFile(Frozen):
 
     @property
     def rules(self) -> DataRules:
-        """How the data file is read: the tables `[columns]`, `[label]`, `[missing]`, `[csv]` and `[patient]`."""
+        """How the data file is read: the tables `[columns]`, `[label]`, `[missing]`, `[csv]` and `[patient]`, and what
+        the teacher does with missing values."""
         return DataRules(
             columns=self.columns,
             label=self.label,
@@ -101,6 +103,7 @@ class PartyFile(Frozen):
             csv=self.csv,
             patient=self.patient,
             allow_one_class=self.label.allow_one_class or self.policy.allow_simulation,
+            keep_missing=self.teacher is not None and self.teacher.keeps_missing,
         )
 
 

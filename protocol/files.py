@@ -8,14 +8,17 @@ import os
 import resource
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError, StorageError
 
 MOST_DESCRIPTORS = 65_536
+_ATTEMPTS, _PAUSE = 10, 0.05
+"""At a lock, and seconds between two of them."""
 STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """The disk cannot take what is written, whoever writes it."""
 PATHS = frozenset(
@@ -191,11 +194,25 @@ def held(path: Path, what: str) -> Iterator[None]:
     ConfigError : another process holds it.
     """
     with open(path, "w", encoding="utf-8") as file:
+        if not take_lock(file):
+            raise ConfigError(f"{what} is already started", "Stop it first, or see its log in state/logs")
+        yield
+
+
+def take_lock(file: TextIO) -> bool:
+    """Lock an open file until it is closed; False where another process has it, and not for a moment only.
+
+    Whoever looks whether a file is locked (`is_held`) has it for that moment, and must not stop anybody who starts.
+    """
+    for attempt in reversed(range(_ATTEMPTS)):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ConfigError(f"{what} is already started", "Stop it first, or see its log in state/logs") from None
-        yield
+            if attempt:
+                time.sleep(_PAUSE)
+        else:
+            return True
+    return False
 
 
 def is_held(path: Path) -> bool:

@@ -23,6 +23,12 @@ FormatOption = Annotated[Format, typer.Option("--format", help="What goes to std
 """The option that every command has."""
 
 
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", help="Show errors only; the exit code says the rest. With json, the object too.")
+]
+"""The option of every command that shows how far it is."""
+
+
 def show(output: Format, values: dict[str, Any], lines: Iterable[str]) -> None:
     """Print the same thing as one JSON object, or as lines for people."""
     if output is Format.json:

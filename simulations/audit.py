@@ -41,7 +41,8 @@ from consilium.protocol.labels.service import Outcome
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.kinds import listed
 from consilium.simulations import sums
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.memory import MEMORY
 from consilium.simulations.population import public_rows
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import ReportData
@@ -72,10 +73,11 @@ class Audited:
     run: VerifiedRun = field(repr=False)
 
 
-def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
+def audit_path(path: Path, students: Sequence[Path] = (), source: Source | None = None) -> Audited:
     """All findings on the run of a path: a simulation's folder, a coordinator's kit, or the run folder of one.
 
-    students: folders of students that asked this run's coordinator, to be checked against its ledger.
+    students: folders of students that asked this run's coordinator, to be checked against its ledger. source: the rows
+    of a simulation whose rows were in memory; without them, what takes rows is skipped.
 
     Raises
     ------
@@ -88,7 +90,7 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
             raise DataError(f"{folder} is no folder", "Give a student's own folder with --student")
     simulated = path.is_dir() and any((path / name).exists() for name in TRACES)
     place = RunPlace(path) if simulated else find_run(path)
-    checks = _Simulation(path) if simulated else None
+    checks = _Simulation(path, source) if simulated else None
     run = verify_run(place, None if checks is None else checks.files.finished)
     findings = list(run.findings)
     if checks is not None:
@@ -112,11 +114,13 @@ def audit_run(run_dir: Path) -> list[Finding]:
 class _Simulation:
     """Checks of a simulated run's own files. What one of them reads, later ones use."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, source: Source | None) -> None:
         self._dir = run_dir
+        self._source = source
         self._manifest: dict[str, Any] = {}
         self._scenario: Scenario | None = None
         self._data: tuple[Dataset, Partition] | None = None
+        self._gone: Absent | None = None
         self._report: ReportData | None = None
         try:
             self._complete = Files(run_dir, finished=True).object(MANIFEST).get("status") == "complete"
@@ -171,7 +175,10 @@ class _Simulation:
         except ConfigError as error:
             raise Damaged(error.what) from None
         agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.simulation.noise)
-        self._data = data, partition = divided_data(scenario, seed)
+        if scenario.data.set == MEMORY and self._source is None:
+            self._gone = Absent("the rows were in the memory of the program that ran this, and only it can compare them")
+            raise self._gone
+        self._data = data, partition = divided_data(scenario, seed, self._source)
         agree(f"{MANIFEST}: data", entry(manifest, MANIFEST, "data"), data_facts(data, partition))
         again = federation_config(scenario, data, partition, seed).digest()
         if entry(manifest, MANIFEST, "federation") != again:
@@ -184,7 +191,7 @@ class _Simulation:
         """The one student of a simulation asked all that was charged, and each row is that of the pool."""
         columns = read_labels(self.files)
         if self._data is None:
-            raise Contradiction("the manifest gives no pool to compare with")
+            raise self._gone or Contradiction("the manifest gives no pool to compare with")
         dataset, partition = self._data
         pool = public_rows.queries(dataset, partition)
         rows = columns["row"]
@@ -239,7 +246,8 @@ class _Simulation:
         agree(f"{SUMMARY}: noise", entry(summary, SUMMARY, "privacy", "noise"), coordinator.get("noise"))
         agree(f"{MANIFEST}: noise", manifest.get("noise"), coordinator.get("noise"))
         right = entry(summary, SUMMARY, "privacy", "released_label_accuracy")
-        agree(f"{SUMMARY}: released_label_accuracy", right, self._label_accuracy())
+        if self._gone is None:
+            agree(f"{SUMMARY}: released_label_accuracy", right, self._label_accuracy())
         for stage in entry(coordinator, "coordinator.json", "seconds"):
             claimed = number(summary, SUMMARY, "seconds", stage)
             if abs(claimed - number(coordinator, "coordinator.json", "seconds", stage)) > SECONDS:
@@ -289,7 +297,7 @@ class _Simulation:
     def _report_data(self, recorded: Recorded) -> str:
         data, summary, manifest = self._read_report(), self.files.object(SUMMARY), self.files.object(MANIFEST)
         config, batches = recorded.config, recorded.batches
-        if self._scenario is None or self._data is None:
+        if self._scenario is None or (self._data is None and self._gone is None):
             raise Contradiction("the manifest gives nothing to compare with")
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
@@ -297,7 +305,7 @@ class _Simulation:
             "by_party": summary.get("by_party", {}),
             "title": self._scenario.federation.name,
             "description": self._scenario.description.strip(),
-            "attribution": self._data[0].attribution,
+            **({} if self._data is None else {"attribution": self._data[0].attribution}),
             "classes": config.rows.classes,
             "mechanism": config.describe(),
             "release": config.release,

@@ -1,7 +1,8 @@
-"""Commands of the simulations: run, plan, scenarios, report, prepare; and the audit of any run."""
+"""Commands of the simulations: run, watch, plan, scenarios, report, prepare; and the audit of any run."""
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import datetime
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from consilium.protocol.files import new_here, writing
-from consilium.protocol.output import Format, FormatOption, show, tell_warnings
+from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
 from consilium.simulations.planning.command import plan_command
 
 
@@ -55,49 +56,78 @@ def run(
     overrides: SetOption = None,
     output: FormatOption = Format.text,
     keep_work: Annotated[bool, typer.Option(help="Keep simulated parties' rows and teachers in private/work.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
-    """Run a federation on this machine and write its report. Progress goes to stderr."""
-    from rich.console import Console
+    """Run a federation on this machine and write its report. Progress goes to stderr, as lines if it is no terminal."""
+    from consilium.protocol.progress.display import showing
+    from consilium.protocol.progress.stages import LOAD
 
-    from consilium.simulations.progress import following
-    from consilium.simulations.run import resume_run, run_scenario
-    from consilium.simulations.scenario import load_scenario
+    name = Path(scenario).stem
+    what = f"run of {name}, engine {engine.value}, seed {seed}" if resume is None else f"the run in {resume} goes on"
+    with showing(quiet) as display:
+        display.say(what, time.time())  # before libraries load, for seconds
+        display.begin(LOAD, 1, time.time())
+        from consilium.simulations.progress import following
+        from consilium.simulations.run import resume_run, run_scenario
+        from consilium.simulations.scenario import load_scenario
 
-    console = Console(stderr=True)
+        def watch(events: Path) -> AbstractContextManager[None]:
+            display.update(LOAD, 1, 1, time.time())
+            return following(events, display)
 
-    def watch(events: Path) -> AbstractContextManager[None]:
-        return following(events, console)
-
-    if resume is not None:
-        given = {
-            "SCENARIO": Path(scenario).stem,
-            "--engine": engine.value,
-            "--seed": seed,
-            "--device": device.value,
-            "--out": str(out.resolve()) if out else None,
-        }
-        asked = {name: value for name, value in given.items() if _was_given(context, name)}
-        with writing(resume):
-            summary = resume_run(resume, watch, keep_work, asked, overrides or [])
-    else:
-        loaded = load_scenario(scenario, overrides or [], seed)
-        name = Path(scenario).stem
-        folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-        if output is Format.text:
-            console.print(f"[bold]{loaded.federation.name}[/bold], engine {engine.value}, seed {seed}")
-        with writing(folder):
-            summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
+        if resume is not None:
+            given = {
+                "SCENARIO": name,
+                "--engine": engine.value,
+                "--seed": seed,
+                "--device": device.value,
+                "--out": str(out.resolve()) if out else None,
+            }
+            asked = {name: value for name, value in given.items() if _was_given(context, name)}
+            with writing(resume):
+                summary = resume_run(resume, watch, keep_work, asked, overrides or [])
+        else:
+            loaded = load_scenario(scenario, overrides or [], seed)
+            folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+            display.say(f"{loaded.federation.name}; in another terminal: consilium watch {folder}", time.time())
+            with writing(folder):
+                summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
     if output is Format.json:
         show(output, summary, ())
-    else:
+    elif not quiet:
         _print_summary(summary)
-    tell_warnings(summary["warnings"], output)
+    if not quiet:
+        tell_warnings(summary["warnings"], output)
 
 
 def _was_given(context: typer.Context, name: str) -> bool:
     """Whether an option of the command line, or SCENARIO, stands there or is its default."""
     source = context.get_parameter_source(name.removeprefix("--").lower())
     return source is not None and source.name == "COMMANDLINE"
+
+
+def watch(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or a coordinator's kit.")],
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for a run that nobody works on, or none yet.")
+    ] = 0,
+    output: FormatOption = Format.text,
+    quiet: QuietOption = False,
+) -> None:
+    """Look on at a run from another terminal, until it ends. Exit code 1: it ended before it was complete.
+
+    Ctrl-C ends the watching, never the run.
+    """
+    from consilium.protocol.progress.display import showing
+    from consilium.simulations.watching import Watch
+
+    with showing(quiet) as display:
+        looking = Watch(path, display, wait)
+        ending = looking.until_it_ends()
+    lines = [] if quiet else [ending.what, *([ending.next] if ending.next else [])]
+    show(output, looking.summary(ending), lines)
+    if not ending.well:
+        raise typer.Exit(1)
 
 
 def scenarios(output: FormatOption = Format.text) -> None:
@@ -201,7 +231,7 @@ def _conclusion(sound: bool, finished: bool) -> str:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line's root."""
-    for command in (run, scenarios, report, prepare):
+    for command in (run, watch, scenarios, report, prepare):
         app.command()(command)
     app.command("plan")(plan_command)
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from consilium.protocol.labels.service import LabelSource
+import numpy as np
+
+from consilium.protocol.labels.service import Answers, LabelSource, LabelTerms, Progress, no_progress
+from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.workspace import Workspace
 from consilium.student.run import run_student
 
@@ -19,6 +22,25 @@ def student(run_dir: Path) -> Callable[[LabelSource], None]:
     pool, spec, seed = space.student()
 
     def run(source: LabelSource) -> None:
-        run_student(source, pool, spec, run_dir, seed)
+        with recording(run_dir / EVENTS) as record:
+            run_student(_Recorded(source), pool, spec, run_dir, seed, record)
 
     return run
+
+
+class _Recorded:
+    """A source whose own progress, the parties' votes, is in the event log already."""
+
+    def __init__(self, source: LabelSource) -> None:
+        self._source = source
+
+    def describe(self) -> LabelTerms:
+        return self._source.describe()
+
+    def ask(
+        self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
+    ) -> Answers:
+        return self._source.ask(queries, probabilities=probabilities)
+
+    def finish(self) -> None:
+        self._source.finish()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tomli_w
 
+from consilium.simulations.population.teacher_mix import check_own_teachers
 from consilium.simulations.scenario import Scenario, divided_data
 from consilium.simulations.workspace import federation_config, lay_out, make_run_dir
 
@@ -18,6 +19,7 @@ def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> 
     """
     dataset, partition = divided_data(scenario, seed)
     config = federation_config(scenario, dataset, partition, seed).model_copy(update={"service": service})
+    check_own_teachers(scenario.simulation, config.rows)
     space = make_run_dir(out)
     lay_out(space, scenario, dataset, partition, config, seed)
     run_config = space.run_config(space.run_dir / "coordinator", "socket")

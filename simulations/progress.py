@@ -1,85 +1,182 @@
-"""Progress of a run on stderr, from its event log: the same for every engine."""
+"""What a run's event log says of its progress: written by the parts of a simulation, shown, or told to a program.
+
+The log is the same for every engine, and of a deployed coordinator. It names stages and counts, never votes.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.progress.display import Display
 from consilium.protocol.strict_json import number
 from consilium.simulations.report.wording import epsilon_text
 
-WORDS = {"enrol": "parties enrol", "train": "parties train", "vote": "parties vote"}
+EVENTS = "events.jsonl"
+BEGIN = "begin"
+"""The event with which each attempt at a simulated run begins."""
 POLL_SECONDS = 0.1
 
+Tell = Callable[[str, int, int], None]
+"""Called with stage, done and total."""
 
-class Display:
-    """Turns events into bars and lines."""
 
-    def __init__(self, console: Console, progress: Progress) -> None:
-        self._console = console
-        self._progress = progress
-        self._tasks: dict[str, TaskID] = {}
+class Recorder:
+    """A `Progress` that appends to an event log: "stage" where a stage begins (nothing of it is done), else
+    "progress"."""
 
-    def show(self, event: dict[str, Any]) -> None:
-        """One event."""
-        match event["event"]:
-            case "stage":
-                stage = str(event["stage"])
-                self._tasks[stage] = self._progress.add_task(WORDS.get(stage, str(stage)), total=event["total"])
-            case "progress":
-                self._progress.update(self._tasks[event["stage"]], completed=event["done"])
-            case "left-out":
-                self._console.print(
-                    f"  left out of {event['stage']}: {event['party']} ({event['reason']})", markup=False
-                )
-            case "promised":
-                self._console.print(
-                    f"promised before anything is asked: epsilon at most {epsilon_text(number(event, 'epsilon'))}"
-                    f" at delta {event['delta']:g}, unit: a {event['unit']}",
-                    markup=False,
-                )
-            case "warned":
-                self._console.print(f"warning: {event['text']}", style="yellow", markup=False)
-            case "released":
-                self._console.print(
-                    f"asked {event['asked']}, released {event['answered']} labels, counted {event['parties']} parties",
-                    markup=False,
-                )
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if done == 0:
+            self._log.write("stage", stage=stage, total=total)
+        else:
+            self._log.write("progress", stage=stage, done=done, total=total)
+
+    def begin(self, resumed: bool) -> None:
+        """An attempt at the run begins."""
+        self._log.write(BEGIN, resumed=resumed)
 
 
 @contextmanager
-def following(events: Path, console: Console) -> Iterator[None]:
-    """Show the events of a run while the context is open."""
-    stop = threading.Event()
-    columns = (TextColumn("{task.description:>14}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-        display = Display(console, progress)
+def recording(events: Path) -> Iterator[Recorder]:
+    """Append to a run's event log while the context is open; whoever else writes there does it before or after."""
+    log = EventLog(events)
+    try:
+        yield Recorder(log)
+    finally:
+        log.close()
 
-        def follow() -> None:
-            position = 0
-            while True:
-                last = stop.is_set()  # read once more after the run has ended
-                if events.exists():
-                    with open(events, encoding="utf-8") as file:
-                        file.seek(position)
-                        while (line := file.readline()).endswith("\n"):
-                            position = file.tell()
-                            display.show(json.loads(line))
-                if last:
+
+@dataclass
+class EventReader:
+    """Reads a log while it is written: each whole line once. `position`: bytes that were read."""
+
+    path: Path
+    position: int = field(default=0)
+
+    @classmethod
+    def from_now(cls, path: Path) -> EventReader:
+        """Only what comes from now on."""
+        return cls(path, path.stat().st_size if path.exists() else 0)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Events since the last time; a line that a crash has broken is none."""
+        if not self.path.exists():
+            return []
+        with open(self.path, "rb") as file:
+            file.seek(self.position)
+            text = file.read()
+        whole = text.rfind(b"\n") + 1
+        self.position += whole
+        events = []
+        for line in text[:whole].splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "event" in event:
+                events.append(event)
+        return events
+
+
+def moment(event: dict[str, Any]) -> float:
+    """When an event was written, in seconds since 1970."""
+    return datetime.fromisoformat(event["at"]).timestamp()
+
+
+def show_event(event: dict[str, Any], display: Display) -> None:
+    """One event of a log on a display."""
+    at = moment(event)
+    match event["event"]:
+        case "begin":
+            display.restart(at)
+            if event["resumed"]:
+                display.say("the run goes on where it was", at)
+        case "stage":
+            display.begin(str(event["stage"]), event["total"], at)
+        case "progress":
+            display.update(str(event["stage"]), event["done"], event["total"], at)
+        case "warned":
+            display.say(str(event["text"]), at, warning=True)
+        case kind if kind in _LINES:
+            display.say(_LINES[kind](event), at)
+
+
+_LINES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "left-out": lambda event: f"left out of {event['stage']}: {event['party']} ({event['reason']})",
+    "excluded": lambda event: f"not asked any more: {event['party']} ({event['reason']})",
+    "promised": lambda event: (
+        f"promised before anything is asked: epsilon at most {epsilon_text(number(event, 'epsilon'))}"
+        f" at delta {event['delta']:g}, unit: a {event['unit']}"
+    ),
+    "serving": lambda event: f"students may ask at {event['address']}",
+    "released": lambda event: (
+        f"asked {event['asked']}, released {event['answered']} labels, counted {event['parties']} parties"
+    ),
+    "resumed-session": lambda event: f"goes on with a secure sum, at {event['stage']}",
+    "session-lost": lambda event: f"a secure sum is begun anew: {event['reason']}",
+    "failed": lambda event: f"failed: {event['what']}",
+    "closed": lambda event: f"closed after {event['asked']} queries and {event['answered']} answers",
+}
+"""Events that are a line each."""
+
+
+@contextmanager
+def following(events: Path, display: Display) -> Iterator[None]:
+    """Show on `display` what is written into a run's log while the context is open."""
+    with _reading(events, lambda event: show_event(event, display)):
+        yield
+
+
+@contextmanager
+def following_with(events: Path, tell: Tell) -> Iterator[None]:
+    """Call `tell` with stage, done and total of what is written into a run's log while the context is open.
+
+    `tell` is called in a thread of its own, of a stage first with nothing done. If it raises, the run goes on: it is
+    called no more, and a RuntimeWarning says why.
+    """
+
+    def hand_on(event: dict[str, Any]) -> None:
+        if event["event"] in ("stage", "progress"):
+            tell(str(event["stage"]), event.get("done", 0), event["total"])
+
+    with _reading(events, hand_on):
+        yield
+
+
+@contextmanager
+def _reading(events: Path, take: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    """Hand each new event to `take` in a thread, to the last one that was written before the context is left."""
+    reader, stop = EventReader.from_now(events), threading.Event()
+
+    def follow() -> None:
+        while True:
+            last = stop.is_set()  # read once more after the run has ended
+            for event in reader.read():
+                try:
+                    take(event)
+                except Exception as error:
+                    told = f"progress is told no more: {type(error).__name__}: {error}"
+                    warnings.warn(told, RuntimeWarning, stacklevel=1)
                     return
-                stop.wait(POLL_SECONDS)
+            if last:
+                return
+            stop.wait(POLL_SECONDS)
 
-        thread = threading.Thread(target=follow, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -22,18 +22,21 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import writing
 from consilium.protocol.node.device import Device, resolve_device, using_device
 from consilium.protocol.node.threads import one_thread
+from consilium.protocol.progress.stages import PREPARE, REPORT, stage
 from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings.kinds import listed
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from consilium.simulations.engines.ray import run_ray
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.teacher_mix import check_own_teachers
 from consilium.simulations.population.weights import simulated_weights
+from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.store import save_report_data
@@ -42,6 +45,7 @@ from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.warned import run_warnings
 from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir
 from consilium.student.config import StudentSpec
+from consilium.student.published.trial import check_trainer
 
 Engine = Literal["local", "ray"]
 Watch = Callable[[Path], AbstractContextManager[None]]
@@ -62,12 +66,14 @@ def run_scenario(
     watch: Watch = unwatched,
     keep_work: bool = False,
     device: Device = "auto",
+    source: Source | None = None,
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
     Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
     call the scenario. `keep_work` keeps the copies of the parties' rows and their teachers under `private/work`.
     `device` is where networks are trained. Libraries use one thread in each process; the caller's settings come back.
+    `source`: rows that are in memory, instead of those that the scenario names.
 
     Returns
     -------
@@ -80,7 +86,7 @@ def run_scenario(
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
     order = Order(name, scenario, engine, seed, created, device)
-    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work)
+    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work, source=source)
 
 
 def resume_run(
@@ -138,6 +144,7 @@ def _carry_out(
     watch: Watch,
     keep_work: bool,
     resumed: dict[str, Any] | None = None,
+    source: Source | None = None,
 ) -> dict[str, Any]:
     start = time.monotonic()
     name, scenario, engine, seed = order.name, order.scenario, order.engine, order.seed
@@ -148,9 +155,11 @@ def _carry_out(
         stack.enter_context(one_thread())
         # the workers need seconds to import what they use; meanwhile the data are laid out
         workers = stack.enter_context(running_workers()) if engine == "local" else []
-        dataset, partition = divided_data(scenario, seed)
+        dataset, partition = divided_data(scenario, seed, source)
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
+        check_own_teachers(scenario.simulation, config.rows)
+        check_trainer(scenario.student.trainer, config.rows)
         if config.votes != "clear":
             identities = identities_of(scenario, partition, seed)
             SecureKeys(identities.roster, identities.coordinator).check(config)
@@ -161,25 +170,29 @@ def _carry_out(
         space = attempt.begin(open_space, manifest)
         again = f"Make room, then go on with: consilium run --resume {shlex.quote(str(space.run_dir))}"
         stack.enter_context(writing(space.run_dir, again))
-        lay_out(space, scenario, dataset, partition, config, seed)
+        stack.enter_context(watch(space.run_dir / EVENTS))
+        record = stack.enter_context(recording(space.run_dir / EVENTS))
+        record.begin(resumed is not None)
+        with stage(record, PREPARE):
+            lay_out(space, scenario, dataset, partition, config, seed)
         prepared = time.monotonic()
-        with watch(space.run_dir / "events.jsonl"):
-            _run_engine(engine, space, len(partition.parties), workers)
+        _run_engine(engine, space, len(partition.parties), workers)
         finished = time.monotonic()
-        analysis = analyse(space, dataset, partition, config, scenario.simulation)
+        analysis = analyse(space, dataset, partition, config, scenario.simulation, record)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         summary = _summary(name, engine, space, analysis, config, scenario.student, partition.left_out)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)
-        from consilium.simulations.report.build import (
-            write_report,  # drawing needs libraries that a failed run never loads
-        )
+        with stage(record, REPORT):
+            from consilium.simulations.report.build import (
+                write_report,  # drawing needs libraries that a failed run never loads
+            )
 
-        data = _report_data(manifest, dataset, scenario, summary, analysis, space)
-        save_report_data(data, space.private)
-        write_report(data, space.run_dir / "report.html")
+            data = _report_data(manifest, dataset, scenario, summary, analysis, space)
+            save_report_data(data, space.private)
+            write_report(data, space.run_dir / "report.html")
         summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
         _write(space.run_dir / "summary.json", summary)
     return summary

@@ -22,8 +22,8 @@ from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.models import Frozen
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
-from consilium.simulations.datasets import load_dataset
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.old_keys import new_override, new_scenario
 from consilium.simulations.population.held_out import public_part
 from consilium.simulations.population.partition import (
@@ -33,7 +33,7 @@ from consilium.simulations.population.partition import (
     natural_partition,
 )
 from consilium.simulations.population.public_facts import public_facts
-from consilium.simulations.population.public_rows import without_near_rows
+from consilium.simulations.population.public_rows import completed, without_near_rows
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
@@ -58,7 +58,8 @@ class Scenario(Frozen):
 
     @model_validator(mode="after")
     def _ballot_suits_the_classes(self) -> Scenario:
-        self.federation.ballot.check_classes(len(self.data.classes))
+        if self.data.classes:  # those that public rows will name are checked with the schema
+            self.federation.ballot.check_classes(len(self.data.classes))
         return self
 
     @model_validator(mode="after")
@@ -106,18 +107,31 @@ def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     table = read_table(path)
     if is_old(table):
         raise old_form(new_scenario(table), str(path))
+    anchor(table.get("data"), path.parent)
     # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
     for override in sorted(overrides, key=lambda text: _key(text) not in TAGS):
         apply_override(table, override)
+    anchor(table.get("data"), Path())
     return table
 
 
+def anchor(data: Any, folder: Path) -> None:
+    """Make paths of the user's own data, in the table `[data]` as it is read, absolute: they are relative to the
+    scenario's file, and those of --set to the working folder."""
+    if not isinstance(data, dict) or data.get("set") not in OWN:
+        return
+    for table, key in ((data, "path"), (data.get("public"), "file"), (data.get("public"), "test")):
+        if isinstance(table, dict) and isinstance(table.get(key), str) and table[key]:
+            table[key] = str((folder / table[key]).absolute())
+
+
 def planned_scenario(
-    table: dict[str, Any], where: str, seed: int, tasks: Tasks = made_up
+    table: dict[str, Any], where: str, seed: int, tasks: Tasks = made_up, source: Source | None = None
 ) -> tuple[Scenario, PlannedFederation]:
     """A scenario that leaves its mechanism open, with a plan for it, and the plan.
 
-    The student's trainer is the plan's too, where the table leaves it out. See `coordinator.planning.plan`.
+    The student's trainer is the plan's too, where the table leaves it out. See `coordinator.planning.plan`. source: as
+    `divided_data` takes it.
 
     Raises
     ------
@@ -125,14 +139,14 @@ def planned_scenario(
     """
     open_table = table["federation"]
     known = validate({**table, "federation": stand_in(open_table)}, Scenario, where)
-    made = plan(open_table, facts_of(known, seed), known.simulation.most_queries, tasks)
+    made = plan(open_table, facts_of(known, seed, source), known.simulation.most_queries, tasks)
     student = {"trainer": made.trainer, **table.get("student", {})}
     return validate({**table, "federation": {**open_table, **made.table}, "student": student}, Scenario, where), made
 
 
-def facts_of(scenario: Scenario, seed: int) -> PublicFacts:
-    """What a plan may know of a scenario with this seed. Raises NotEnoughParties, DataError."""
-    dataset, partition = divided_data(scenario, seed)
+def facts_of(scenario: Scenario, seed: int, source: Source | None = None) -> PublicFacts:
+    """What a plan may know of a scenario with this seed; source: see `divided_data`. Raises NotEnoughParties, DataError."""
+    dataset, partition = divided_data(scenario, seed, source)
     return public_facts(scenario.data, scenario.federation, dataset, partition)
 
 
@@ -172,36 +186,40 @@ def _key(override: str) -> str:
     return override.partition("=")[0].strip()
 
 
-def divided_data(scenario: Scenario, seed: int) -> tuple[Dataset, Partition]:
+def divided_data(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Dataset, Partition]:
     """The scenario's data set, and who has which of its rows.
+
+    First the rows are divided, then they become numbers by what the pool says. source: rows that are in memory already,
+    instead of those that `[data]` names.
 
     Raises
     ------
-    NotEnoughParties, DataError
+    NotEnoughParties, DataError, ConfigError
     """
-    dataset = load_dataset(scenario.data.set, scenario.data.path)
-    partition = _divided(scenario, dataset, seed)
+    source = source or open_source(scenario.data)
+    partition = _divided(scenario, source, seed)
+    dataset = completed(scenario.data, source.dataset(partition.queries), partition)
     if scenario.pool_is_fixed:
         partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.pool_least_distance)
     return dataset, partition
 
 
-def _divided(scenario: Scenario, dataset: Dataset, seed: int) -> Partition:
+def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:
     data, minimum = scenario.data, scenario.federation.minimum_parties
     if data.partition == "owners" or data.parties is None:
-        return natural_partition(dataset, data.public_share, data.rows_needed, minimum, seed)
-    public = public_part(dataset, data.public_share, data.rows_needed, seed)
+        return natural_partition(source, data.public_rule, data.rows_needed, minimum, seed)
+    public = public_part(source, data.public_rule, data.rows_needed, seed)
     if data.alpha is not None:
         partition = dirichlet_partition(
-            dataset, public, data.parties, data.alpha, data.sizes, data.most_rows, data.rows_needed, seed
+            source, public, data.parties, data.alpha, data.sizes, data.most_rows, data.rows_needed, seed
         )
     else:
-        partition = iid_partition(dataset, public, data.parties, data.most_rows, seed, data.partition == "groups")
+        partition = iid_partition(source, public, data.parties, data.most_rows, seed, data.partition == "groups")
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""
         raise NotEnoughParties(
-            f"{dataset.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
+            f"{source.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
             f" {minimum} with {data.rows_needed} are required",
             "Change data.parties, federation.minimum_parties or data.least_rows",
         )

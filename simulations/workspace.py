@@ -11,7 +11,6 @@ RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, ide
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ import tomli_w
 from consilium.coordinator.config import FederationConfig
 from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import take_lock
 from consilium.protocol.rows.images import why_no_images
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.reference import draw_reference, reference_text
@@ -33,7 +33,7 @@ from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public_rows
 from consilium.simulations.population.identities import SimulatedIdentities, simulated_identities
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.teacher_mix import own_limits, own_teachers
+from consilium.simulations.population.teacher_mix import own_limits, own_teachers, teachers_named
 from consilium.simulations.population.weights import limited, simulated_weights
 from consilium.simulations.scenario import Scenario
 from consilium.student.asking.pool import Pool, load_pool
@@ -54,6 +54,11 @@ class Workspace:
     @property
     def work(self) -> Path:
         return self.private / "work"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that works in the folder."""
+        return self.run_dir / "lock"
 
     @property
     def federation_file(self) -> Path:
@@ -100,11 +105,9 @@ class Workspace:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the run folder against another process; ConfigError if one works on it already."""
-        with open(self.run_dir / "lock", "w", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(f"another process is working on {self.run_dir}", "Wait for it, or end it") from None
+        with open(self.lock, "w", encoding="utf-8") as file:
+            if not take_lock(file):
+                raise ConfigError(f"another process is working on {self.run_dir}", "Wait for it, or end it")
             yield
 
     def remove_work(self) -> None:
@@ -142,7 +145,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
     ------
     ConfigError : the scenario's classes are not the data set's, or a teacher for images gets none.
     """
-    if scenario.data.classes != dataset.classes:
+    if scenario.data.classes not in ((), dataset.classes):
         raise ConfigError(
             f"data.classes {list(scenario.data.classes)} do not match data set {dataset.name!r},"
             f" which has {list(dataset.classes)}",
@@ -150,7 +153,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         )
     schema = public_rows.schema(scenario.data, dataset, partition)
     federation = scenario.federation
-    wanted = [federation.teacher, *(item.teacher for item in scenario.simulation.teachers)]
+    wanted = [federation.teacher, *teachers_named(scenario.simulation)]
     if any(spec.of_images for spec in wanted) and (reason := why_no_images(schema)):
         raise ConfigError(
             f"teacher cnn does not fit {dataset.name!r}: {reason}",
@@ -214,8 +217,8 @@ def lay_out(
         "allow_simulation": True,
     }
     settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
-    patients = scenario.data.partition == "groups"  # owners of rows, several at one party
-    if patients:
+    whose = dataset.owner if dataset.patient is None and scenario.data.partition == "groups" else dataset.patient
+    if whose is not None:
         settings["patient"] = {"column": "patient"}
     if config.noise_seed is not None:
         settings["simulated_noise_seed"] = config.noise_seed
@@ -225,18 +228,18 @@ def lay_out(
         identities.roster.save(space.roster_file)
         identities.coordinator.save(space.identity_file)
         settings["roster"] = str(space.roster_file)
-    own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed)
+    own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed, scenario.simulation.own_teacher)
     limits = own_limits(scenario.simulation.policies, len(partition.parties), seed)
     for index, (name, rows) in enumerate(partition.parties.items()):
         home = space.home(index)
         home.mkdir(mode=0o700)
         arrays: dict[str, Any] = {"x": dataset.x[rows], "y": dataset.y[rows], "features": features, "classes": classes}
-        if patients:
-            arrays["patient"] = dataset.owner[rows]
+        if whose is not None:
+            arrays["patient"] = whose[rows]
         np.savez(home / "data.npz", **arrays)
         if identities is not None:
             identities.parties[name].save(home / "identity.pem")
-        teacher = {"teacher": own[index].model_dump(mode="json")} if index in own else {}
+        teacher = {"teacher": own[index].placed(home).model_dump(mode="json")} if index in own else {}
         limit = limited(scenario.federation, limits[index]) if index in limits else {}
         mine = {"name": name, **settings, "policy": {**policy, **limit}, **teacher}
         (home / SETTINGS).write_text(tomli_w.dumps(mine))

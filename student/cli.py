@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 if TYPE_CHECKING:
     from consilium.student.channel import LabelChannel
@@ -26,13 +27,14 @@ def run(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
     output: FormatOption = Format.text,
+    quiet: QuietOption = False,
 ) -> None:
     """Ask a coordinator on this machine for labels, without TLS, train a student on them, and save it."""
     from consilium.protocol.node.address import check_address
     from consilium.student.channel import LabelChannel
 
     check_address("--coordinator", coordinator)
-    _ask(lambda: LabelChannel(coordinator, wait), pool, out, config, seed, output)
+    _ask(lambda: LabelChannel(coordinator, wait), pool, out, config, seed, output, quiet)
 
 
 @app.command()
@@ -47,13 +49,14 @@ def start(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
     output: FormatOption = Format.text,
+    quiet: QuietOption = False,
 ) -> None:
     """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
     from consilium.protocol.node.kit import open_kit
     from consilium.student.deploy import open_channel
 
     node = open_kit(kit, "student")
-    _ask(lambda: open_channel(node, wait), pool or node / "pool.npz", out, config, seed, output)
+    _ask(lambda: open_channel(node, wait), pool or node / "pool.npz", out, config, seed, output, quiet)
 
 
 def predict(
@@ -85,14 +88,19 @@ def predict(
 
 
 def _ask(
-    channel: Callable[[], LabelChannel], pool: Path, out: Path, config: Path | None, seed: int, output: Format
+    channel: Callable[[], LabelChannel],
+    pool: Path,
+    out: Path,
+    config: Path | None,
+    seed: int,
+    output: Format,
+    quiet: bool,
 ) -> None:
-    from rich.console import Console
-
     from consilium.protocol.config_files import load
     from consilium.protocol.errors import OutputExists
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
+    from consilium.protocol.progress.display import showing
     from consilium.protocol.warnings.kinds import listed
     from consilium.student.asking.pool import load_pool
     from consilium.student.config import StudentSpec
@@ -102,21 +110,24 @@ def _ask(
     rows = load_pool(pool)
     if out.exists():
         raise OutputExists(f"output folder {out} exists already", "Choose another with --out, or remove it")
-    console = Console(stderr=True)
     again = "Make room and run it again with another --out: what was answered is in the ledger and costs nothing"
-    with writing(out, again), channel() as source:
+    with writing(out, again), showing(quiet) as display, channel() as source:
         terms = source.describe()
-        console.print(
+        display.say(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon_worst_case:.3f} at delta"
             f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left",
-            markup=False,
+            time.time(),
         )
-        result = run_student(
-            source, rows, spec, out, seed, lambda stage, done, total: console.print(f"{stage}: {done}/{total}")
-        )
+
+        def progress(stage: str, done: int, total: int) -> None:
+            display.update(stage, done, total, time.time())
+
+        result = run_student(source, rows, spec, out, seed, progress)
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
     told["warnings"] = listed(result.warnings)
-    tell_warnings(told["warnings"], output)
+    if not quiet:
+        tell_warnings(told["warnings"], output)
     metrics = result.metrics or {}
     quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
-    show(output, told, [f"asked {result.asked}, answered {result.answered}; {quality}student: {out}"])
+    lines = [f"asked {result.asked}, answered {result.answered}; {quality}student: {out}"]
+    show(output, told, () if quiet else lines)

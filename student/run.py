@@ -23,6 +23,7 @@ from consilium.protocol.labels.service import (
     no_progress,
 )
 from consilium.protocol.node.device import asked_device, resolve_device
+from consilium.protocol.progress.stages import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
 from consilium.student.asking.plan import AskingPlan
@@ -34,6 +35,7 @@ from consilium.student.evaluation import evaluate
 from consilium.student.operating import operating_point
 from consilium.student.published.card import make_card, tested_on, write_cards
 from consilium.student.published.model import MODEL_FILE, Published, check_names, publish
+from consilium.student.published.trial import check_trainer
 from consilium.student.result import StudentResult
 from consilium.student.trainers.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
 from consilium.student.trainers.images.rows import square_side
@@ -48,9 +50,10 @@ DEVIATIONS = 1e-9, 1e9
 class Asked:
     """What was asked so far, in order: row of the pool, outcome and label (NO_LABEL where there is none).
 
-    histograms: of all of them, where noisy histograms were given.
+    planned: rows that are to be asked, all in all. histograms: of all of them, where noisy histograms were given.
     """
 
+    planned: int = 0
     rows: list[int] = field(default_factory=list)
     outcomes: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
@@ -132,6 +135,7 @@ def run_student(
     check_fits(pool, terms.schema)
     check_names(terms.schema)
     check_prevalence(spec, terms.schema)
+    check_trainer(spec.trainer, terms.schema)
     if spec.self_training and terms.count_sigma > 0:
         raise ConfigError(
             "student.self_training takes labels, and this federation gives noisy histograms",
@@ -146,8 +150,11 @@ def run_student(
     wanted = min(len(queries), spec.queries or len(queries))
     plan = AskingPlan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
     choice: dict[str, Any] = {}
-    asked, model, job = Asked(), None, Job(out / "student", progress, choice.update)
+    asked, model, job = Asked(plan.total), None, Job(out / "student", progress, choice.update)
+    progress(ASK, 0, plan.total)
     for number, count in enumerate(_split(plan.total, spec.rounds)):
+        if spec.rounds > 1:
+            progress(ROUND, number, spec.rounds)
         chosen = plan.rows(number)
         if chosen is None:
             candidates = np.setdiff1d(np.arange(len(rows)), asked.rows)
@@ -159,11 +166,11 @@ def run_student(
             chosen = choose(strategy, candidates, count, seen, before, probabilities, generator)
             plan.add(chosen)
         more = _ask(source, queries, chosen, rows, model, asked, spec.batch, progress)
-        progress(f"train student, round {number + 1}", number, spec.rounds)
         labelled, labels = asked.labelled()
         rest = np.setdiff1d(np.arange(len(rows)), labelled)
         told = asked.shares()
-        model = train(rows[labelled], labels, rows[rest], classes, spec, seed, job, terms.schema.inputs, told)
+        with stage(progress, TRAIN_STUDENT):
+            model = train(rows[labelled], labels, rows[rest], classes, spec, seed, job, terms.schema.inputs, told)
         if not more:
             break
     if model is None:  # the plan is empty
@@ -185,7 +192,6 @@ def run_student(
     )
     write_cards(out / "student", make_card(terms, spec, published, result, tested, choice))
     job.clear()
-    progress("train student", spec.rounds, spec.rounds)
     return result
 
 
@@ -225,6 +231,7 @@ def _ask(
                 raise
             return False  # used up by what was asked before, or by another student meanwhile
         asked.add(part, answers)
+        progress(ASK, len(asked.rows), asked.planned)
         if (answers.outcomes == Outcome.NOT_ASKED).any():
             return False
     return True

@@ -178,14 +178,15 @@ def _fit(
         whose = identities.of_rows(x, y)
     else:
         whose = identities.of_patients([table.patients[index] for index in np.flatnonzero(keep)])
-    _standardise(x, features, schema)
+    _standardise(x, features, schema, rules.keep_missing)
     return Rows(x, y, whose), report
 
 
-def _standardise(x: np.ndarray, features: Sequence[Wanted], schema: Schema) -> None:
+def _standardise(x: np.ndarray, features: Sequence[Wanted], schema: Schema, keep_missing: bool) -> None:
     """Raw values (n, features), NaN where missing, to what is trained on, in place and row by row for itself.
 
-    Values beyond the schema's ranges move to the nearest end; a missing one becomes 0, the mean of the public rows.
+    Values beyond the schema's ranges move to the nearest end; a missing one becomes 0, the mean of the public rows,
+    unless it is kept for the teacher.
     """
     ranges = {allowed.feature: allowed for allowed in schema.ranges}
     for index, feature in enumerate(features):
@@ -193,4 +194,5 @@ def _standardise(x: np.ndarray, features: Sequence[Wanted], schema: Schema) -> N
         low, high = (allowed.low, allowed.high) if allowed else (-np.inf, np.inf)
         with np.errstate(over="ignore"):
             values = (np.clip(x[:, index], low, high) - schema.center[position]) / schema.scale[position]
-        x[:, index] = np.nan_to_num(np.clip(values, -FURTHEST, FURTHEST))
+        values = np.clip(values, -FURTHEST, FURTHEST)
+        x[:, index] = values if keep_missing else np.nan_to_num(values)

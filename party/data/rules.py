@@ -86,7 +86,8 @@ class DataRules(Frozen):
 
     Where `columns` is there at all, a feature that it does not name is not read, whatever the coordinator asks for.
 
-    `allow_one_class` is that of `[label]`, or true where the party serves simulations.
+    `allow_one_class` is that of `[label]`, or true where the party serves simulations. `keep_missing`: a value that
+    would become the mean stays NaN; it follows from the teacher, and so is in no digest of the rules.
     """
 
     columns: Columns = Field(default_factory=dict)
@@ -95,6 +96,7 @@ class DataRules(Frozen):
     csv: CsvRule = CsvRule()
     patient: PatientRule = PatientRule()
     allow_one_class: bool = False
+    keep_missing: bool = Field(default=False, exclude=True)
 
     def column_of(self, feature: str) -> str:
         """The file's name for a feature."""

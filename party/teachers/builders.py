@@ -13,8 +13,8 @@ import numpy as np
 
 from consilium.party.data import Rows
 from consilium.party.teachers.network import NetworkTeacher, train_many
-from consilium.party.teachers.one_hot import OneHotTeacher
-from consilium.party.teachers.own_teacher import SklearnSpec
+from consilium.party.teachers.own_code import OwnCodeTeacher, check_own_code, fit
+from consilium.party.teachers.own_teacher import OwnCode
 from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.protocol.parties.teachers import (
     GradientBoostingSpec,
@@ -25,11 +25,12 @@ from consilium.protocol.parties.teachers import (
     TeacherKind,
     WeightedTeacher,
 )
+from consilium.protocol.rows.schema import Schema
 
 if TYPE_CHECKING:  # scikit-learn takes half a second to import, in each process of a party: only where it is used
     from sklearn.base import ClassifierMixin
 
-Teacher: TypeAlias = "ClassifierMixin | RidgeTeacher | NetworkTeacher | OneHotTeacher"
+Teacher: TypeAlias = "ClassifierMixin | RidgeTeacher | NetworkTeacher | OwnCodeTeacher"
 """What is trained and kept: it has `fit`, `predict`, `predict_proba` and `classes_`."""
 
 
@@ -74,25 +75,38 @@ def _(spec: NetworkSpec, seed: int) -> Teacher:
     return NetworkTeacher(spec, seed)
 
 
-@build.register(SklearnSpec)
-def _(spec: SklearnSpec, seed: int) -> Teacher:
-    estimator = spec.build(seed)
-    if hasattr(estimator, "predict_proba"):
-        return estimator  # pyright: ignore[reportReturnType]
-    return OneHotTeacher(estimator)
-
-
 def sklearn_weight(spec: WeightedTeacher) -> str | None:
     """`class_weight` as scikit-learn takes it."""
     return None if spec.class_weight == "none" else spec.class_weight
 
 
 @singledispatch
+def check(spec: TeacherKind, schema: Schema) -> None:
+    """Raise Refused if such a teacher cannot be trained on rows of this schema, whatever they hold."""
+
+
+@check.register(OwnCode)
+def _(spec: OwnCode, schema: Schema) -> None:
+    check_own_code(spec, schema)
+
+
+@singledispatch
 def train_together(
     spec: TeacherKind, rows: Rows, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
-) -> Sequence[Teacher] | None:
-    """Teachers of all parts in one go; None for a kind whose teachers are trained one after the other."""
+) -> Sequence[Teacher | None] | None:
+    """Teachers of all parts in one go, None for those that cannot be trained; None alone for a kind whose teachers are
+    trained one after the other."""
     return None
+
+
+@train_together.register(OwnCode)
+def _(
+    spec: OwnCode, rows: Rows, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
+) -> Sequence[Teacher | None]:
+    return [
+        fit(spec, rows.x[part], rows.y[part], seed) if len(np.unique(rows.y[part])) > 1 else None
+        for part, seed in zip(parts, seeds, strict=True)
+    ]
 
 
 @train_together.register(NetworkSpec)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from consilium.party.data import Rows
-from consilium.party.teachers.builders import Teacher, build, sample_weights, train_together
+from consilium.party.teachers.builders import Teacher, build, check, sample_weights, train_together
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.parties.teachers import TeacherKind
 from consilium.protocol.rows.images import why_no_images
@@ -18,9 +18,10 @@ log = logging.getLogger("consilium.party")
 
 
 def check_rows(spec: TeacherKind, schema: Schema) -> None:
-    """Raise Refused (SCHEMA) if such a teacher cannot be trained on such rows."""
+    """Raise Refused if such a teacher cannot be trained on such rows: SCHEMA; POLICY for one that the party named."""
     if spec.of_images and (reason := why_no_images(schema)):
         raise Refused(Rule.SCHEMA, detail=f"teacher {spec.title}: {reason}")
+    check(spec, schema)
 
 
 def train_all(
@@ -29,31 +30,33 @@ def train_all(
     """One teacher for each part of row indices, networks in one go. `classes`: of the federation, the labels' range.
 
     A teacher is a function of its own part, its seed and the number of parts, to the last bit: one row changes one
-    vote. A part without two classes gives a constant teacher, and so does one that the party's own estimator cannot be
-    fitted to: whether it can may depend on the labels, and who takes part must not.
-
-    Raises
-    ------
-    Refused : the estimator of the party's own choice refuses its parameters (POLICY).
+    vote. A part without two classes gives a constant teacher, and so does one that an estimator of the party's own
+    cannot be fitted to: whether it can may depend on the labels, and who takes part must not.
     """
-    if spec.may_refuse_rows:
-        return _own(rows, spec, parts, seeds, classes)
-    networks = train_together(spec, rows, parts, seeds, classes)
-    if networks is None:
+    together = train_together(spec, rows, parts, seeds, classes)
+    if together is None:
         return [train(rows, spec, part, seed, classes) for part, seed in zip(parts, seeds, strict=True)]
+    tried = [_plural(rows, part) for part in parts]
+    if failed := sum(plural and teacher is None for plural, teacher in zip(tried, together, strict=True)):
+        log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.title, failed, sum(tried))
     return [
-        network if _plural(rows, part) else _constant(rows, part, seed, classes)
-        for network, part, seed in zip(networks, parts, seeds, strict=True)
+        teacher if plural and teacher is not None else _constant(rows, part, seed, classes)
+        for plural, teacher, part, seed in zip(tried, together, parts, seeds, strict=True)
     ]
 
 
-def train(rows: Rows, spec: TeacherKind, indices: np.ndarray, seed: int, classes: int) -> Teacher:
-    """Train one teacher on the rows at `indices`. A shard without two classes gives a constant teacher.
+def not_fitted(rows: Rows, parts: Sequence[np.ndarray], teachers: Sequence[Teacher]) -> int:
+    """Of how many parts with two classes or more the teacher is constant, since its estimator could not be fitted."""
+    from sklearn.dummy import DummyClassifier
 
-    Raises
-    ------
-    ValueError : the estimator of the party's own choice refuses its parameters or the rows.
-    """
+    return sum(
+        _plural(rows, part) and isinstance(teacher, DummyClassifier)
+        for part, teacher in zip(parts, teachers, strict=True)
+    )
+
+
+def train(rows: Rows, spec: TeacherKind, indices: np.ndarray, seed: int, classes: int) -> Teacher:
+    """Train one teacher on the rows at `indices`. A shard without two classes gives a constant teacher."""
     if not _plural(rows, indices):
         return _constant(rows, indices, seed, classes)
     x, y = rows.x[indices], rows.y[indices]
@@ -62,28 +65,6 @@ def train(rows: Rows, spec: TeacherKind, indices: np.ndarray, seed: int, classes
     if weights is None:
         return estimator.fit(x, y)  # pyright: ignore[reportAttributeAccessIssue]
     return estimator.fit(x, y, sample_weight=weights)  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
-
-
-def _own(
-    rows: Rows, spec: TeacherKind, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
-) -> list[Teacher]:
-    trained: list[Teacher] = []
-    failures: list[ValueError] = []
-    tried = sum(_plural(rows, part) for part in parts)
-    for part, seed in zip(parts, seeds, strict=True):
-        try:
-            trained.append(train(rows, spec, part, seed, classes))
-        except ValueError as error:
-            failures.append(error)
-            trained.append(_constant(rows, part, seed, classes))
-    from sklearn.utils._param_validation import InvalidParameterError
-
-    if failures and isinstance(failures[0], InvalidParameterError):
-        raise Refused(Rule.POLICY, detail=f"[teacher] {spec.title}: {type(failures[0]).__name__}")
-    if failures:
-        # a refusal would let one row of one shard decide over all votes
-        log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.title, len(failures), tried)
-    return trained
 
 
 def _plural(rows: Rows, part: np.ndarray) -> bool:

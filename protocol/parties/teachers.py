@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, TypeAdapter
@@ -22,8 +23,6 @@ class TeacherKind(Frozen):
 
     of_images: ClassVar[bool] = False
     """Whether its rows must be square images."""
-    may_refuse_rows: ClassVar[bool] = False
-    """Whether its estimator may raise ValueError for some rows or parameters, as any class that a party names may."""
 
     model: str = Field(description="the kind of teacher")
 
@@ -31,6 +30,19 @@ class TeacherKind(Frozen):
     def title(self) -> str:
         """What people call it."""
         return self.model
+
+    @property
+    def keeps_missing(self) -> bool:
+        """Whether its estimator gets NaN for a missing value, instead of the mean of the public rows."""
+        return False
+
+    def at(self, home: Path) -> TeacherKind:
+        """The same for a party whose home this is: what is in a file is found there. Raises ConfigError."""
+        return self
+
+    def placed(self, home: Path) -> TeacherKind:
+        """What a simulated party writes into its settings, once what is in a file was copied into its home."""
+        return self
 
 
 class WeightedTeacher(TeacherKind):

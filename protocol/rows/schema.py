@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from pydantic import (
@@ -15,9 +15,8 @@ from pydantic import (
 
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.models import Frozen
+from consilium.protocol.rows.encoding import ColumnEncoding, Name, features_of
 from consilium.protocol.rows.representation import IMAGE_FEATURES, Representation, represent
-
-Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class Range(Frozen):
@@ -40,7 +39,8 @@ class Schema(Frozen):
 
     Every node standardises with them, so that no statistic of private rows is ever needed outside the party.
     `ranges`, of some features or none, let a party find wrong units and codes in its own file. `representation` is what
-    models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`).
+    models see instead of the standardised features; one of images takes center 0 and scale 1 (`of_images`). `columns`
+    say which features the raw columns of a table become; without them, features are read as they stand.
     """
 
     features: tuple[Name, ...] = Field(min_length=1)
@@ -49,6 +49,7 @@ class Schema(Frozen):
     scale: tuple[float, ...]
     ranges: tuple[Range, ...] = ()
     representation: Representation = "none"
+    columns: tuple[ColumnEncoding, ...] = ()
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -57,6 +58,8 @@ class Schema(Frozen):
             table.pop("ranges", None)  # a schema without ranges keeps the digest and the form it always had
         if self.representation == "none":
             table.pop("representation", None)
+        if not self.columns:
+            table.pop("columns", None)
         return table
 
     @model_validator(mode="after")
@@ -70,6 +73,8 @@ class Schema(Frozen):
             raise ValueError("every scale must be positive")
         if self.representation == "scattering" and len(self.features) != IMAGE_FEATURES:
             raise ValueError(f"scattering is of 28x28 images, {IMAGE_FEATURES} features, not {len(self.features)}")
+        if self.columns and features_of(self.columns) != self.features:
+            raise ValueError("features are not those that columns give")
         ranged = tuple(allowed.feature for allowed in self.ranges)
         if unknown := set(ranged) - set(self.features):
             raise ValueError(f"ranges name {sorted(unknown)}, which are no features")
@@ -90,6 +95,26 @@ class Schema(Frozen):
         )
 
     @classmethod
+    def of_table(cls, columns: tuple[ColumnEncoding, ...], classes: tuple[str, ...], rows: np.ndarray) -> Schema:
+        """Schema of raw columns with the statistics of public `rows` float32 (n, features), as `encode` gives them.
+
+        Missing values (NaN) count in neither mean nor spread. Means are rounded to float32, so that a value that is
+        filled in with one (`filled`) is exactly 0 when standardised, in whichever file it stood.
+        """
+        known = ~np.isnan(rows)
+        count = np.maximum(known.sum(axis=0), 1)
+        values = np.where(known, rows, 0).astype(np.float64)
+        center = (values.sum(axis=0) / count).astype(np.float32).astype(np.float64)
+        scale = np.sqrt((np.where(known, values - center, 0) ** 2).sum(axis=0) / count)
+        return cls(
+            features=features_of(columns),
+            classes=classes,
+            center=tuple(center.tolist()),
+            scale=tuple(float(value) if value > 0 else 1.0 for value in scale),
+            columns=columns,
+        )
+
+    @classmethod
     def of_images(cls, features: tuple[str, ...], classes: tuple[str, ...], representation: Representation) -> Schema:
         """Schema that leaves pixels as they are, for a representation of images."""
         count = len(features)
@@ -100,6 +125,10 @@ class Schema(Frozen):
             scale=(1.0,) * count,
             representation=representation,
         )
+
+    def filled(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, features) of any float type with the public mean where a value is missing, of the same type."""
+        return np.where(np.isnan(rows), np.asarray(self.center, dtype=rows.dtype), rows)
 
     def inputs(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, features) of any float type -> what models are trained on, float (n, inputs)."""

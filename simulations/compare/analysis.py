@@ -17,6 +17,8 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.party.home import open_home
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.progress.stages import ACCOUNTING, stage
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.simulations.compare.baselines import baselines
 from consilium.simulations.compare.hand_labels import PublicTruth
@@ -45,7 +47,12 @@ class Analysis:
 
 
 def analyse(
-    space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig, simulation: SimulationSpec
+    space: Workspace,
+    dataset: Dataset,
+    partition: Partition,
+    config: FederationConfig,
+    simulation: SimulationSpec,
+    progress: Progress = no_progress,
 ) -> Analysis:
     """Read the finished run and compare it with what the simulation knows."""
     ledger = Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)
@@ -53,14 +60,16 @@ def analyse(
         batches = ledger.batches()
     finally:
         ledger.close()
-    curves = epsilon_by_query(config, batches)
+    with stage(progress, ACCOUNTING):
+        curves = epsilon_by_query(config, batches)
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
     epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
     weights = _weights(space)
-    found, quality = baselines(space, dataset, partition, config, epsilon, mixed, weights)
+    teacher = simulation.own_teacher or config.teacher
+    found, quality = baselines(space, dataset, partition, config, teacher, epsilon, mixed, weights, progress)
     return Analysis(
         baselines=found,
-        worth=_worth(space, dataset, partition, config, simulation, answered),
+        worth=_worth(space, dataset, partition, config, simulation, answered, progress),
         released_label_accuracy=_label_accuracy(space, dataset, partition),
         quality=quality,
         consensus=_consensus(space, config, batches, weights),
@@ -77,6 +86,7 @@ def _worth(
     config: FederationConfig,
     simulation: SimulationSpec,
     answered: np.ndarray,
+    progress: Progress,
 ) -> dict[str, Any] | None:
     """What the published student is worth in labels by hand, see `compare.worth`; `answered` bool (asked,)."""
     pool, spec, seed = space.student()
@@ -86,7 +96,7 @@ def _worth(
     public = PublicTruth(config.rows, queries, dataset.y[partition.queries], pool.test_x, pool.test_y)
     student = load_model(space.run_dir / "student" / MODEL_FILE).predict_proba(pool.test_x)
     asked = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
-    return worth(public, student, spec, int(answered.sum()), asked, seed, simulation.hand_labels)
+    return worth(public, student, spec, int(answered.sum()), asked, seed, simulation.hand_labels, progress)
 
 
 def _label_accuracy(space: Workspace, dataset: Dataset, partition: Partition) -> float | None:

@@ -11,6 +11,9 @@ from consilium.coordinator.config import FederationConfig
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
 from consilium.party.teachers.builders import Teacher
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.parties.teachers import TeacherKind
+from consilium.protocol.progress.stages import BASELINES, POOLED, stage
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.simulations.compare.noisy_average import (
     Allowance,
@@ -35,9 +38,11 @@ def baselines(
     dataset: Dataset,
     partition: Partition,
     config: FederationConfig,
+    teacher: TeacherKind,
     epsilon: float,
     mixed: bool,
     weights: Mapping[str, int],
+    progress: Progress = no_progress,
 ) -> tuple[dict[str, dict[str, Any]], list[PartyQuality]]:
     """By name, and the quality of each party's teachers.
 
@@ -45,16 +50,17 @@ def baselines(
     local_only: the same, with the `LOW`th and `HIGH`th percentile. noisy_average: see `compare.noisy_average`, at the
     `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
     `mixed`. plurality: all teachers vote, without noise, each counted by its party's weight (1 where none is given).
-    pooled: one model on the rows of all.
+    pooled: one model on the rows of all. teacher: what all parties train, unless their kinds are mixed.
     """
     schema, names = config.rows, config.rows.classes
     test = canonical_queries(dataset.x[partition.test], len(schema.features))
     test_x, test_ids, federation = schema.inputs(test), query_ids(test), config.digest()
     test_y = dataset.y[partition.test]
-    absent, given = why_none(config.teacher, epsilon, mixed), ClippedSums()
+    absent, given = why_none(teacher, epsilon, mixed), ClippedSums()
     total = np.zeros((len(test_y), len(names)))
     quality = []
     for index, (party, rows) in enumerate(partition.parties.items()):
+        progress(BASELINES, index, len(partition.parties))
         states = list((space.home(index) / "state").glob("teachers-*"))
         if not states:
             continue
@@ -63,11 +69,13 @@ def baselines(
         quality.append(_quality(party, len(rows), teachers, test_x, test_y, names))
         total += cast(trained, test_x, Lot(party, federation, test_ids)) * weights.get(party, 1)
         if not absent:
-            linear = [linear_scores(config.teacher, each, test_x.shape[1], len(names)) for each in teachers]
+            linear = [linear_scores(teacher, each, test_x.shape[1], len(names)) for each in teachers]
             given.add(np.stack([each for each in linear if each is not None]))
     private = np.concatenate(list(partition.parties.values()))
     shares = np.bincount(dataset.y[private], minlength=len(names)) / len(private)
-    pooled = pooled_probabilities(schema, config.teacher, dataset.x[private], dataset.y[private], test_x)
+    progress(BASELINES, len(partition.parties), len(partition.parties))
+    with stage(progress, POOLED):
+        pooled = pooled_probabilities(schema, teacher, dataset.x[private], dataset.y[private], test_x)
     if not absent and not quality:
         absent = "no party has a teacher"
     promise = Allowance(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)

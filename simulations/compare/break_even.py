@@ -58,6 +58,19 @@ def break_even(student: np.ndarray, learnt: Learnt, most: int, generator: np.ran
     return BreakEven(*(_rounded(value, fewest) for value in (curve.mean_crossing(), *ends)))
 
 
+def most_tries(most: int) -> int:
+    """Numbers of labels that `break_even` tries at most, about: three bisections, and where they begin.
+
+    >>> [most_tries(most) for most in (5, 100, 9000)]
+    [2, 14, 20]
+    """
+    ratio = math.log(max(most, FEWEST) / FEWEST)
+    if not ratio:
+        return 2
+    halvings = [max(0, math.ceil(math.log2(ratio / math.log(least)))) for least in (_FINE, _COARSE, _COARSE)]
+    return 2 + sum(halvings)
+
+
 def crossing(counts: np.ndarray, heights: np.ndarray, level: np.ndarray | float) -> np.ndarray:
     """Where rising curves reach a level: float64 (curves,) from the first count on, inf where they never do.
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from consilium.simulations.compare.break_even import LEVEL, break_even
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.progress.stages import HAND_LABELS
+from consilium.simulations.compare.break_even import LEVEL, break_even, most_tries
 from consilium.simulations.compare.effort import MOST_DRAWS, most_plain_rows
 from consilium.simulations.compare.hand_labels import HandLabels, PublicTruth
 from consilium.simulations.population.specs import HandLabelMode
@@ -28,6 +30,7 @@ def worth(
     asked: np.ndarray,
     seed: int,
     mode: HandLabelMode,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """The block of a student with probabilities `student` float64 (test, classes).
 
@@ -46,8 +49,10 @@ def worth(
     rows = len(public.labels)
     most = most_plain_rows(rows, by_hand.width, mode)
     scores = by_hand.score(student)
-    found = break_even(scores, by_hand.learnt, most, np.random.default_rng([seed, _PURPOSE]))
-    points = {count: by_hand.at(count) for count in (released, len(asked))}
+    tries = _Tries(by_hand, most_tries(most) + 2, progress)
+    found = break_even(scores, tries.learnt, most, np.random.default_rng([seed, _PURPOSE]))
+    points = {count: tries.at(count) for count in (released, len(asked))}
+    tries.end()
     near = min(by_hand.better, key=lambda count: abs(math.log(count) - math.log(max(1.0, min(found.labels, most)))))
     return {
         "metric": by_hand.metric,
@@ -64,6 +69,35 @@ def worth(
         "released": points[released],
         "asked": points[len(asked)],
     }
+
+
+class _Tries:
+    """Tells how many numbers of labels were tried, of at most so many."""
+
+    def __init__(self, by_hand: HandLabels, most: int, progress: Progress) -> None:
+        self._by_hand, self._most, self._progress = by_hand, most, progress
+        self._done = 0
+        progress(HAND_LABELS, 0, most)
+
+    def learnt(self, count: int) -> np.ndarray:
+        """See `HandLabels.learnt`."""
+        scores = self._by_hand.learnt(count)
+        self._next()
+        return scores
+
+    def at(self, count: int) -> dict[str, Any]:
+        """See `HandLabels.at`."""
+        metrics = self._by_hand.at(count)
+        self._next()
+        return metrics
+
+    def _next(self) -> None:
+        self._done = min(self._done + 1, self._most - 1)
+        self._progress(HAND_LABELS, self._done, self._most)
+
+    def end(self) -> None:
+        """All that was needed has been tried."""
+        self._progress(HAND_LABELS, self._most, self._most)
 
 
 def _number(labels: float) -> int | None:

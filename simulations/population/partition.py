@@ -15,9 +15,11 @@ from typing import Literal
 import numpy as np
 
 from consilium.protocol.errors import NotEnoughParties
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.base import Source
+from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.dirichlet import deal_by_class
-from consilium.simulations.population.held_out import PublicPart, owners_of_size, private_rows, public_part
+from consilium.simulations.population.held_out import PublicPart, private_rows, public_part
+from consilium.simulations.population.names import party_names
 
 Division = Literal["owners", "iid", "groups", "dirichlet"]
 
@@ -38,7 +40,7 @@ class Partition:
 
 
 def natural_partition(
-    dataset: Dataset, public_share: float, least_rows: int, minimum_parties: int, seed: int
+    source: Source, public_rule: PublicSpec, least_rows: int, minimum_parties: int, seed: int
 ) -> Partition:
     """One party for each owner with `least_rows` rows that is not held out, whatever its labels are.
 
@@ -46,48 +48,50 @@ def natural_partition(
 
     Raises
     ------
-    NotEnoughParties, DataError
+    NotEnoughParties, DataError, ConfigError
     """
-    public = public_part(dataset, public_share, least_rows, seed)
-    rows = private_rows(dataset, public)
-    private = np.setdiff1d(owners_of_size(dataset, least_rows), public.owners)
+    public = public_part(source, public_rule, least_rows, seed)
+    rows = private_rows(source, public)
+    owner = source.owner[rows]
+    owners, sizes = np.unique(owner, return_counts=True)
+    private = owners[sizes >= least_rows]
     if len(private) < minimum_parties:
         raise NotEnoughParties(
-            f"{dataset.name}: {len(private)} {dataset.owner_label}s are left as parties with at least {least_rows}"
+            f"{source.name}: {len(private)} {source.owner_label}s are left as parties with at least {least_rows}"
             f" rows, at least {minimum_parties} are required",
             "Lower federation.minimum_parties, data.least_rows or data.public_share",
         )
-    width = len(str(dataset.owner.max()))
-    owner = dataset.owner[rows]
-    parties = {f"{dataset.owner_label}-{who:0{width}d}": rows[owner == who] for who in private}
-    return Partition(parties, public.queries, public.test, left_out=len(np.unique(owner)) - len(private))
+    parties = {name: rows[owner == who] for who, name in party_names(source, private).items()}
+    return Partition(parties, public.queries, public.test, left_out=len(owners) - len(private))
 
 
 def iid_partition(
-    dataset: Dataset, public: PublicPart, parties: int, most_rows: int | None, seed: int, whole_owners: bool = False
+    source: Source, public: PublicPart, parties: int, most_rows: int | None, seed: int, whole_owners: bool = False
 ) -> Partition:
     """So many parties with equal shards of the private rows, drawn by lot.
 
     Sizes differ by at most one; `most_rows` (None: no limit) cuts each shard, and what is cut off is not used.
-    `whole_owners` draws owners instead of rows, so that the parties' numbers of owners differ by at most one.
+    `whole_owners` draws patients instead of rows, or owners where the set names no patients, so that the parties'
+    numbers of them differ by at most one.
 
     Raises
     ------
     NotEnoughParties : fewer rows or owners than parties.
     """
-    rows = private_rows(dataset, public)
-    units = np.unique(dataset.owner[rows]) if whole_owners else rows
+    rows = private_rows(source, public)
+    whose = source.owner if source.patient is None else source.patient
+    units = np.unique(whose[rows]) if whole_owners else rows
     if len(units) < parties:
-        what = f"{dataset.owner_label}s" if whole_owners else "rows"
-        raise NotEnoughParties(f"{dataset.name}: {len(units)} {what} for {parties} parties", "Lower data.parties")
+        what = "rows" if not whole_owners else f"{source.owner_label}s" if source.patient is None else "patients"
+        raise NotEnoughParties(f"{source.name}: {len(units)} {what} for {parties} parties", "Lower data.parties")
     shards = np.array_split(np.random.default_rng([seed, 0x696964]).permutation(units), parties)
     if whole_owners:
-        shards = [rows[np.isin(dataset.owner[rows], owners)] for owners in shards]
+        shards = [rows[np.isin(whose[rows], shard)] for shard in shards]
     return Partition(_named([shard[:most_rows] for shard in shards]), public.queries, public.test)
 
 
 def dirichlet_partition(
-    dataset: Dataset,
+    source: Source,
     public: PublicPart,
     parties: int,
     alpha: float,
@@ -104,10 +108,10 @@ def dirichlet_partition(
     ------
     NotEnoughParties : fewer rows than parties.
     """
-    rows = private_rows(dataset, public)
+    rows = private_rows(source, public)
     if len(rows) < parties:
-        raise NotEnoughParties(f"{dataset.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
-    dealt = deal_by_class(dataset.y[rows], parties, alpha, sizes, seed)
+        raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
+    dealt = deal_by_class(source.y[rows], parties, alpha, sizes, seed)
     named = _named([rows[shard][:most_rows] for shard in dealt])
     large = {name: shard for name, shard in named.items() if len(shard) >= least_rows}
     return Partition(large, public.queries, public.test, left_out=len(named) - len(large))

@@ -22,6 +22,17 @@ MARGIN = 1 + 1e-5
 order: what is left must be far enough for them too."""
 
 
+def completed(data: DataSpec, dataset: Dataset, partition: Partition) -> Dataset:
+    """A table with its schema, and the mean of its pool where a value is missing; any other data set as it is."""
+    if not dataset.columns:
+        return dataset
+    known = Schema.of_table(dataset.columns, dataset.classes, dataset.x[partition.queries])
+    if not data.standardise:
+        count = len(known.features)
+        known = known.model_copy(update={"center": (0.0,) * count, "scale": (1.0,) * count})
+    return replace(dataset, x=known.filled(dataset.x), schema=known)
+
+
 def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
     """The federation's schema; its statistics come from the pool alone, and not from the rows that are held out to
     evaluate the student.
@@ -30,6 +41,8 @@ def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
     ------
     ConfigError : the representation does not fit the data set.
     """
+    if dataset.schema is not None:
+        return dataset.schema
     try:
         if data.representation != "none":
             return Schema.of_images(dataset.features, dataset.classes, data.representation)

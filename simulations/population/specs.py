@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from consilium.party.teachers.own_teacher import OwnTeacher
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.representation import Representation
-from consilium.simulations.datasets import NAMES
+from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, said
 from consilium.simulations.population.partition import Division
 
 HandLabelMode = Literal["full", "quick", "none"]
 
 
-class DataSpec(Frozen):
+class DataSpec(SourceSpec):
     """Which data set, and how it is divided: the table `[data]` of a scenario."""
 
-    set: str = Field(
-        description="`stroke` is embedded; `adult`, `diabetes`, `diabetes-early`, `fashion`, `mnist`, `mnist-writers`,"
-        " `pneumonia` are read from a folder, see below"
-    )
-    path: str = Field(
-        default="",
-        description="folder of the sets that are not embedded; left out: `$CONSILIUM_DATA`, else `../shared/data`",
-    )
     partition: Division = Field(
         default="owners",
         description="`owners`: each hospital or writer is a party; `iid`: equal shards by lot; `groups`: the same with"
@@ -59,7 +51,6 @@ class DataSpec(Frozen):
         description="by the public rows' mean and deviation; false: features as they are, for networks that see"
         " images. A representation of images is never standardised",
     )
-    classes: tuple[str, ...] = Field(description="what is voted on; must be the data set's classes in its order")
     public_share: float = Field(
         default=0.2,
         gt=0,
@@ -73,13 +64,6 @@ class DataSpec(Frozen):
         description="rows that an owner, or a party of `dirichlet`, needs to take part, whatever its labels are; the"
         " other divisions are refused if a party has fewer. Left out: 20, for `dirichlet` 1",
     )
-
-    @field_validator("set")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        if value not in NAMES:
-            raise ValueError(f"not a known data set, choose from {', '.join(NAMES)}")
-        return value
 
     @model_validator(mode="after")
     def _keys_suit_the_partition(self) -> DataSpec:
@@ -98,6 +82,17 @@ class DataSpec(Frozen):
         if self.most_rows is not None and self.most_rows < self.rows_needed:
             raise ValueError(f"most_rows {self.most_rows} is below least_rows {self.rows_needed}")
         return self
+
+    @model_validator(mode="after")
+    def _public_part_once(self) -> DataSpec:
+        if self.public is not None and "public_share" in said(self):
+            raise ValueError("give either public or public_share")
+        return self
+
+    @property
+    def public_rule(self) -> PublicSpec:
+        """What `public` says, or `public_share`."""
+        return self.public or PublicSpec(share=self.public_share)
 
     @property
     def rows_needed(self) -> int:
@@ -139,6 +134,11 @@ class SimulationSpec(Frozen):
         description="how well the number of hand labels that the student is worth is found: `quick` takes seconds (a"
         " student of images: up to twice its own training), `full` draws labels more often, and searches with slow"
         " trainers too; `none` does not look for it",
+    )
+    own_teacher: OwnTeacher | None = Field(
+        default=None,
+        description="what all simulated parties write into their own `party.toml` as `[teacher]`, also an estimator of"
+        " your own (models.md); left out: they train `federation.teacher`",
     )
     teachers: tuple[TeacherShare, ...] = Field(
         default=(), description="shares of the parties that train something else, see below"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,11 +15,14 @@ from pydantic import Field
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, PathError
 from consilium.protocol.models import Frozen
+from consilium.protocol.own_models.naming import UnusableModel
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel, read, write
+from consilium.student.published.own_models import OwnCodeTrust, needed, trust_of_maker
+from consilium.student.published.parts import Parts
 from consilium.student.published.prevalence import PrevalenceShift
-from consilium.student.published.structures import Inputs, Parts, put_together, take_apart
+from consilium.student.published.structures import Inputs, put_together, take_apart
 from consilium.student.trainers.base import Model
 
 FORMAT = "consilium-student-1"
@@ -47,6 +51,7 @@ class Published:
     """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex.
 
     calibration: how the model's probabilities are brought to a declared prevalence; None where none was declared.
+    needs: what it takes to load it, where others wrote it.
     """
 
     schema: Schema
@@ -55,6 +60,7 @@ class Published:
     model: Model
     sha256: str
     calibration: PrevalenceShift | None = None
+    needs: str = ""
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes).
@@ -71,7 +77,10 @@ class Published:
     def _block(self, rows: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):  # what comes of it is looked at below
             x = rows if self.inputs == "features" else self.schema.inputs(rows)
-            probabilities = self.model.predict_proba(x)
+            try:
+                probabilities = self.model.predict_proba(x)
+            except UnusableModel as error:
+                raise BadModel(error.what, "It is damaged, or was not made for such rows") from None
             good = (probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= _FURTHEST_SUM)
         if not good.all():
             raise BadModel(
@@ -91,9 +100,11 @@ def publish(
 
     Raises
     ------
-    BadModel : it is too large, or has a number that is not finite.
+    BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
+        written without a pickle.
     """
     parts = take_apart(model, schema, pool)
+    trusted = trust_of_maker(model, parts)
     header = {
         "format": FORMAT,
         "rows": schema.model_dump(mode="json"),
@@ -102,12 +113,12 @@ def publish(
         "settings": parts.settings,
     }
     write(path, header, parts.arrays)
-    written = load_model(path)
+    written = _loaded(path, trusted)
     if not prevalence:
         return written
     calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool))
     write(path, {**header, "calibration": calibration.model_dump(mode="json")}, parts.arrays)
-    return load_model(path)
+    return _loaded(path, trusted)
 
 
 def check_names(schema: Schema) -> None:
@@ -125,13 +136,21 @@ def check_names(schema: Schema) -> None:
             raise BadModel(f"a spreadsheet would take the class {name!r} for a formula", "Rename it in the schema")
 
 
-def load_model(path: Path) -> Published:
+def load_model(path: Path, trust: Collection[str] = (), factory: Callable[..., Any] | None = None) -> Published:
     """Read one file. It builds known structures from numbers, and runs nothing that the file could bring.
+
+    A student that others wrote needs more. trust: names of classes, beside those of scikit-learn, LightGBM and XGBoost
+    (`skops_file.TRUSTED`), of which an estimator may be made. factory: makes a torch module, of which the file has the
+    weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file.
 
     Raises
     ------
     BadModel
     """
+    return _loaded(path, OwnCodeTrust(frozenset(trust), factory))
+
+
+def _loaded(path: Path, trusted: OwnCodeTrust) -> Published:
     content = read(path)
     try:
         header = validate(content.header, _Header, "its description")
@@ -140,10 +159,11 @@ def load_model(path: Path) -> Published:
             f"{path} is no student that this version knows: {error.what}", "Upgrade, or get it anew"
         ) from None
     check_names(header.rows)
-    model = put_together(Parts(header.kind, header.settings, content.arrays), header.rows, header.inputs)
+    parts = Parts(header.kind, header.settings, content.arrays)
+    model = put_together(parts, header.rows, header.inputs, trusted)
     if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
         raise BadModel(f"{path}: a shift of another number of classes", "Such a student must not be used")
-    return Published(header.rows, header.inputs, header.kind, model, content.sha256, header.calibration)
+    return Published(header.rows, header.inputs, header.kind, model, content.sha256, header.calibration, needed(parts))
 
 
 def find_model(given: Path) -> Path:

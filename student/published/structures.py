@@ -1,12 +1,12 @@
 """Which models a published student may be: a fixed list, each with its arrays, and what must hold of them.
 
-Whatever a file says, only these are built, out of numbers whose shapes, types and ranges were checked first.
+Whatever a file says, only these are built, out of numbers whose shapes, types and ranges were checked first; and those
+that others wrote (`published.own_models`), as far as whoever loads the file trusts them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +18,8 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.rows.representation import width
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel
+from consilium.student.published.own_models import NOTHING, OWN_KINDS, OwnCodeTrust, own_parts
+from consilium.student.published.parts import Arrays, Parts, check_seen, check_shapes, unfit
 from consilium.student.published.rows_within import Form, pack, unpack
 from consilium.student.trainers.base import Constant, Model
 from consilium.student.trainers.images.graph_cnn import GraphCnnModel, Sight
@@ -26,27 +28,17 @@ from consilium.student.trainers.images.rows import Pixels, square_side
 from consilium.student.trainers.kernel import KernelModel
 from consilium.student.trainers.linear import Linear
 from consilium.student.trainers.mlp import MlpModel
+from consilium.student.trainers.own_model import OwnModel
 from consilium.student.trainers.trees import LEAF, Boosted, Forest, TreeNodes
 
 Inputs = Literal["features", "representation"]
 """What a model takes, see `StudentSpec.inputs`."""
-
-Arrays = dict[str, np.ndarray]
 
 MOST_ROWS = 100_000
 """Within a model with a kernel: they are few bytes in the file, and far more once they are represented."""
 
 MOST_DEPTH = 64
 MOST_NETWORKS = 4
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A model taken apart: its kind, a few settings, and arrays."""
-
-    kind: str
-    settings: dict[str, Any]
-    arrays: Arrays
 
 
 class _None(Frozen):
@@ -76,7 +68,8 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
 
     Raises
     ------
-    TypeError : a model of no known kind, which is a fault of this program.
+    UnusableModel : one that others wrote, which cannot be written without a pickle. TypeError : a model of no known
+        kind, which is a fault of this program.
     """
     match model:
         case Constant():
@@ -112,18 +105,23 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
                 for name, array in network.weights.items()
             }
             return Parts("both", settings, {"rows": rows, "weights": model.kernel.weights, **seen})
+        case OwnModel():
+            return own_parts(model)
     raise TypeError(f"{type(model).__name__} is no model that can be published")
 
 
-def put_together(parts: Parts, schema: Schema, inputs: Inputs) -> Model:
-    """The model again.
+def put_together(parts: Parts, schema: Schema, inputs: Inputs, trusted: OwnCodeTrust = NOTHING) -> Model:
+    """The model again. `trusted`: what of a model that others wrote may be used here.
 
     Raises
     ------
     BadModel : not one of the known kinds, or its parts do not fit each other or the schema.
     """
+    if parts.kind in OWN_KINDS:
+        return OWN_KINDS[parts.kind](parts, schema, inputs, trusted)
     if parts.kind not in _BUILDERS:
-        raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {', '.join(_BUILDERS)}")
+        known = ", ".join((*_BUILDERS, *OWN_KINDS))
+        raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {known}")
     wanted, settings_type, build = _BUILDERS[parts.kind]
     if wanted not in (inputs, None):
         raise BadModel(f"a student of kind {parts.kind} does not take {inputs}", "Such a student must not be used")
@@ -135,30 +133,30 @@ def put_together(parts: Parts, schema: Schema, inputs: Inputs) -> Model:
 
 
 def _constant(arrays: Arrays, settings: _None, schema: Schema) -> Model:
-    _shapes(arrays, {"classes": len(schema.classes)}, {"probabilities": ("f8", "classes")})
+    check_shapes(arrays, {"classes": len(schema.classes)}, {"probabilities": ("f8", "classes")})
     return Constant(tuple(float(value) for value in arrays["probabilities"]))
 
 
 def _linear(arrays: Arrays, settings: _None, schema: Schema) -> Model:
     wanted = {"coefficients": ("f8", "seen inputs"), "intercept": ("f8", "seen"), "seen": ("i8", "seen")}
-    _shapes(arrays, {"inputs": _width(schema)}, wanted)
-    _check_seen(arrays["seen"], schema)
+    check_shapes(arrays, {"inputs": _width(schema)}, wanted)
+    check_seen(arrays["seen"], schema)
     return Linear(**arrays, classes=len(schema.classes))  # pyright: ignore[reportArgumentType]
 
 
 def _forest(arrays: Arrays, settings: _None, schema: Schema) -> Model:
-    _shapes(arrays, {}, {**_NODES, "value": ("f8", "nodes seen"), "seen": ("i8", "seen")})
-    seen = _check_seen(arrays.pop("seen"), schema)
+    check_shapes(arrays, {}, {**_NODES, "value": ("f8", "nodes seen"), "seen": ("i8", "seen")})
+    seen = check_seen(arrays.pop("seen"), schema)
     return Forest(_nodes(arrays, _width(schema)), seen, len(schema.classes))
 
 
 def _boosted(arrays: Arrays, settings: _None, schema: Schema) -> Model:
     wanted = {**_NODES, "value": ("f8", "nodes one"), "baseline": ("f8", "outputs"), "seen": ("i8", "seen")}
-    bound = _shapes(arrays, {"one": 1}, wanted)
-    seen = _check_seen(arrays.pop("seen"), schema)
+    bound = check_shapes(arrays, {"one": 1}, wanted)
+    seen = check_seen(arrays.pop("seen"), schema)
     outputs = 1 if len(seen) == 2 else len(seen)
     if bound["outputs"] != outputs or bound["trees"] % outputs:
-        raise _unfit(f"{bound['trees']} trees and {bound['outputs']} outputs for {len(seen)} classes")
+        raise unfit(f"{bound['trees']} trees and {bound['outputs']} outputs for {len(seen)} classes")
     baseline = arrays.pop("baseline")
     return Boosted(_nodes(arrays, _width(schema)), baseline, seen, len(schema.classes))
 
@@ -170,17 +168,17 @@ def _mlp(arrays: Arrays, settings: _None, schema: Schema) -> Model:
         "last": ("f4", "classes hidden"),
         "last_offset": ("f4", "classes"),
     }
-    _shapes(arrays, {"inputs": _width(schema), "classes": len(schema.classes)}, wanted)
+    check_shapes(arrays, {"inputs": _width(schema), "classes": len(schema.classes)}, wanted)
     return MlpModel(**arrays)
 
 
 def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
     if settings.high <= settings.low:
-        raise _unfit(f"pixels from {settings.low:g} to {settings.high:g}")
+        raise unfit(f"pixels from {settings.low:g} to {settings.high:g}")
     side, channels, classes = square_side(len(schema.features)), settings.channels, len(schema.classes)
     bound = {"one": 1, "five": 5, "c": channels, "d": 2 * channels, "h": HIDDEN, "classes": classes}
     bound["flat"] = 2 * channels * (side // 4) ** 2
-    _shapes(
+    check_shapes(
         arrays,
         bound,
         {
@@ -200,14 +198,14 @@ def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
 def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
     offset = arrays.pop("offset", None)
     if offset is not None:
-        _shapes({"offset": offset}, {"classes": len(schema.classes)}, {"offset": ("f8", "classes")})
+        check_shapes({"offset": offset}, {"classes": len(schema.classes)}, {"offset": ("f8", "classes")})
     rows = _kernel_rows(arrays, settings.rows, schema)
     return KernelModel(unpack(settings.rows, rows, schema), arrays["weights"], settings.gamma, offset)
 
 
 def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema) -> Model:
     if settings.rows.of != "features" or len(settings.scales) != 1 + len(settings.networks):
-        raise _unfit(f"{len(settings.scales)} scales for {len(settings.networks)} networks")
+        raise unfit(f"{len(settings.scales)} scales for {len(settings.networks)} networks")
     networks = []
     for number, network in enumerate(settings.networks):
         start = f"network-{number}."
@@ -246,33 +244,12 @@ def _network_settings(model: ImageModel) -> dict[str, Any]:
     return {"low": model.pixels.low, "high": model.pixels.high, "channels": model.channels}
 
 
-def _shapes(arrays: Arrays, bound: dict[str, int], wanted: dict[str, tuple[str, str]]) -> dict[str, int]:
-    """Exactly the `wanted` arrays, each with its type and the named sizes; a size without a value gets one here."""
-    if set(arrays) != set(wanted):
-        odd = sorted(name[:40] for name in set(arrays) ^ set(wanted))
-        raise _unfit(f"arrays that are missing or too many: {', '.join(map(repr, odd[:5]))}")
-    bound = dict(bound)
-    for name, (kind, sizes) in wanted.items():
-        array, names = arrays[name], sizes.split()
-        expected = tuple(bound.get(size, found) for size, found in zip(names, array.shape, strict=False))
-        if array.dtype != np.dtype(f"<{kind}") or array.ndim != len(names) or array.shape != expected or not array.size:
-            raise _unfit(f"{name} is {array.dtype} of shape {array.shape}")
-        bound |= dict(zip(names, array.shape, strict=True))
-    return bound
-
-
-def _check_seen(seen: np.ndarray, schema: Schema) -> np.ndarray:
-    if len(seen) < 2 or seen[0] < 0 or seen[-1] >= len(schema.classes) or (np.diff(seen) <= 0).any():
-        raise _unfit("classes that the schema does not have")
-    return seen
-
-
 def _kernel_rows(arrays: Arrays, form: Form, schema: Schema) -> np.ndarray:
     width = _width(schema) if form.of == "inputs" else len(schema.features)
     wanted = {"rows": ("u1" if form.unit else "f4", "rows width"), "weights": ("f4", "rows classes")}
-    bound = _shapes(arrays, {"width": width, "classes": len(schema.classes)}, wanted)
+    bound = check_shapes(arrays, {"width": width, "classes": len(schema.classes)}, wanted)
     if bound["rows"] > MOST_ROWS:
-        raise _unfit(f"{bound['rows']} rows, the most is {MOST_ROWS}")
+        raise unfit(f"{bound['rows']} rows, the most is {MOST_ROWS}")
     return arrays["rows"]
 
 
@@ -281,23 +258,19 @@ def _nodes(arrays: Arrays, inputs: int) -> TreeNodes:
     nodes = TreeNodes(**arrays)
     total, at = len(nodes.left), np.arange(len(nodes.left))
     if nodes.roots[0] != 0 or (np.diff(nodes.roots) <= 0).any() or nodes.roots[-1] >= total:
-        raise _unfit("roots that are no nodes")
+        raise unfit("roots that are no nodes")
     end = np.append(nodes.roots[1:], total)[np.searchsorted(nodes.roots, at, side="right") - 1]
     inner = nodes.left != LEAF
     children = np.concatenate([nodes.left[inner], nodes.right[inner]])
     within = all(((side > at) & (side < end))[inner].all() for side in (nodes.left, nodes.right))
     if not within or (nodes.right[~inner] != LEAF).any() or len(np.unique(children)) != total - len(nodes.roots):
-        raise _unfit("nodes that form no trees")
+        raise unfit("nodes that form no trees")
     if len(children) != total - len(nodes.roots) or (nodes.feature < 0).any() or (nodes.feature >= inputs).any():
-        raise _unfit("nodes that ask for inputs which there are not")
+        raise unfit("nodes that ask for inputs which there are not")
     level = nodes.roots
     for _ in range(MOST_DEPTH + 1):
         level = level[inner[level]]
         level = np.concatenate([nodes.left[level], nodes.right[level]])
     if level.size:
-        raise _unfit(f"trees deeper than {MOST_DEPTH}")
+        raise unfit(f"trees deeper than {MOST_DEPTH}")
     return nodes
-
-
-def _unfit(what: str) -> BadModel:
-    return BadModel(f"the student's parts do not fit: {what}", "Such a student must not be used")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field
 
+from consilium.student.trainers.own_kinds import EstimatorStudent, PickledStudent, TorchStudent
 from consilium.student.trainers.settings import (
     AugmentedStudent,
     GraphAndNetworksStudent,
@@ -244,6 +245,9 @@ AnyTrainer = (
     | MixMatchStudent
     | GanStudent
     | GraphCnnStudent
+    | EstimatorStudent
+    | TorchStudent
+    | PickledStudent
 )
 TrainerSpec = Annotated[AnyTrainer, Field(discriminator="name")]
 """The field type of a configuration: a table whose `name` says which kind it is."""

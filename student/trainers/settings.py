@@ -9,7 +9,8 @@ from pydantic import Field, field_validator
 from consilium.protocol.models import Frozen
 
 if TYPE_CHECKING:
-    from consilium.student.trainers.base import Aids, Trainer
+    from consilium.protocol.rows.schema import Schema
+    from consilium.student.trainers.base import Aids, Model, Trainer
 
 Inputs = Literal["features", "representation"]
 """What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
@@ -29,6 +30,15 @@ class TrainerKind(Frozen):
     def trainer(self, aids: Aids) -> Trainer:
         """A trainer with these settings."""
         raise NotImplementedError
+
+    def rehearsed(self, schema: Schema) -> Model | None:
+        """What it makes of made-up rows, where others wrote it and anything may be wrong with it; None elsewhere.
+
+        Raises
+        ------
+        UnusableModel : it cannot be built, or trained on them.
+        """
+        return None
 
 
 class KernelStudent(TrainerKind):

@@ -18,6 +18,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.run import resume_run
 from consilium.simulations.scenario import load_scenario
@@ -58,7 +59,7 @@ def first_run(folder: Path, out: str, votes: str) -> subprocess.Popen[bytes]:
 
 def config(votes: str) -> FederationConfig:
     scenario, data = load_scenario("stroke", [*SMALL, f"federation.votes={votes}"]), load_dataset("stroke")
-    return federation_config(scenario, data, natural_partition(data, 0.2, 150, 5, 4), 4)
+    return federation_config(scenario, data, natural_partition(data, PublicSpec(share=0.2), 150, 5, 4), 4)
 
 
 def ledger_of(run: Path, votes: str = "clear") -> dict[str, tuple[int, int]]:

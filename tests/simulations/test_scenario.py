@@ -10,6 +10,7 @@ import pytest
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.prepare_stroke import main as prepare_stroke
+from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.scenario import load_scenario, shipped
 from consilium.simulations.workspace import federation_config
@@ -91,7 +92,7 @@ def test_the_embedded_file_is_what_the_public_table_gives(shared_data: Path, tmp
 @pytest.mark.parametrize("seed", range(5))
 def test_partition_keeps_hospitals_whole_and_apart(seed: int) -> None:
     data = load_dataset("stroke")
-    parts = natural_partition(data, 0.2, 20, 200, seed)
+    parts = natural_partition(data, PublicSpec(share=0.2), 20, 200, seed)
     assert len(parts.parties) == 207
     private = np.concatenate(list(parts.parties.values()))
     public = np.concatenate([parts.queries, parts.test])
@@ -107,7 +108,7 @@ def test_partition_keeps_hospitals_whole_and_apart(seed: int) -> None:
 
 def test_partition_depends_on_the_seed_only() -> None:
     data = load_dataset("stroke")
-    first, again, other = (natural_partition(data, 0.2, 20, 200, seed) for seed in (1, 1, 2))
+    first, again, other = (natural_partition(data, PublicSpec(share=0.2), 20, 200, seed) for seed in (1, 1, 2))
     assert (first.queries == again.queries).all()
     assert list(first.parties) == list(again.parties)
     assert list(first.parties) != list(other.parties)
@@ -115,14 +116,14 @@ def test_partition_depends_on_the_seed_only() -> None:
 
 def test_too_few_hospitals() -> None:
     with pytest.raises(NotEnoughParties, match=r"207 hospitals are left.*at least 300") as caught:
-        natural_partition(load_dataset("stroke"), 0.2, 20, 300, 0)
+        natural_partition(load_dataset("stroke"), PublicSpec(share=0.2), 20, 300, 0)
     assert caught.value.exit_code == 4
 
 
 def test_standardisation_sees_the_pool_only_and_not_the_rows_that_judge() -> None:
     scenario = load_scenario("stroke-labels", [])
     data = load_dataset("stroke")
-    parts = natural_partition(data, 0.2, 20, 200, 0)
+    parts = natural_partition(data, PublicSpec(share=0.2), 20, 200, 0)
     config = federation_config(scenario, data, parts, 0)
     pool = data.x[parts.queries].astype(float)
     np.testing.assert_allclose(config.rows.center, pool.mean(axis=0), rtol=1e-12)
@@ -136,4 +137,4 @@ def test_classes_that_do_not_match_the_data() -> None:
     scenario = load_scenario("stroke-labels", ["data.classes=['well','ill']"])
     data = load_dataset("stroke")
     with pytest.raises(ConfigError, match=r"data.classes .* do not match data set 'stroke'"):
-        federation_config(scenario, data, natural_partition(data, 0.2, 20, 200, 0), 0)
+        federation_config(scenario, data, natural_partition(data, PublicSpec(share=0.2), 20, 200, 0), 0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from consilium.protocol.labels.service import Progress, no_progress
 from consilium.student.trainers.base import Job, Model, Shares, Trainer, constant
 from consilium.student.trainers.counts.features import gammas
 from consilium.student.trainers.counts.smooth import SmoothFit, fit_graph, fit_kernel
@@ -20,6 +21,7 @@ from consilium.student.trainers.settings import SpreadingStudent
 from consilium.student.trainers.tabular import LinearTrainer
 
 _FOLDS = 5
+_TRIED = "train student, kinds tried"
 _LOT = 0x6175746F
 _MOST_NEIGHBOURS = 2000
 """Unlabelled rows of the graphs that are only tried."""
@@ -37,7 +39,7 @@ class AutoTrainer:
 
     def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> Model:
         """See `SharesTrainer.fit_shares`."""
-        fits = fitted(x, told, self.unlabelled, seed)
+        fits = fitted(x, told, self.unlabelled, seed, self.job.progress)
         best = max(fits, key=lambda name: fits[name].evidence)
         evidence = {name: round(fit.evidence, 2) for name, fit in fits.items()}
         self.job.chose({"trainer": best, "by": "log evidence of the noisy shares", "log_evidence": evidence})
@@ -47,7 +49,11 @@ class AutoTrainer:
         """See `Trainer.fit`."""
         candidates = self._candidates(x)
         parts = np.array_split(np.random.default_rng([seed, _LOT]).permutation(len(y)), min(_FOLDS, len(y)))
-        errors = {name: round(_held_out(make, x, y, classes, parts, seed), 4) for name, make in candidates.items()}
+        errors: dict[str, float] = {}
+        for name, make in candidates.items():
+            self.job.progress(_TRIED, len(errors), len(candidates))
+            errors[name] = round(_held_out(make, x, y, classes, parts, seed), 4)
+        self.job.progress(_TRIED, len(candidates), len(candidates))
         best = min(errors, key=lambda name: errors[name])
         self.job.chose({"trainer": best, "by": "squared error on held-out labels", "squared_error": errors})
         return candidates[best](self.unlabelled).fit(x, y, classes, seed)
@@ -66,13 +72,21 @@ class AutoTrainer:
         return candidates
 
 
-def fitted(x: np.ndarray, told: Shares, unlabelled: np.ndarray, seed: int) -> dict[str, SoftmaxFit | SmoothFit]:
+def fitted(
+    x: np.ndarray, told: Shares, unlabelled: np.ndarray, seed: int, progress: Progress = no_progress
+) -> dict[str, SoftmaxFit | SmoothFit]:
     """All three students of noisy shares, by name."""
-    return {
-        "linear": fit_softmax(x, told),
-        "kernel": fit_kernel(x, told, (GRAPH.gamma,), seed),
-        "graph": fit_graph(x, told, unlabelled, GRAPH, seed),
+    kinds: dict[str, Callable[[], SoftmaxFit | SmoothFit]] = {
+        "linear": lambda: fit_softmax(x, told),
+        "kernel": lambda: fit_kernel(x, told, (GRAPH.gamma,), seed),
+        "graph": lambda: fit_graph(x, told, unlabelled, GRAPH, seed),
     }
+    found = {}
+    for name, fit in kinds.items():
+        progress(_TRIED, len(found), len(kinds))
+        found[name] = fit()
+    progress(_TRIED, len(kinds), len(kinds))
+    return found
 
 
 def _held_out(

@@ -121,11 +121,13 @@ class ImageTrainer:
             path = _checkpoint(self.job.folder, spec, x, y, self.unlabelled, seed)
             state = _State(net, method, generator, spec, path)
             state.load()
+            name = f"train student, {spec.name}"
+            self.job.progress(name, state.step, spec.steps)
             while state.step < spec.steps and not state.settled:
                 method.update(state.step / spec.steps)
                 state.after_update(every)
                 if state.step % CHECK_EVERY == 0:
-                    self.job.progress(f"train student, {spec.name}", state.step, spec.steps)
+                    self.job.progress(name, state.step, spec.steps)
         found = plain(state.average).state_dict()
         weights = {name: value.detach().cpu().contiguous().numpy() for name, value in found.items()}
         return ImageModel(pixels, classes, spec.channels, weights)

@@ -21,7 +21,7 @@ from consilium.party.node import PartyNode
 from consilium.party.policy import PartyFile
 from consilium.party.teachers import store
 from consilium.party.teachers.network import NetworkTeacher
-from consilium.party.teachers.one_hot import OneHotTeacher
+from consilium.party.teachers.own_code import OwnCodeTeacher
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
@@ -70,17 +70,18 @@ def test_several_own_networks_are_trained_in_one_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "kind"),
     [
-        (SVC_TABLE, OneHotTeacher),
-        ({**SVC_TABLE, "parameters": {"probability": True}}, SVC),
-        ({"model": "sklearn", "estimator": "sklearn.neighbors.KNeighborsClassifier"}, object),
-        ({"model": "sklearn", "estimator": "sklearn.naive_bayes.GaussianNB"}, object),
-        ({"model": "sklearn", "estimator": "sklearn.linear_model.RidgeClassifier"}, OneHotTeacher),
+        (SVC_TABLE, "SVC"),
+        ({**SVC_TABLE, "parameters": {"probability": True}}, "SVC"),
+        ({"model": "sklearn", "estimator": "sklearn.neighbors.KNeighborsClassifier"}, "KNeighborsClassifier"),
+        ({"model": "sklearn", "estimator": "sklearn.naive_bayes.GaussianNB"}, "GaussianNB"),
+        ({"model": "sklearn", "estimator": "sklearn.linear_model.RidgeClassifier"}, "RidgeClassifier"),
+        ({"model": "estimator", "factory": "lightgbm.LGBMClassifier", "parameters": {"verbose": -1}}, "LGBMClassifier"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:The `probability` parameter was deprecated")
-def test_any_classifier_of_scikit_learn(tmp_path: Path, table: dict[str, Any], kind: type) -> None:
+def test_any_classifier_of_scikit_learn(tmp_path: Path, table: dict[str, Any], kind: str) -> None:
     teacher = trained(tmp_path, table)
-    assert isinstance(teacher, kind)
+    assert isinstance(teacher, OwnCodeTeacher)
+    assert type(teacher.trained.estimator).__name__ == kind
     rows = np.zeros((4, 3))
     assert teacher.classes_.tolist() == [0, 1]
     assert teacher.predict_proba(rows).sum(axis=1) == pytest.approx([1] * 4)
@@ -152,7 +153,7 @@ def test_parameters_that_the_estimator_refuses_are_a_refusal_by_the_policy(tmp_p
     with pytest.raises(Refused) as caught:
         trained(tmp_path, {**SVC_TABLE, "parameters": {"C": -1.0}})
     assert caught.value.refusal.rule is Rule.POLICY
-    assert "sklearn.svm.SVC: InvalidParameterError" in caught.value.detail
+    assert "sklearn.svm.SVC cannot be trained on made-up rows: InvalidParameterError" in caught.value.detail
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,10 @@ def test_a_dry_run_trains_the_own_teacher(tmp_path: Path, teacher: dict[str, Any
     ("teacher", "told"),
     [
         ({"model": "cnn"}, "the teacher would be refused: schema: teacher cnn: 3 features"),
-        ({**SVC_TABLE, "parameters": {"C": -1.0}}, "training would be refused: policy: [teacher] sklearn.svm.SVC"),
+        (
+            {**SVC_TABLE, "parameters": {"C": -1.0}},
+            "the teacher would be refused: policy: [teacher] sklearn.svm.SVC cannot be trained on made-up rows",
+        ),
     ],
 )
 def test_a_dry_run_tells_what_is_wrong_with_the_own_teacher(tmp_path: Path, teacher: dict[str, Any], told: str) -> None:

@@ -13,7 +13,8 @@ from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.datasets.images import read_idx
-from consilium.simulations.population.held_out import PublicPart, public_part
+from consilium.simulations.datasets.spec import PublicSpec
+from consilium.simulations.population.held_out import PublicPart, not_public, public_part
 from consilium.simulations.population.partition import iid_partition, natural_partition
 from consilium.simulations.scenario import divided_data, load_scenario
 
@@ -30,7 +31,7 @@ def made_up(rows: int = 130, public: bool = True) -> Dataset:
 
 
 def public_of(data: Dataset) -> PublicPart:
-    return public_part(data, 0.2, 5, 0)
+    return public_part(data, PublicSpec(share=0.2), 5, 0)
 
 
 def test_iid_shards_are_seeded_equal_and_apart() -> None:
@@ -49,7 +50,7 @@ def test_iid_shards_are_seeded_equal_and_apart() -> None:
 
 
 def test_owners_of_a_set_with_a_test_part_are_all_parties() -> None:
-    parts = natural_partition(made_up(), 0.2, 5, 2, 0)
+    parts = natural_partition(made_up(), PublicSpec(share=0.2), 5, 2, 0)
     assert list(parts.parties) == [f"writer-{index}" for index in range(4)]  # the public rows' writer 9 is none
     assert sorted(np.concatenate(list(parts.parties.values())).tolist()) == list(range(100))
     assert (parts.queries.tolist(), parts.test.tolist()) == (list(range(100, 115)), list(range(115, 130)))
@@ -115,14 +116,14 @@ def test_mnist_is_what_it_should_be(shared_data: Path) -> None:
     assert np.bincount(data.y[:60_000]).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
     assert data.public is not None
     assert (data.public.queries[0], len(data.public.queries), len(data.public.test)) == (60_000, 9_000, 1_000)
-    assert len(data.private_rows()) == 60_000
+    assert len(not_public(data)) == 60_000
 
 
 def test_writers_are_on_one_side_only(shared_data: Path) -> None:
     data = load_dataset("mnist-writers", str(shared_data))
     assert (len(np.unique(data.owner[:60_000])), len(np.unique(data.owner[60_000:]))) == (539, 297)
     assert not set(data.owner[:60_000]) & set(data.owner[60_000:])
-    parts = natural_partition(data, 0.2, 50, 400, 0)
+    parts = natural_partition(data, PublicSpec(share=0.2), 50, 400, 0)
     assert all(len(np.unique(data.owner[rows])) == 1 for rows in parts.parties.values())
 
 

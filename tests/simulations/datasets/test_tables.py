@@ -11,6 +11,7 @@ import pytest
 from consilium.protocol.errors import DataError, NotEnoughParties
 from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.arrays import grouped, one_hot, read_arrays, read_words, same_length
+from consilium.simulations.population.held_out import not_public
 from consilium.simulations.population.partition import iid_partition
 from consilium.simulations.scenario import divided_data, load_scenario
 from tests.simulations.datasets.test_images import made_up, public_of
@@ -25,7 +26,7 @@ def one_of_each(column: dict[str, np.ndarray], name: str) -> bool:
 def test_adult_is_what_it_should_be(shared_data: Path) -> None:
     data = load_dataset("adult", str(shared_data))
     assert data.public is not None
-    assert (len(data.private_rows()), len(data.public.queries), len(data.public.test)) == (32_561, 12_281, 4_000)
+    assert (len(not_public(data)), len(data.public.queries), len(data.public.test)) == (32_561, 12_281, 4_000)
     assert data.y[:32_561].sum() == 7_841  # as in adult.names: 24.08 %
     assert data.x.shape == (48_842, 50)
     assert np.isfinite(data.x).all()
@@ -68,7 +69,7 @@ def test_no_patient_is_on_two_sides(shared_data: Path) -> None:
 def test_pneumonia_is_what_it_should_be(shared_data: Path) -> None:
     data = load_dataset("pneumonia", str(shared_data))
     assert data.public is not None
-    assert (len(data.private_rows()), len(data.public.queries), len(data.public.test)) == (4_708, 524, 624)
+    assert (len(not_public(data)), len(data.public.queries), len(data.public.test)) == (4_708, 524, 624)
     assert np.bincount(data.y[data.public.test]).tolist() == [234, 390]
     assert (data.x.dtype, data.x.min(), data.x.max()) == (np.float32, 0, 1)
 

@@ -160,11 +160,9 @@ def test_a_plan_knows_nothing_of_private_rows_and_of_no_label(tmp_path: Path, mo
     """Every private value is scrambled, and the labels of public rows too: the plan is the same to the last digit."""
     path = str(written(tmp_path))
     before = load_scenario(path)
-    honest = scenario.load_dataset
 
-    def scrambled(name: str, folder: str) -> Dataset:
-        dataset = honest(name, folder)
-        partition = scenario.divided_data(before, 0)[1]
+    def scrambled() -> Dataset:
+        dataset, partition = scenario.divided_data(before, 0)
         public = np.concatenate([partition.queries, partition.test, partition.too_near])
         private = np.setdiff1d(np.arange(len(dataset.y)), public)
         x, y = dataset.x.copy(), dataset.y.copy()
@@ -172,8 +170,8 @@ def test_a_plan_knows_nothing_of_private_rows_and_of_no_label(tmp_path: Path, mo
         y[public] = np.random.default_rng(1).permutation(y[public])
         return replace(dataset, x=x, y=y)
 
-    data = scrambled("stroke", "")
-    monkeypatch.setattr(scenario, "load_dataset", lambda name, folder: data)
+    data = scrambled()
+    monkeypatch.setattr(scenario, "open_source", lambda spec: data)
     assert load_scenario(path) == before
 
 

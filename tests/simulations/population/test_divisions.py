@@ -11,6 +11,7 @@ import pytest
 from consilium.protocol.errors import DataError, NotEnoughParties
 from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.dirichlet import deal_by_class
 from consilium.simulations.population.held_out import owners_of_size, public_part
 from consilium.simulations.population.partition import (
@@ -37,13 +38,14 @@ def hospitals(own_public: bool = False) -> Dataset:
     )  # fmt: skip
 
 
+QUARTER = PublicSpec(share=0.25)
 Divide = Callable[[Dataset, int], Partition]
 DIVISIONS: dict[str, Divide] = {
-    "owners": lambda data, seed: natural_partition(data, 0.25, 1, 2, seed),
-    "iid": lambda data, seed: iid_partition(data, public_part(data, 0.25, 1, seed), 6, None, seed),
-    "groups": lambda data, seed: iid_partition(data, public_part(data, 0.25, 1, seed), 6, None, seed, True),
+    "owners": lambda data, seed: natural_partition(data, QUARTER, 1, 2, seed),
+    "iid": lambda data, seed: iid_partition(data, public_part(data, QUARTER, 1, seed), 6, None, seed),
+    "groups": lambda data, seed: iid_partition(data, public_part(data, QUARTER, 1, seed), 6, None, seed, True),
     "dirichlet": lambda data, seed: dirichlet_partition(
-        data, public_part(data, 0.25, 1, seed), 6, 0.1, 0.0, None, 1, seed
+        data, public_part(data, QUARTER, 1, seed), 6, 0.1, 0.0, None, 1, seed
     ),
 }
 
@@ -93,24 +95,24 @@ def test_the_public_part_is_the_same_for_every_division() -> None:
 def test_owners_are_parties_by_their_size_alone() -> None:
     data = hospitals()
     assert owners_of_size(data, 8).tolist() == [5, 6, 7, 8, 9, 10, 11]
-    parts = natural_partition(data, 0.25, 8, 2, 0)
+    parts = natural_partition(data, QUARTER, 8, 2, 0)
     assert len(parts.parties) == 7 - 2
     assert parts.left_out == 5 - 1  # small ones, of which one is held out
     assert sum(len(set(data.y[rows])) == 1 for rows in parts.parties.values()) > 0
-    assert min(len(rows) for rows in natural_partition(data, 0.25, 1, 2, 0).parties.values()) == 1
+    assert min(len(rows) for rows in natural_partition(data, QUARTER, 1, 2, 0).parties.values()) == 1
     with pytest.raises(NotEnoughParties, match="5 hospitals are left as parties with at least 8 rows, at least 6"):
-        natural_partition(data, 0.25, 8, 6, 0)
+        natural_partition(data, QUARTER, 8, 6, 0)
 
 
 def test_nobody_is_held_out_of_so_few() -> None:
     with pytest.raises(DataError, match=r"no rows are public with data.public_share 0.01"):
-        public_part(hospitals(), 0.01, 1, 0)
+        public_part(hospitals(), PublicSpec(share=0.01), 1, 0)
 
 
 def test_all_hospitals_of_the_stroke_trial_take_part() -> None:
     """Of 464, a fifth is held out; 39 have patients of one class only, and none of these was a party before."""
     data = load_dataset("stroke")
-    parts = natural_partition(data, 0.2, 1, 200, 0)
+    parts = natural_partition(data, PublicSpec(share=0.2), 1, 200, 0)
     assert (len(parts.parties), parts.left_out) == (371, 0)
     assert sum(len(rows) == 1 for rows in parts.parties.values()) > 5
     assert sum(len(set(data.y[rows])) == 1 for rows in parts.parties.values()) > 20
@@ -133,7 +135,7 @@ def test_the_stroke_trial_divided_by_lot(overrides: list[str], parties: int) -> 
 
 def test_a_party_of_dirichlet_with_too_few_rows_is_left_out_by_the_declared_rule() -> None:
     data = hospitals(own_public=True)
-    public = public_part(data, 0.2, 1, 0)
+    public = public_part(data, PublicSpec(share=0.2), 1, 0)
     sizes = {n: len(rows) for n, rows in dirichlet_partition(data, public, 20, 0.1, 0.0, None, 1, 0).parties.items()}
     large = {name for name, size in sizes.items() if size >= 5}
     assert 0 < len(large) < 20 == len(sizes)
@@ -185,6 +187,6 @@ def test_every_row_is_dealt_once_and_nobody_goes_without(alpha: float, parties: 
 def test_there_are_not_more_parties_than_rows() -> None:
     data = hospitals(own_public=True)
     with pytest.raises(NotEnoughParties, match="193 rows for 194 parties"):
-        dirichlet_partition(data, public_part(data, 0.2, 1, 0), 194, 0.1, 0.0, None, 1, 0)
-    cut = dirichlet_partition(data, public_part(data, 0.2, 1, 0), 6, 0.1, 0.0, 4, 1, 0)
+        dirichlet_partition(data, public_part(data, PublicSpec(share=0.2), 1, 0), 194, 0.1, 0.0, None, 1, 0)
+    cut = dirichlet_partition(data, public_part(data, PublicSpec(share=0.2), 1, 0), 6, 0.1, 0.0, 4, 1, 0)
     assert max(len(rows) for rows in cut.parties.values()) == 4

@@ -78,7 +78,7 @@ def test_a_mixed_federation_end_to_end_and_its_seed(tmp_path: Path) -> None:
         labels.append((out / "labels.parquet").read_bytes())
     count = len(found[0])
     assert summary["teachers"] == 2 * count
-    expected = {"RandomForestClassifier": 0.3, "NetworkTeacher": 0.3, "OneHotTeacher": 0.2, "LogisticRegression": 0.2}
+    expected = {"RandomForestClassifier": 0.3, "NetworkTeacher": 0.3, "OwnCodeTeacher": 0.2, "LogisticRegression": 0.2}
     assert set(found[0]) == set(expected)
     assert all(abs(found[0].count(kind) - share * count) <= 1 for kind, share in expected.items())
     assert found[0] == found[1]

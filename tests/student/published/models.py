@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import RandomForestClassifier
 
+from consilium.protocol.own_models.pickles import write_estimator
 from consilium.protocol.rows.schema import Range, Schema
 from consilium.student.config import StudentSpec
 from consilium.student.run import inputs, train
@@ -25,6 +29,9 @@ TABLE: dict[str, dict[str, Any]] = {
     "auto": {},
     "constant": {},
     "self_training": {"self_training": True, "self_training_confidence": 0.6},
+    "estimator": {"factory": "sklearn.naive_bayes.GaussianNB"},
+    "torch": {"factory": "tests.strangers:Net", "epochs": 4},
+    "pickled": {},
     "self_training graph": {"trainer": "graph", "gamma": 0.2, "self_training": True, "self_training_confidence": 0.6},
 }
 IMAGES: dict[str, dict[str, Any]] = {
@@ -77,6 +84,10 @@ def case(name: str) -> Case:
         if "scattering" in more
         else Schema.from_public_rows(features, classes, x).model_copy(update={"ranges": ranges})
     )
+    if trainer == "pickled":
+        path = Path(tempfile.mkdtemp()) / "student.pkl"
+        write_estimator(path, RandomForestClassifier(5))
+        settings["file"] = str(path)
     spec = student_of(**settings)
     seen = inputs(spec, schema, x)
     model = train(seen[:40], y[:40], seen[40:80], 3, spec, 0, represent=schema.inputs)

@@ -1,0 +1,158 @@
+"""An estimator that others wrote, held to what a classifier must do.
+
+It is trained on labels 0, 1, 2, ... of the classes that its rows have (some libraries accept no others), it gets copies
+of all rows, what it prints is dropped, since it may quote them, and every answer is looked at before it is used.
+What is kept is its pickle, so that what votes tomorrow is what was looked at today.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import pickle
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from consilium.protocol.node.threads import one_thread
+from consilium.protocol.own_models.naming import UnusableModel, told
+
+_PROBED = 8
+"""Rows that it must answer for as soon as it is trained."""
+_FURTHEST = 1e-3
+"""Of the sum of probabilities from 1."""
+
+
+@dataclass
+class GuardedClassifier:
+    """A trained estimator. `seen` int64 (seen,), ascending: the classes of its rows. `content`: its pickle.
+
+    usual : the class that most of its rows have.
+    """
+
+    seen: np.ndarray
+    content: bytes = field(repr=False)
+    usual: int
+    _live: Any = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def trained(
+        cls, estimator: Any, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
+    ) -> GuardedClassifier:
+        """Fit on rows `x` float64 (n, inputs) and `y` int64 (n,), of two classes or more; `weights` float64 (n,).
+
+        Raises
+        ------
+        Exception : whatever the estimator raises. UnusableModel : it takes no weights, or its answers are no
+            probabilities. Neither text may be shown where the rows are private.
+        """
+        import cloudpickle
+
+        seen, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        given: dict[str, np.ndarray] = {}
+        if weights is not None:
+            key = weight_key(estimator)
+            if key is None:
+                raise UnusableModel("its fit takes no sample_weight", "Give each row as often as it counts")
+            given[key] = weights
+        with _held():
+            returned = estimator.fit(np.array(x), codes.astype(np.int64), **given)
+            kept = returned if callable(getattr(returned, "predict", None)) else estimator
+            content = cloudpickle.dumps(kept)
+        guarded = cls(seen, content, int(seen[counts.argmax()]))
+        if not np.isfinite(guarded.probabilities(x[:_PROBED])).all():
+            raise UnusableModel("its answers are no probabilities", "Look at its predict_proba")
+        return guarded
+
+    @property
+    def estimator(self) -> Any:
+        """The trained estimator; a pickle is read at the first use."""
+        if self._live is None:
+            self._live = pickle.loads(self.content)
+        return self._live
+
+    def probabilities(self, x: np.ndarray) -> np.ndarray:
+        """Rows float64 (n, inputs) -> float64 (n, seen); NaN in rows for which the estimator gave no probabilities.
+
+        One without `predict_proba` gives what it predicts probability 1.
+
+        Raises
+        ------
+        Exception : whatever the estimator raises. UnusableModel : an answer of a shape that means nothing.
+        """
+        with _held():
+            estimator = self.estimator
+            if hasattr(estimator, "predict_proba"):
+                return self._scaled(_numbers(estimator.predict_proba(np.array(x))), len(x))
+            named = _numbers(estimator.predict(np.array(x))).reshape(-1)
+        if named.shape != (len(x),):
+            raise UnusableModel(f"predict gives {len(named)} answers for {len(x)} rows", "Look at its predict")
+        found = (named[:, None] == np.arange(len(self.seen))).astype(np.float64)
+        found[found.sum(axis=1) != 1] = np.nan
+        return found
+
+    def _scaled(self, found: np.ndarray, rows: int) -> np.ndarray:
+        columns = _numbers(getattr(self.estimator, "classes_", np.arange(len(self.seen)))).reshape(-1)
+        places = np.flatnonzero(np.isin(columns, np.arange(len(self.seen))))
+        if len(places) != len(columns) or len(np.unique(columns)) != len(columns):
+            raise UnusableModel("its classes_ are none that it was trained on", "Look at its fit")
+        if found.shape != (rows, len(columns)):
+            what = f"predict_proba gives {found.shape} for {rows} rows and {len(columns)} classes"
+            raise UnusableModel(what, "Look at its predict_proba")
+        probabilities = np.zeros((rows, len(self.seen)))
+        probabilities[:, columns.astype(np.int64)] = found
+        totals = probabilities.sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            bad = ~((probabilities >= 0).all(axis=1) & (np.abs(totals - 1) <= _FURTHEST))
+        probabilities[~bad] /= totals[~bad, None]
+        probabilities[bad] = np.nan
+        return probabilities
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_live": None}
+
+
+def weight_key(estimator: Any) -> str | None:
+    """The name under which `fit` takes a weight for each row; of a Pipeline, its last step's. None where it has none.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> weight_key(make_pipeline(LogisticRegression()))
+    'logisticregression__sample_weight'
+    """
+    steps = getattr(estimator, "steps", None)
+    if steps:
+        name, last = steps[-1]
+        inner = weight_key(last)
+        return None if inner is None else f"{name}__{inner}"
+    try:
+        return "sample_weight" if "sample_weight" in inspect.signature(estimator.fit).parameters else None
+    except (TypeError, ValueError):
+        return None
+
+
+def quoted(error: BaseException) -> str:
+    """What may be said of an error where no private row can have caused it."""
+    return error.what if isinstance(error, UnusableModel) else told(error)
+
+
+@contextlib.contextmanager
+def _held() -> Iterator[None]:
+    """Nothing that is printed or warned of comes out, and libraries keep to one thread."""
+    with (
+        one_thread(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _numbers(answer: Any) -> np.ndarray:
+    """As float64; texts of numbers are numbers. Raises ValueError or TypeError for what is none."""
+    return np.asarray(answer).astype(np.float64)

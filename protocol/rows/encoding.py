@@ -1,0 +1,287 @@
+"""Raw columns of a table as numbers: which they are is inferred from public rows or declared, never from private ones.
+
+A number is one feature of the column's name. A category is one feature of two values (the second), and one for each
+value of more; where public rows lack values, or it is declared, "COLUMN missing" is one feature more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from unicodedata import category
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from consilium.protocol.errors import DataError
+from consilium.protocol.models import Frozen
+from consilium.protocol.rows.columns import Column, ValueState, Wanted, from_numbers, from_text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_LETTERS = 100
+Name = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
+Kind = Literal["number", "category"]
+
+MOST_VALUES = 100
+"""Of a category: a column with more different texts is an identifier or free text."""
+MISSING = " missing"
+_LEAST_OF_A_RANGE = 10
+"""Different numbers from which on a column is one of numbers in which a few texts were left."""
+_TRUTH = {"true": "1", "false": "0"}
+_DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
+
+
+class ColumnEncoding(Frozen):
+    """A column of raw values. `values`: of a category, in the order of its features; of a number none.
+
+    missing: one more feature, 1 where the value is missing.
+
+    >>> ColumnEncoding(column="sex", kind="category", values=("female", "male")).features
+    ('sex=male',)
+    """
+
+    column: Name
+    kind: Kind
+    values: tuple[Name, ...] = Field(default=(), max_length=MOST_VALUES)
+    missing: bool = False
+
+    @model_validator(mode="after")
+    def _values_are_of_a_category(self) -> ColumnEncoding:
+        if (self.kind == "category") != bool(self.values):
+            raise ValueError(f"column {self.column!r}: a category has values, and a number has none")
+        if len(set(self.values)) < len(self.values):
+            raise ValueError(f"column {self.column!r} has the same value twice")
+        return self
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The values that are a feature."""
+        return self.values[1:] if len(self.values) == 2 else self.values
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of its features."""
+        own = (self.column,) if self.kind == "number" else tuple(f"{self.column}={value}" for value in self.shown)
+        return (*own, f"{self.column}{MISSING}") if self.missing else own
+
+
+def _short_form(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+class DeclaredColumn(Frozen):
+    """What somebody declares of a column; the rest is inferred. In a file, a bare text is its kind.
+
+    kind: what it is. values: of a category, in order. missing: whether "COLUMN missing" is a feature.
+    """
+
+    kind: Kind | None = None
+    values: tuple[Name, ...] = Field(default=(), max_length=MOST_VALUES)
+    missing: bool | None = None
+
+    @model_validator(mode="after")
+    def _a_number_has_no_values(self) -> DeclaredColumn:
+        if self.kind == "number" and self.values:
+            raise ValueError("a number has no values: leave them out, or declare a category")
+        return self
+
+
+DeclaredColumns = dict[Name, Annotated[DeclaredColumn, BeforeValidator(_short_form)]]
+"""By column: a kind, or a `DeclaredColumn`."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Values of one column that are not what its encoding says. `rows` int64 (n,): where, counted from 0; private
+    where the rows are. `state`: UNKNOWN_CATEGORY is all zeros, every other one is NaN."""
+
+    column: str
+    state: ValueState
+    rows: np.ndarray = field(repr=False)
+
+
+def features_of(columns: Sequence[ColumnEncoding]) -> tuple[str, ...]:
+    """Names of all features, in order.
+
+    >>> features_of([ColumnEncoding(column="age", kind="number", missing=True)])
+    ('age', 'age missing')
+    """
+    return tuple(name for column in columns for name in column.features)
+
+
+def infer(frame: pl.DataFrame, declared: Mapping[str, DeclaredColumn] | None = None) -> tuple[ColumnEncoding, ...]:
+    """How the columns of `frame` are encoded: its rows must be PUBLIC, for their values are in the answer.
+
+    A column of numbers is a number, every other one a category whose values are sorted: numbers by size, then texts.
+
+    Raises
+    ------
+    DataError : a declared column is not there, a column has no value, is of dates, has text among numbers, or more
+        values than a category may have; two features would have one name, or a name is too long.
+    """
+    declared = declared or {}
+    if absent := [name for name in declared if name not in frame.columns]:
+        raise DataError(
+            f"the public rows have no column {absent[0]!r}, which is declared", f"They have {frame.columns}"
+        )
+    for name in frame.columns:
+        _check_name(name, "a column's name")
+    columns = tuple(_inferred(frame[name], declared.get(name, DeclaredColumn())) for name in frame.columns)
+    names = Counter(features_of(columns))
+    if double := [name for name, count in names.items() if count > 1]:
+        raise DataError(f"two columns give a feature {double[0]!r}", "Rename one of them")
+    for name in names:
+        _check_name(name, "a feature's name, COLUMN=VALUE,")
+    return columns
+
+
+def encode(frame: pl.DataFrame, columns: Sequence[ColumnEncoding]) -> tuple[np.ndarray, tuple[Doubt, ...]]:
+    """Rows of raw values -> float32 (rows, features), NaN where a value is missing, and what is odd about them.
+
+    A category that no public row has is all zeros, and a doubt. Missing is NaN in every feature of a number; of a
+    category too, unless it has a feature for missing values: then its values are all zeros.
+
+    Raises
+    ------
+    DataError : a column is not there, or holds neither numbers nor text.
+    """
+    parts = [np.zeros((frame.height, 0), dtype=np.float32)]
+    doubts: list[Doubt] = []
+    for column in columns:
+        if column.column not in frame.columns:
+            raise DataError(f"the rows have no column {column.column!r}", f"They have {frame.columns}")
+        series = frame[column.column]
+        read = _numbers(series) if column.kind == "number" else places_of(texts_of(series), column.values)
+        parts.append(features_from(read, column))
+        for state in ValueState:
+            if state not in (ValueState.GOOD, ValueState.MISSING) and read.count(state):
+                doubts.append(Doubt(column.column, state, np.flatnonzero(read.states == state)))
+    return np.concatenate(parts, axis=1), tuple(doubts)
+
+
+def texts_of(series: pl.Series) -> pl.Series:
+    """Values as text, null where missing, so that files of different kinds have the same categories: whole numbers
+    without a fraction, truth values in small letters, no spaces around.
+
+    >>> import polars as pl
+    >>> texts_of(pl.Series([" 1.0", "TRUE", "", "01"])).to_list()
+    ['1', 'true', None, '01']
+
+    Raises
+    ------
+    DataError : neither numbers, text, truth values nor dates.
+    """
+    import polars as pl
+
+    kind = series.dtype
+    if not (
+        kind.is_numeric() or kind.is_temporal() or kind in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null)
+    ):
+        raise DataError(f"column {series.name!r} is of type {kind.base_type()}", "Write it as numbers or text")
+    if kind.is_float():
+        series = series.fill_nan(None)
+    text = pl.col("text").str.strip_chars().str.replace(r"^([+-]?\d+)\.0+$", "${1}")
+    small = text.str.to_lowercase()
+    told = pl.when(small.is_in(list(_TRUTH))).then(small).when(text != "").then(text)
+    return series.cast(pl.String).rename("text").to_frame().select(told.alias("text"))["text"].rename(series.name)
+
+
+def _check_name(name: str, what: str) -> None:
+    """Raise DataError for a name that a schema cannot have, or that would do something to a terminal."""
+    if not 1 <= len(name) <= MOST_LETTERS:
+        raise DataError(f"{what} has {len(name)} characters, at most {MOST_LETTERS}: {name[:40]!r}", "Shorten it")
+    if any(category(sign) == "Cc" for sign in name):
+        raise DataError(f"{what} has a control character: {name!r}", "Rename it")
+
+
+def _inferred(series: pl.Series, declared: DeclaredColumn) -> ColumnEncoding:
+    texts, name = texts_of(series), series.name
+    missing = bool(texts.null_count()) if declared.missing is None else declared.missing
+    if declared.values:
+        return ColumnEncoding(column=name, kind="category", values=declared.values, missing=missing)
+    if texts.null_count() == len(texts):
+        raise DataError(f"column {name!r}: no public row has a value", "Leave it out, or declare its values")
+    read = _numbers(series)
+    wrong = np.flatnonzero(~np.isin(read.states, (ValueState.GOOD, ValueState.MISSING)))
+    first = f"row {wrong[0] + 1} has {texts[int(wrong[0])][:60]!r}" if len(wrong) else ""
+    if declared.kind == "number" and len(wrong):
+        action = "Say what it means under codes, name it as missing, or declare a category"
+        raise DataError(f"column {name!r} is declared a number: {first}, {len(wrong)} such rows in all", action)
+    kind = declared.kind or ("category" if len(wrong) or texts.drop_nulls().is_in(list(_TRUTH)).all() else "number")
+    if kind == "number":
+        return ColumnEncoding(column=name, kind="number", missing=missing)
+    return ColumnEncoding(column=name, kind="category", values=_values(texts, read, declared, first), missing=missing)
+
+
+def _values(texts: pl.Series, read: Column, declared: DeclaredColumn, first: str) -> tuple[str, ...]:
+    """The values of a category, in order. Raises DataError where it can hardly be one."""
+    name, known = texts.name, texts.drop_nulls().unique()
+    numbers = len(np.unique(read.values[read.states == ValueState.GOOD]))
+    if declared.kind is None:
+        if known.str.contains(_DATE).all():
+            raise DataError(f"column {name!r} is of dates: {first}", "Leave it out, or give the days since an event")
+        if numbers >= _LEAST_OF_A_RANGE and 2 * numbers > len(known):
+            action = "Say what that means under codes, name it as missing, or declare a category"
+            raise DataError(f"column {name!r} has {numbers} different numbers, and text between them: {first}", action)
+    if len(known) > MOST_VALUES:
+        raise DataError(
+            f"column {name!r} has {len(known)} different values in {len(texts)} public rows, a category at most"
+            f" {MOST_VALUES}: it may be an identifier or free text",
+            "Leave it out, or declare it a number or its values",
+        )
+    for text in known:
+        _check_name(text, f"a value of column {name!r}")
+    return tuple(sorted(known.to_list(), key=_in_order))
+
+
+def _in_order(text: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(text), text
+    except ValueError:
+        return True, 0.0, text
+
+
+def _numbers(series: pl.Series) -> Column:
+    """As numbers, truth values as 1 and 0, with those that are beyond float32 among the infinite ones."""
+    wanted = Wanted(series.name, series.name)
+    if series.dtype.is_numeric():
+        column = from_numbers(series.cast(float).to_numpy(), wanted)
+    else:
+        column = from_text(texts_of(series).replace(_TRUTH), wanted)
+    return within_float32(column)
+
+
+def within_float32(column: Column) -> Column:
+    """The column, with numbers that float32 cannot hold among the infinite ones."""
+    beyond = np.abs(column.values) > np.finfo(np.float32).max
+    if not beyond.any():
+        return column
+    states = np.where(beyond, ValueState.INFINITE, column.states).astype(np.uint8)
+    return Column(np.where(beyond, np.nan, column.values), states)
+
+
+def places_of(texts: pl.Series, known: Sequence[str]) -> Column:
+    """Texts as `texts_of` gives them -> their places among the values that are known."""
+    import polars as pl
+
+    names = texts_of(pl.Series(known, dtype=pl.String)).to_list()
+    found = texts.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Float64)
+    states = np.where(found.is_null().to_numpy(), ValueState.UNKNOWN_CATEGORY, ValueState.GOOD).astype(np.uint8)
+    states[texts.is_null().to_numpy()] = ValueState.MISSING
+    return Column(found.fill_null(np.nan).to_numpy(), states)
+
+
+def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
+    """A column of numbers, or of places of values, as float32 (rows, features of the column)."""
+    absent = read.states == ValueState.MISSING
+    if column.kind == "number":
+        own = read.values.astype(np.float32)[:, None]
+    else:
+        places = [column.values.index(value) for value in column.shown]
+        own = (read.values[:, None] == np.array(places)[None, :]).astype(np.float32)
+        own[absent & (not column.missing)] = np.nan
+    return np.concatenate([own, absent.astype(np.float32)[:, None]], axis=1) if column.missing else own

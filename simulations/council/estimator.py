@@ -1,0 +1,268 @@
+"""`Council`: a private student of many owners' rows, with the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import polars as pl
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from consilium.protocol.config_files import validate
+from consilium.protocol.node.device import Device
+from consilium.protocol.node.threads import one_thread
+from consilium.protocol.rows.encoding import encode
+from consilium.simulations.council.errors import as_keyboard_interrupt, value_errors
+from consilium.simulations.council.frames import Frame, Values, frame_of, has_names
+from consilium.simulations.council.given import Given, PublicRows
+from consilium.simulations.council.kinds import Described, ObjectFiles
+from consilium.simulations.council.outlook import hopeless, refuse_hopeless
+from consilium.simulations.council.own_student import load_own
+from consilium.simulations.council.pages import Report
+from consilium.simulations.council.results import Run
+from consilium.simulations.council.settings import in_python, scenario_of
+from consilium.simulations.council.spending import Charge, Spending
+from consilium.simulations.council.statement import SEEDED, PrivacyStatement
+from consilium.simulations.council.temporary import RunFolder
+from consilium.simulations.council.watching import ProgressCallback, watching
+from consilium.simulations.datasets.table import TableSource
+from consilium.simulations.population.specs import DataSpec
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import Scenario, planned_scenario
+
+
+class Council(ClassifierMixin, BaseEstimator):
+    """Teachers of many owners vote on public rows; noisy, accounted winners are released; a student learns from them.
+
+    Only public rows and what was released shape the student. Everything goes the way of `consilium run`: there is a
+    ledger, a report and an audit behind each fit (`run_`).
+
+    Parameters
+    ----------
+    teacher : what each owner trains: a kind's name ("logistic_regression"), a table ({"model": "ridge", "alpha": 2.0}),
+        a description of the package, or a scikit-learn estimator. None: logistic regression.
+    student : what learns from the labels, likewise ({"name": "logistic_regression", "C": 0.1}). None: the plan's choice.
+    epsilon, delta : the promise, a worst case over all votes. epsilon None: what the noise of `mechanism` gives.
+    unit : "party" (a whole owner), "patient" or "record"; it has no default on purpose.
+    neighbouring : "replace" or "add_or_remove": how the unit's data may change.
+    parties : without owners, deal the rows to so many parties by lot.
+    teachers_per_party : teachers on disjoint shards of an owner's rows.
+    public_share : of the owners, held out whole (of the rows, where they are dealt by lot), where `fit` is told of no
+        public rows.
+    mechanism, queries, answers : how labels come from votes, and how many at most. None: planned from public facts.
+    ballot : how a teacher turns its scores into its vote. votes : "clear", "secure" or "distributed".
+    asking : keys of `[student]`: how the student asks, and its declared prevalence.
+    classes, columns : what y and the columns may be, where public rows do not say it.
+    least_rows, minimum_parties : rows that an owner needs to take part (None: one for each teacher); parties below which
+        the run ends.
+    noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
+    random_state : seed of division, teachers and student; of the noise only where it is "seeded".
+    if_hopeless : "raise" where the plan expects nothing of a student, or "warn".
+    hand_labels : "quick", "full" or "none": how well the student's worth in labels by hand is found.
+    device : "auto", "cpu" or "cuda". out : new folder of the run; None: a temporary one, removed with the object.
+    progress : a function of (stage, done, total), True for bars, None for nothing. name : of the federation.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    privacy_ : what was promised, `PrivacyStatement`. run_ : the `Run`. report_ : its report. labels_ : what was released.
+    student_ : the published student. plan_ : forecast of the plan, None where the mechanism was given.
+    """
+
+    def __init__(
+        self,
+        teacher: Described = None,
+        student: Described = None,
+        *,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-5,
+        unit: Literal["party", "patient", "record"] | None = None,
+        neighbouring: Literal["replace", "add_or_remove"] = "replace",
+        parties: int | None = None,
+        teachers_per_party: int = 1,
+        public_share: float = 0.2,
+        mechanism: Described = None,
+        queries: int | None = None,
+        answers: int | None = None,
+        ballot: Described = None,
+        votes: Literal["clear", "secure", "distributed"] = "clear",
+        asking: Mapping[str, Any] | None = None,
+        classes: Sequence[Any] | None = None,
+        columns: Mapping[str, Any] | None = None,
+        least_rows: int | None = None,
+        minimum_parties: int = 2,
+        noise: Literal["system", "seeded"] = "system",
+        random_state: int | np.random.RandomState | None = None,
+        if_hopeless: Literal["raise", "warn"] = "raise",
+        hand_labels: Literal["quick", "full", "none"] = "quick",
+        device: Device = "auto",
+        out: str | Path | None = None,
+        progress: ProgressCallback | bool | None = None,
+        name: str = "Council",
+    ) -> None:
+        self.teacher = teacher
+        self.student = student
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.neighbouring = neighbouring
+        self.parties = parties
+        self.teachers_per_party = teachers_per_party
+        self.public_share = public_share
+        self.mechanism = mechanism
+        self.queries = queries
+        self.answers = answers
+        self.ballot = ballot
+        self.votes = votes
+        self.asking = asking
+        self.classes = classes
+        self.columns = columns
+        self.least_rows = least_rows
+        self.minimum_parties = minimum_parties
+        self.noise = noise
+        self.random_state = random_state
+        self.if_hopeless = if_hopeless
+        self.hand_labels = hand_labels
+        self.device = device
+        self.out = out
+        self.progress = progress
+        self.name = name
+
+    def fit(
+        self,
+        X: Frame,
+        y: str | Values,
+        owners: str | Values | None = None,
+        *,
+        public: PublicRows = None,
+        patients: str | Values | None = None,
+    ) -> Self:
+        """Run the federation of these rows, and keep its student.
+
+        Parameters
+        ----------
+        X : a pandas or polars frame, an Arrow table, a 2-D numpy array; missing values, texts and booleans may be in it.
+        y, owners, patients : name of a column of X that is no feature, or an array.
+        public : which rows are treated as public: names of owners, who are held out whole, or a frame of rows that are
+            nobody's. None: `public_share`. Half of the public rows are asked, the other half judge the student.
+
+        Raises
+        ------
+        ConsiliumError : what is wrong, and what to do; wrong input is a ValueError or TypeError too. KeyboardInterrupt :
+            what was released until then stays charged.
+        """
+        with value_errors(in_python), one_thread():
+            rows = Given.of(X, y, owners, patients, public, self.classes)
+            validate_data(self, rows.frame.select(rows.features) if rows.named else X, skip_check_array=True)
+            with tempfile.TemporaryDirectory(prefix="consilium-") as folder:
+                self._fit(rows, ObjectFiles(Path(folder)))
+        return self
+
+    def _fit(self, rows: Given, files: ObjectFiles) -> None:
+        seed = self._seed()
+        table = scenario_of(self.get_params(deep=False), rows, files)
+        data = validate(table["data"], DataSpec, "Council: data")
+        source = TableSource.of_frame(rows.frame, data, rows.public)
+        scenario, plan = self._planned(table, seed, source)
+        before, charge = getattr(self, "_spending", Spending()), Charge.of(scenario.federation, source.owner_names)
+        with RunFolder(self.out) as folder:
+            try:
+                with watching(self.progress) as watch, as_keyboard_interrupt():
+                    summary = run_scenario(
+                        self.name, scenario, "local", seed, folder.path, watch, device=self.device, source=source
+                    )
+            finally:
+                self._spending = before.with_run(charge, folder.path)
+        run = Run(folder.path, source)
+        folder.kept_by(run)
+        self.run_, self.plan_ = run, plan
+        self.student_ = load_own(folder.path)
+        self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])
+        self.n_owners_ = int(summary["parties"])
+        self.privacy_ = PrivacyStatement.of(summary["privacy"], before.before(charge))
+        self._others = tuple(name for name in (rows.label, rows.owner, rows.patient) if name is not None)
+
+    def predict_proba(self, X: Frame) -> np.ndarray:
+        """Probabilities float64 (rows, classes) in the order of `classes_`. Missing values take the public mean.
+
+        Raises
+        ------
+        BadInput, WrongType : rows that are not like those of the fit.
+        """
+        check_is_fitted(self)
+        with value_errors():
+            frame = self._features(X)
+            schema = self.student_.schema
+            encoded, doubts = encode(frame, schema.columns)
+            for doubt in doubts:
+                told = f"{len(doubt.rows)} rows hold a value of {doubt.column!r} that no public row had; it is left out"
+                warnings.warn(told, UserWarning, stacklevel=2)
+            return self.student_.predict_proba(schema.filled(encoded))
+
+    def predict(self, X: Frame) -> np.ndarray:
+        """The likeliest class of each row. Raises as `predict_proba`."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[likeliest]
+
+    @property
+    def labels_(self) -> pl.DataFrame:
+        """What the student got, see `Run.labels`."""
+        check_is_fitted(self)
+        return self.run_.labels
+
+    @property
+    def report_(self) -> Report:
+        """The report: a path, `bytes(...)` of it, `.open()` in the browser, `.public` for anybody."""
+        check_is_fitted(self)
+        return self.run_.report
+
+    def _features(self, X: Frame) -> pl.DataFrame:
+        named, frame = has_names(X), frame_of(X)
+        if named and hasattr(self, "feature_names_in_"):
+            frame = frame.drop([name for name in self._others if name in frame.columns])
+        validate_data(self, frame if named else X, reset=False, skip_check_array=True)
+        if hasattr(self, "feature_names_in_") and not named:
+            frame = frame.rename(dict(zip(frame.columns, self.feature_names_in_, strict=True)))
+        return frame
+
+    def _planned(self, table: dict[str, Any], seed: int, source: Any) -> tuple[Scenario, dict[str, Any] | None]:
+        """The scenario, and what its plan expects. Raises NothingToGain where that is nothing."""
+        if self.mechanism is not None:
+            return validate(table, Scenario, "Council"), None
+        scenario, planned = planned_scenario(table, "Council", seed, source=source)
+        if self.if_hopeless == "raise":
+            refuse_hopeless(planned, table["federation"], scenario.simulation.most_queries, source.owner_label)
+        elif why := hopeless(planned):
+            warnings.warn(why, UserWarning, stacklevel=4)
+        return scenario, planned.to_json()
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        told = super().__repr__(N_CHAR_MAX)
+        return told if self.noise == "system" else f"{told}\n{SEEDED}"
+
+    def _html_repr(self) -> str:
+        """What notebooks show: of a fitted council its run, else its parameters."""
+        if hasattr(self, "run_"):
+            return self.run_._repr_html_()
+        from sklearn.utils import estimator_html_repr
+
+        return estimator_html_repr(self)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.non_deterministic = self.noise == "system"
+        return tags

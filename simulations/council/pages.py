@@ -1,0 +1,66 @@
+"""The report of a run as a file that can be opened, read and shown in a notebook."""
+
+from __future__ import annotations
+
+import html
+import os
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+from consilium.protocol.errors import PathError
+
+FILE = "report.html"
+PUBLIC = "report-public.html"
+
+
+@dataclass(frozen=True)
+class Report(os.PathLike[str]):
+    """One offline HTML file in a run's folder `run_dir`. `public`: the version that may be shown to anybody."""
+
+    run_dir: Path
+    name: str = FILE
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.run_dir / self.name
+
+    @property
+    def public(self) -> Report:
+        """The version without anything that the guarantee does not cover; drawn now where it is not there yet.
+
+        Raises
+        ------
+        DataError : the run cannot be read.
+        """
+        if not (self.run_dir / PUBLIC).is_file():
+            from consilium.simulations.audited_report import report_of
+            from consilium.simulations.report.build import write_report
+            from consilium.simulations.sums import renew_sum
+
+            data, _ = report_of(self.run_dir)
+            write_report(data, self.run_dir / PUBLIC, public=True)
+            renew_sum(self.run_dir, PUBLIC)
+        return Report(self.run_dir, PUBLIC)
+
+    def read_text(self) -> str:
+        """The page."""
+        return bytes(self).decode()
+
+    def open(self) -> bool:
+        """Show it in the browser; whether one was found."""
+        return webbrowser.open(self.path.resolve().as_uri())
+
+    def __bytes__(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise PathError(f"cannot read {self.path}: {error.strerror}", "Was the folder removed?") from None
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.read_text(), quote=True)
+        return f'<iframe title="Report of the run" srcdoc="{page}" style="width:100%;height:80vh;border:0"></iframe>'

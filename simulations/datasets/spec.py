@@ -1,0 +1,147 @@
+"""Where the rows of a simulation come from: the first part of the table `[data]` of a scenario."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from consilium.protocol.models import Frozen
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.rows.encoding import DeclaredColumns
+from consilium.protocol.tables.rules import CellRule
+from consilium.simulations.datasets import NAMES
+from consilium.simulations.datasets.installed import installed_sets
+
+
+def said(model: Frozen) -> set[str]:
+    """Keys that have another value than they would have if they were left out: those of a file, or of its full form."""
+    return {name for name, field in type(model).model_fields.items() if getattr(model, name) != field.default}
+
+
+class PublicSpec(Frozen):
+    """Which rows are public: the table `data.public`."""
+
+    by: Literal["owner", "share", "file", "time"] = Field(
+        default="owner",
+        description="`owner`: whole owners; `share`: rows by lot, or whole patients where `data.patient` is given;"
+        " `file`: a file of their own; `time`: rows after or before a moment",
+    )
+    share: float = Field(default=0.2, gt=0, lt=1, description="of `owner` and `share`: how many of them are public")
+    owners: tuple[str, ...] = Field(default=(), description="of `owner`: the names of those, instead of a share by lot")
+    file: str = Field(default="", description="of `file`: where they are, with the same columns; relative as `path` is")
+    test: str = Field(
+        default="",
+        description="of `file`: a file of rows to evaluate the student; left out: half of the rows of `file`, by lot",
+    )
+    after: str | float | None = Field(default=None, description="of `time`: rows from this moment on are public")
+    before: str | float | None = Field(default=None, description="of `time`: rows before this moment are public")
+
+    @model_validator(mode="after")
+    def _keys_suit(self) -> PublicSpec:
+        allowed = {"owner": {"share", "owners"}, "share": {"share"}, "file": {"file", "test"}}
+        foreign = said(self) - {"by"} - allowed.get(self.by, {"after", "before"})
+        if foreign:
+            raise ValueError(f'by = "{self.by}" has no key {min(foreign)}')
+        if {"owners", "share"} <= said(self):
+            raise ValueError("give either share or owners")
+        if self.by == "file" and not self.file:
+            raise ValueError('by = "file" needs file')
+        if self.by == "time" and (self.after is None) == (self.before is None):
+            raise ValueError('by = "time" needs either after or before')
+        return self
+
+
+class SourceSpec(Frozen):
+    """Which data set, and for one of your own, what its columns are."""
+
+    set: str = Field(
+        description="`table`, `npz`, `images`, `hub`: your own ([data sets](data.md)); `stroke` is embedded; `adult`,"
+        " `diabetes`, `diabetes-early`, `fashion`, `mnist`, `mnist-writers`, `pneumonia` are read from a folder, see"
+        " below; or the name of an installed package's"
+    )
+    path: str = Field(
+        default="",
+        description="of your own: file, files (`*.csv`) or folder, relative to the scenario's file. Of the others:"
+        " folder of the sets that are not embedded; left out: `$CONSILIUM_DATA`, else `../shared/data`",
+    )
+    label: str = Field(default="", description="column of what is voted on")
+    label_values: dict[str, str] = Field(
+        default={}, description='class of each value of that column: `{ "0" = "healthy", "1" = "ill" }`'
+    )
+    unlabelled: Literal["refuse", "drop"] = Field(default="refuse", description="what happens to rows without a label")
+    classes: tuple[str, ...] = Field(
+        default=(),
+        description="what is voted on, in this order; left out: the data set's, of a table those of its public rows",
+    )
+    owner: str = Field(default="", description="column of the hospital, site or writer; left out: nobody has owners")
+    owner_label: str = Field(default="", description="what one owner is called in reports; left out: the column's name")
+    patient: str = Field(default="", description="column of whose a row is: no patient is divided")
+    time: str = Field(default="", description='column of numbers or ISO dates, for `public = { by = "time" }`')
+    drop: tuple[str, ...] = Field(default=(), description="columns that are no features")
+    columns: DeclaredColumns = Field(
+        default={},
+        description='what columns are, where public rows do not say it: `age = "number"`,'
+        ' `sex = { kind = "category", values = ["f", "m"] }`',
+    )
+    missing: tuple[str, ...] = Field(default=(), description='texts that stand for a missing value, such as `"?"`')
+    csv: CsvRule = Field(default=CsvRule(), description="separator, decimal comma and encoding of CSV files")
+    cells: dict[str, CellRule] = Field(
+        default={}, description="codes, units and missing values of single columns, as in [a party's file](parties.md)"
+    )
+    public: PublicSpec | None = Field(
+        default=None, description="which rows are public; left out: whole owners, as `public_share` says. See below"
+    )
+    title: str = Field(default="", max_length=200, description="of your own data, for the report")
+    attribution: str = Field(default="", max_length=1000, description="whose they are, for the report")
+
+    size: int | None = Field(
+        default=None, ge=8, le=512, description="of images: side in pixels that they are brought to"
+    )
+    colour: Literal["grey", "rgb"] = Field(default="grey", description="of images: one number for each pixel, or three")
+    folders: Literal["class", "owner/class", "class/owner"] = Field(
+        default="class", description="of images: what the folders below `path` are named after"
+    )
+    list: str = Field(
+        default="",
+        description="of images: a CSV file with a column `file` beside label, owner and patient, instead of `folders`",
+    )
+    split: str = Field(default="train", description="of `hub`: the split that the parties have")
+    options: dict[str, Any] = Field(default={}, description="what an installed package's data set is called with")
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Manifests of data sets that need none of these keys keep their form."""
+        optional = set(SourceSpec.model_fields) - {"set", "path", "classes"} - said(self)
+        return {key: value for key, value in write(self).items() if key not in optional}
+
+    @model_validator(mode="after")
+    def _known_with_its_keys(self) -> SourceSpec:
+        own = KEYS.get(self.set)
+        if own is None:
+            others = installed_sets()
+            if self.set not in others:
+                known = [*KEYS, *sorted(others)]
+                raise ValueError(f"set: {self.set!r} is no known data set, choose from {', '.join(known)}")
+            own = {"options", "public"}
+        foreign = said(self) & set(SourceSpec.model_fields) - {"set", "classes"} - own
+        if foreign:
+            raise ValueError(f'{min(foreign)} is no key of set = "{self.set}"')
+        return self
+
+
+MEMORY = "memory"
+"""Of `set`: rows that a program holds in memory, see `datasets.memory`."""
+
+_ANY = {"path", "public", "owner_label", "title", "attribution"}
+_COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
+_RAW = _ANY | _COLUMNS | {"time", "drop", "columns", "cells", "missing"}
+KEYS = {
+    "table": _RAW | {"csv"},
+    "npz": _ANY,
+    "images": _ANY | _COLUMNS | {"csv", "size", "colour", "folders", "list"},
+    "hub": _RAW | {"split"},
+    MEMORY: _RAW,
+    **{name: {"path", "public"} for name in NAMES},
+}
+"""Which keys each set has, beside `set` and `classes`."""

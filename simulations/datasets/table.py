@@ -1,0 +1,174 @@
+"""A table as a data set: whose rows they are, what is voted on, and numbers by what public rows say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.rows.columns import ValueState
+from consilium.protocol.rows.encoding import DeclaredColumns, encode, features_of, infer, texts_of
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.labels import LabelColumn
+from consilium.simulations.datasets.parts import Part, Parts, Piece
+from consilium.simulations.datasets.places import Places
+from consilium.simulations.datasets.roles import RowRoles
+from consilium.simulations.datasets.spec import SourceSpec
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A `Source` of raw columns.
+
+    frame: the columns that are features, as they were read. labels: what is voted on. places: for messages.
+    """
+
+    name: str
+    title: str
+    attribution: str
+    owner_label: str
+    owner: np.ndarray = field(repr=False)
+    owner_names: tuple[str, ...] | None = field(repr=False)
+    patient: np.ndarray | None = field(repr=False)
+    public: Public | None = field(repr=False)
+    frame: pl.DataFrame = field(repr=False)
+    labels: LabelColumn = field(repr=False)
+    declared: DeclaredColumns = field(repr=False)
+    label: str
+    places: Places = field(repr=False)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Those that are declared, or none yet."""
+        return self.labels.classes
+
+    @property
+    def y(self) -> np.ndarray:
+        """See `Source`."""
+        return self.labels.y
+
+    @classmethod
+    def of_frame(
+        cls,
+        frame: pl.DataFrame,
+        spec: SourceSpec,
+        public: pl.DataFrame | None = None,
+        test: pl.DataFrame | None = None,
+    ) -> TableSource:
+        """The table that `spec` describes, of rows that are in memory.
+
+        public: rows that are nobody's, with the columns of `frame`; owner, patient and time may be missing there. test:
+        the same, to evaluate the student; left out, that is half of the public rows, by lot.
+
+        Raises
+        ------
+        DataError, ConfigError : see `of_pieces`.
+        """
+        pieces = [Piece(frame, Places.of_rows("the table", frame.height))]
+        if public is not None:
+            pieces.append(Piece(public, Places.of_rows("the public rows", public.height), Part.QUERIES))
+        if test is not None:
+            pieces.append(Piece(test, Places.of_rows("the test rows", test.height), Part.TEST))
+        return cls.of_pieces(pieces, spec)
+
+    @classmethod
+    def of_pieces(cls, pieces: Sequence[Piece], spec: SourceSpec) -> TableSource:
+        """The table that `spec` describes; the first of the pieces is private and has all its columns.
+
+        Raises
+        ------
+        ConfigError : `spec` names no label, or one column twice. DataError : a column that it names is not there, has
+            no value where it must have one, or is not usable; with file, row, column, value and what to do.
+        """
+        roles = _roles(spec)
+        _check_columns(pieces[0].frame, spec, roles, pieces[0].places)
+        parts = Parts.of(pieces, optional={spec.owner, spec.patient, spec.time, *spec.drop})
+        if spec.missing:
+            parts = parts.with_nulls(spec.missing)
+        rows = RowRoles.of(parts, spec)
+        return cls(
+            name=spec.set,
+            title=spec.title or rows.parts.places.whole,
+            attribution=spec.attribution,
+            owner_label=spec.owner_label or spec.owner or "party",
+            owner=rows.owner,
+            owner_names=rows.owner_names,
+            patient=rows.patient,
+            public=rows.public,
+            frame=rows.parts.frame.drop([*roles, *spec.drop]),
+            labels=rows.labels,
+            declared=spec.columns,
+            label=spec.label,
+            places=rows.parts.places,
+        )
+
+    def dataset(self, public_rows: np.ndarray) -> Dataset:
+        """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
+        y, classes = self.labels.decided(public_rows, self.places, self.label)
+        try:
+            columns = infer(self.frame[public_rows], self.declared)
+            x, doubts = encode(self.frame, columns)
+        except DataError as error:
+            action = f"{error.action}. data.drop leaves a column out, data.columns declares it"
+            raise DataError(f"{self.places.whole}: {error.what}", action) from None
+        for doubt in doubts:
+            if doubt.state != ValueState.UNKNOWN_CATEGORY:
+                found = texts_of(self.frame[doubt.column][doubt.rows[:1]])[0]
+                raise DataError(
+                    f"{self.places.told(doubt.rows)}: {doubt.column} is {found!r}, where public rows have numbers",
+                    "Correct the rows, name the text under data.missing, or declare the column a category under"
+                    " data.columns",
+                )
+        return Dataset(
+            name=self.name,
+            title=self.title,
+            attribution=self.attribution,
+            features=features_of(columns),
+            classes=classes,
+            owner_label=self.owner_label,
+            x=x,
+            y=y,
+            owner=self.owner,
+            public=self.public,
+            owner_names=self.owner_names,
+            patient=self.patient,
+            columns=columns,
+        )
+
+
+def _roles(spec: SourceSpec) -> list[str]:
+    """Columns that are no features by what they are. Raises ConfigError."""
+    if not spec.label:
+        raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
+    named = {key: getattr(spec, key) for key in ("label", "owner", "patient", "time") if getattr(spec, key)}
+    for key, column in named.items():
+        if twice := [other for other in named if other < key and named[other] == column]:
+            raise ConfigError(f"data.{twice[0]} and data.{key} are both {column!r}", "Give each a column of its own")
+        if column in spec.drop or column in spec.columns:
+            other = "drop" if column in spec.drop else "columns"
+            raise ConfigError(f"data.{key} is {column!r}, which data.{other} names too", "Name it once")
+    if both := [column for column in spec.drop if column in spec.columns]:
+        raise ConfigError(f"data.drop and data.columns both name {both[0]!r}", "Name it once")
+    return list(named.values())
+
+
+def _check_columns(frame: pl.DataFrame, spec: SourceSpec, roles: list[str], places: Places) -> None:
+    keys = {"label": spec.label, "owner": spec.owner, "patient": spec.patient, "time": spec.time}
+    keys |= {f"drop ({column})": column for column in spec.drop}
+    keys |= {f"columns ({column})": column for column in spec.columns}
+    for key, column in keys.items():
+        if column and column not in frame.columns:
+            raise DataError(f"{places.whole} has no column {column!r}, which data.{key} names", _has(frame.columns))
+    if not set(frame.columns) - {*roles, *spec.drop}:
+        raise DataError(f"{places.whole} has no column that is a feature", _has(frame.columns))
+
+
+def _has(columns: list[str]) -> str:
+    more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
+    return f"It has {', '.join(columns[:20])}{more}"

@@ -1,0 +1,427 @@
+"""Teachers that others wrote: what works, and that nothing they do wrong reaches votes, log, or who takes part."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+from sklearn.linear_model import LogisticRegression
+
+from consilium.party.data import Rows
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.policy import PartyFile
+from consilium.party.teachers import store
+from consilium.party.teachers.builders import check
+from consilium.party.teachers.ensemble import train_all
+from consilium.party.teachers.own_code import OwnCodeTeacher
+from consilium.party.teachers.own_code_trial import try_again
+from consilium.party.teachers.own_teacher import EstimatorSpec, PickledSpec, TorchSpec
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.own_models.pickles import write_estimator
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.schema import Schema
+from tests import strangers
+from tests.federation import make_config, make_home
+from tests.party.teachers.test_own_teacher import dry_run, home_with
+from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
+from tests.party.test_node import train as train_request
+
+SCHEMA = CONFIG.rows
+PARTS = [np.arange(0, 150), np.arange(150, 300)]
+
+
+def stranger(name: str, **parameters: Any) -> EstimatorSpec:
+    return EstimatorSpec(factory=f"tests.strangers:{name}", parameters=parameters)
+
+
+def rows_of(count: int = 300, seed: int = 6) -> Rows:
+    x, y = make_rows(count, seed)
+    return Rows(SCHEMA.inputs(x), y)
+
+
+def own_teachers(spec: Any, rows: Rows) -> list[Any]:
+    return train_all(rows, spec, PARTS, [1, 2], 2)
+
+
+GOOD = (
+    "Nearest",
+    "NoProbabilities",
+    "FloatLabels",
+    "TextLabels",
+    "Unsorted",
+    "WithoutClasses",
+    "ReturnsNothing",
+    "Writes",
+    "Threads",
+    "imputing",
+)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_strangers_write_votes_as_well_as_it_can(name: str) -> None:
+    rows = rows_of()
+    spec = stranger(name)
+    check(spec, SCHEMA)
+    before = rows.x.copy()
+    asked = rows.x.copy()
+    for teacher in own_teachers(spec, rows):
+        assert isinstance(teacher, OwnCodeTeacher)
+        assert (teacher.predict(asked) == rows.y).mean() > 0.75
+        probabilities = teacher.predict_proba(asked)
+        assert (teacher.classes_[probabilities.argmax(axis=1)] == teacher.predict(asked)).all()
+    assert (rows.x == before).all()
+    assert (asked == before).all()
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (EstimatorSpec(factory="absent_package.Thing"), "absent_package is not there"),
+        (EstimatorSpec(factory="tests.strangers:Absent"), "no attribute 'Absent'"),
+        (EstimatorSpec(factory="tests.strangers:NO_CALLABLE"), "no callable but int"),
+        (EstimatorSpec(factory="no-such-entry"), "no installed package offers 'no-such-entry'"),
+        (stranger("Nearest", strength=1), "cannot be built: TypeError"),
+        (stranger("no_module", inputs=1, classes=2), "has no fit and no predict"),
+        (EstimatorSpec(factory="builtins:type", parameters={}), "cannot be built"),
+        (stranger("Raises"), "made-up rows: RuntimeError: PRIVATE"),  # made-up rows are nobody's
+        (stranger("Raises", error="SystemExit"), "made-up rows: SystemExit"),
+        (stranger("Answers", shape="nan"), "its answers are no probabilities"),
+        (stranger("Answers", shape="negative"), "its answers are no probabilities"),
+        (stranger("Answers", shape="sum"), "its answers are no probabilities"),
+        (stranger("Answers", shape="one column"), "predict_proba gives (8,) for 8 rows and 2 classes"),
+        (stranger("Answers", shape="too many"), "predict_proba gives (8, 4)"),
+        (stranger("Answers", shape="too few"), "predict_proba gives (7, 2)"),
+        (stranger("Answers", shape="transposed"), "predict_proba gives (2, 8)"),
+        (stranger("Answers", shape="text"), "could not convert"),
+        (stranger("Answers", shape="none"), "predict_proba gives ()"),
+        (stranger("Answers", shape="objects"), "TypeError"),
+        (stranger("NotKept"), "cannot pickle"),
+        (EstimatorSpec(factory="sklearn.linear_model:LogisticRegression", parameters={"C": -1}), "InvalidParameter"),
+        (EstimatorSpec(factory="sklearn.svm.SVR"), "its answers are no probabilities"),
+        (TorchSpec(factory="tests.strangers:one_output"), "It must give a logit for each class"),
+        (TorchSpec(factory="tests.strangers:no_module"), "object, no torch.nn.Module"),
+        (TorchSpec(factory="tests.strangers:Eyes", images=True), "3 inputs are no square image"),
+        (TorchSpec(factory="tests.strangers:Net", loss="tests.strangers:absent"), "no attribute 'absent'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_work_is_refused_before_any_private_row(spec: Any, told: str) -> None:
+    with pytest.raises(Refused) as caught:
+        check(spec, SCHEMA)
+    assert caught.value.refusal.rule is Rule.POLICY
+    assert told in caught.value.detail
+
+
+@pytest.mark.parametrize("error", strangers.ERRORS)
+def test_what_fails_on_private_rows_only_says_the_most_frequent_class(error: str, caplog) -> None:
+    """And nothing that it raises is told but how often."""
+    rows = rows_of()
+    rows.x[3, 0] = 50.0
+    spec = stranger("Raises", error=error, marked=True)
+    check(spec, SCHEMA)
+    with caplog.at_level(logging.DEBUG):
+        failed, sound = own_teachers(spec, rows)
+    usual = np.bincount(rows.y[:150]).argmax()
+    assert failed.predict(rows.x).tolist() == [usual] * 300
+    assert (sound.predict(rows.x) == rows.y).mean() > 0.75
+    assert "cannot be fitted to 1 of 2 shards" in caplog.text
+    assert "PRIVATE" not in caplog.text
+
+
+@pytest.mark.parametrize("error", ["Odd", "SystemExit"])
+def test_what_fails_on_a_question_says_the_most_frequent_class(error: str, caplog) -> None:
+    rows = rows_of()
+    spec = stranger("Raises", error=error, method="predict_proba", marked=True)
+    check(spec, SCHEMA)
+    (teacher, _) = own_teachers(spec, rows)
+    asked = np.full((3, 3), 100.0)
+    with caplog.at_level(logging.DEBUG):
+        assert teacher.predict(asked).tolist() == [np.bincount(rows.y[:150]).argmax()] * 3
+    assert "fails on 3 questions" in caplog.text
+    assert "PRIVATE" not in caplog.text
+
+
+def test_a_class_that_it_never_says_is_no_fault() -> None:
+    rows, spec = rows_of(), stranger("MissesAClass")
+    check(spec, SCHEMA)
+    teacher = own_teachers(spec, rows)[0]
+    assert teacher.classes_.tolist() == [0, 1]
+    assert teacher.predict_proba(rows.x).tolist() == [[1.0, 0.0]] * 300
+
+
+def test_what_it_prints_is_dropped(capsys, caplog, recwarn) -> None:
+    rows, spec = rows_of(), stranger("Prints")
+    check(spec, SCHEMA)
+    own_teachers(spec, rows)[0].predict(rows.x)
+    printed = capsys.readouterr()
+    assert "PRIVATE" not in printed.out + printed.err + caplog.text
+    assert not [each for each in recwarn if "PRIVATE" in str(each.message)]
+
+
+def test_labels_are_what_the_shard_has_and_whole_numbers_from_0() -> None:
+    """A shard of the classes 1 and 2 of three: what is trained sees 0 and 1, as xgboost insists on."""
+    rows = rows_of()
+    shifted = Rows(rows.x, rows.y + 1)
+    teacher = train_all(shifted, stranger("Nearest"), PARTS, [1, 2], 3)[0]
+    assert teacher.classes_.tolist() == [1, 2]
+    assert teacher.trained.estimator.classes_.tolist() == [0, 1]
+    assert set(teacher.predict(rows.x)) == {1, 2}
+
+
+def test_too_few_rows_of_a_class_do_not_keep_a_party_away(tmp_path: Path) -> None:
+    """The same party, with labels that the estimator takes and with labels that it does not: both answer."""
+    for name, most in (("takes", 300), ("does not", 5)):
+        folder = make_home(tmp_path / name.replace(" ", "-"), "p")
+        x, y = make_rows(300, 6)
+        y[np.flatnonzero(y == 1)[most:]] = 0
+        np.savez(folder / "data.npz", x=x, y=y, features=np.array(SCHEMA.features), classes=np.array(SCHEMA.classes))
+        with_teacher(folder, {"model": "estimator", "factory": "tests.strangers:NeedsMany"})
+        party = PartyNode(open_home(folder))
+        join(party)
+        votes = party.vote(vote(x)).votes
+        assert votes.sum() == 300
+        assert len(np.unique(votes.argmax(axis=1))) == (2 if most == 300 else 1)
+
+
+def with_teacher(folder: Path, teacher: dict[str, Any], **more: Any) -> None:
+    settings = load(folder / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
+    (folder / "party.toml").write_text(tomli_w.dumps({**settings, **more, "teacher": teacher}))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"model": "estimator", "factory": "planted_by_coordinator.Evil"},
+        {"model": "estimator", "factory": "planted_by_coordinator:Evil"},
+        {"model": "torch", "factory": "planted_by_coordinator:Evil"},
+        {"model": "torch", "factory": "tests.strangers:Net", "loss": "planted_by_coordinator:Evil"},
+        {"model": "pickled", "file": "../teacher.pkl"},
+    ],
+)
+def test_a_coordinator_cannot_name_code_and_reading_a_table_imports_nothing(
+    tmp_path: Path, monkeypatch, table: dict[str, Any]
+) -> None:
+    (tmp_path / "planted_by_coordinator.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    party = PartyNode(open_home(make_home(tmp_path / "home", "p")))
+    with pytest.raises(Refused) as caught:
+        join(party, train_request(spec_json=json.dumps(table)))
+    assert caught.value.refusal.rule is Rule.MALFORMED
+    with pytest.raises(ValueError, match="teacher"):
+        make_config(teacher=table)
+    load(home_with(tmp_path / "own", table) / "party.toml", PartyFile)  # the party's own, read and not yet used
+    assert "planted_by_coordinator" not in sys.modules
+
+
+def test_the_party_itself_is_told_that_its_module_cannot_be_imported(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "broken_teacher.py").write_text("raise SystemExit('no licence')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(Refused, match="cannot be imported: SystemExit: no licence"):
+        check(EstimatorSpec(factory="broken_teacher:Teacher"), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"model": "estimator"}, "factory: is required"),
+        ({"model": "estimator", "factory": "os; import evil"}, "factory"),
+        ({"model": "estimator", "factory": "a/b.Thing"}, "factory"),
+        ({"model": "estimator", "factory": "a.B", "parameters": 3}, "parameters"),
+        ({"model": "estimator", "factory": "a.B", "steps": 3}, "unknown key"),
+        ({"model": "estimator", "factory": "a.B", "missing": "zero"}, "missing"),
+        ({"model": "torch", "factory": "a.B", "epochs": 0}, "epochs"),
+        ({"model": "torch", "factory": "a.B", "optimiser": "lion"}, "optimiser"),
+        ({"model": "pickled", "sha256": "abc"}, "sha256"),
+        ({"model": "pickled", "file": ""}, "file"),
+    ],
+)
+def test_faults_of_the_table_are_told_when_it_is_read(tmp_path: Path, table: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        open_home(home_with(tmp_path, table))
+
+
+class TestTorch:
+    """Modules of one's own."""
+
+    def test_a_module_learns_and_the_same_seed_gives_the_same_votes(self) -> None:
+        rows = rows_of()
+        spec = TorchSpec(factory="tests.strangers:Net", parameters={"hidden": 8}, epochs=40)
+        check(spec, SCHEMA)
+        first, again = (own_teachers(spec, rows)[0] for _ in range(2))
+        assert (first.predict(rows.x) == rows.y).mean() > 0.75
+        assert (first.predict_proba(rows.x) == again.predict_proba(rows.x)).all()
+        other = train_all(rows, spec, PARTS, [8, 9], 2)[0]
+        assert (first.predict_proba(rows.x) != other.predict_proba(rows.x)).any()
+
+    def test_it_is_kept_and_asked_again(self, tmp_path: Path) -> None:
+        table = {"model": "torch", "factory": "tests.strangers:Net", "steps": 60, "optimiser": "adam"}
+        party = PartyNode(open_home(home_with(tmp_path, table)))
+        join(party)
+        (kept,) = store.load(party.home.teachers(HASH), HASH).teachers
+        x, y = make_rows(300, 6)
+        assert (party.vote(vote(x)).votes.argmax(axis=1) == y).mean() > 0.75
+        assert (kept.predict(SCHEMA.inputs(x)) == party.vote(vote(x)).votes.argmax(axis=1)).all()  # pyright: ignore
+
+    @pytest.mark.parametrize(
+        "spec",
+        [
+            TorchSpec(factory="tests.strangers:Net", loss="tests.strangers:margin", learning_rate=0.01),
+            TorchSpec(factory="tests.strangers:ten_outputs", learning_rate=0.05, optimiser="sgd", batch=16),
+            TorchSpec(factory="tests.strangers:Net", batch=149),  # 150 rows: one would be left for the last step
+        ],
+        ids=["own loss", "more outputs than classes", "one row left"],
+    )
+    def test_ways_to_train(self, spec: TorchSpec) -> None:
+        rows = rows_of()
+        teacher = own_teachers(spec, rows)[0]
+        assert isinstance(teacher, OwnCodeTeacher)
+        assert (teacher.predict(rows.x) == rows.y).mean() > 0.7
+
+    def test_images_come_in_their_shape(self) -> None:
+        generator = np.random.default_rng(0)
+        y = generator.integers(2, size=80)
+        x = generator.random((80, 8, 8))
+        x[y == 1, :4] += 1
+        schema = Schema.of_images(tuple(f"p{index}" for index in range(64)), ("a", "b"), "none")
+        spec = TorchSpec(factory="tests.strangers:Eyes", images=True, epochs=10)
+        check(spec, schema)
+        (teacher,) = train_all(Rows(x.reshape(80, -1), y), spec, [np.arange(80)], [0], 2)
+        assert (teacher.predict(x.reshape(80, -1)) == y).mean() > 0.9  # pyright: ignore
+
+
+class TestPickled:
+    """A file in the party's own home, which runs when it is read."""
+
+    def home(self, tmp_path: Path, model: Any, **keys: Any) -> Path:
+        folder = home_with(tmp_path, {"model": "pickled", **keys})
+        write_estimator(folder / "teacher.pkl", model)
+        return folder
+
+    def test_it_is_trained_and_votes(self, tmp_path: Path) -> None:
+        class OfANotebook(strangers.Nearest):
+            """Can be imported from nowhere."""
+
+        for index, model in enumerate((LogisticRegression(), OfANotebook(), OfANotebook, lambda: OfANotebook(2.0))):
+            party = PartyNode(open_home(self.home(tmp_path / str(index), model)))
+            join(party)
+            x, y = make_rows(300, 6)
+            assert (party.vote(vote(x)).votes.argmax(axis=1) == y).mean() > 0.75
+
+    def test_another_file_is_another_teacher(self, tmp_path: Path) -> None:
+        folder = self.home(tmp_path, LogisticRegression())
+        first = PartyNode(open_home(folder))
+        join(first)
+        trained = store.load(first.home.teachers(HASH), HASH).digest
+        join(PartyNode(open_home(folder)))
+        assert store.load(first.home.teachers(HASH), HASH).digest == trained
+        (folder / "teacher.pkl").unlink()
+        write_estimator(folder / "teacher.pkl", LogisticRegression(C=1e-4))
+        join(PartyNode(open_home(folder)))
+        assert store.load(first.home.teachers(HASH), HASH).digest != trained
+
+    @pytest.mark.parametrize("case", ["elsewhere", "parent", "absent", "others may write", "another file", "changed"])
+    def test_a_file_that_is_not_read(self, tmp_path: Path, case: str) -> None:
+        keys = {
+            "elsewhere": {"file": str(tmp_path / "teacher.pkl")},
+            "parent": {"file": "../teacher.pkl"},
+            "another file": {"sha256": "0" * 64},
+        }.get(case, {})
+        folder = self.home(tmp_path, LogisticRegression(), **keys)
+        write_estimator(tmp_path / "teacher.pkl", LogisticRegression())
+        if case == "absent":
+            (folder / "teacher.pkl").unlink()
+        if case == "others may write":
+            (folder / "teacher.pkl").chmod(0o666)
+        if case == "changed":  # between opening the home and training
+            spec = open_home(folder).teacher
+            assert isinstance(spec, PickledSpec)
+            (folder / "teacher.pkl").write_bytes(b"other")
+            with pytest.raises(Refused, match="is not the file whose SHA-256"):
+                own_teachers(spec, rows_of())
+            return
+        with pytest.raises(ConsiliumError) as caught:
+            open_home(folder)
+        assert caught.value.exit_code == 2
+
+    @pytest.mark.parametrize("content", [b"", b"\x80\x04garbage", b"cos\nabsent\n."])
+    def test_a_file_that_is_no_estimator(self, tmp_path: Path, content: bytes) -> None:
+        folder = home_with(tmp_path, {"model": "pickled"})
+        (folder / "teacher.pkl").write_bytes(content)
+        (folder / "teacher.pkl").chmod(0o600)
+        spec = open_home(folder).teacher
+        with pytest.raises(Refused, match=r"teacher.pkl cannot be read as an estimator"):
+            check(spec, SCHEMA)  # pyright: ignore[reportArgumentType]
+
+
+class TestMissing:
+    """Values that a party lacks, for an estimator that knows what to do with them."""
+
+    CSV = "age,pressure,drowsy,label\n" + "50,,0,well\n70,150,1,ill\n,140,0,well\n80,160,,ill\n" * 20
+
+    def seen(self, tmp_path: Path, teacher: dict[str, Any]) -> Any:
+        folder = make_home(tmp_path / "home", "p")
+        (folder / "data.csv").write_text(self.CSV)
+        with_teacher(folder, teacher, data="data.csv", missing={"rule": "mean"})
+        party = PartyNode(open_home(folder))
+        join(party)
+        (teacher_,) = store.load(party.home.teachers(HASH), HASH).teachers
+        assert party.vote(vote(make_rows(300, 6)[0])).votes.sum() == 300
+        return teacher_
+
+    @pytest.mark.parametrize(("keep", "missing"), [({}, 0), ({"missing": "mean"}, 0), ({"missing": "keep"}, 60)])
+    def test_nan_or_the_mean(self, tmp_path: Path, keep: dict[str, str], missing: int) -> None:
+        teacher = self.seen(tmp_path, {"model": "estimator", "factory": "tests.strangers:SeesMissing", **keep})
+        assert teacher.trained.estimator.missing_ == missing
+
+    def test_a_pipeline_with_imputation(self, tmp_path: Path) -> None:
+        teacher = self.seen(tmp_path, {"model": "estimator", "factory": "tests.strangers:imputing", "missing": "keep"})
+        assert isinstance(teacher, OwnCodeTeacher)
+        assert teacher.trained.estimator[0].indicator_.features_.tolist() == [0, 1, 2]
+
+    def test_an_estimator_that_takes_no_nan_is_refused_before_any_private_row(self) -> None:
+        spec = EstimatorSpec(factory="sklearn.linear_model.LogisticRegression", missing="keep")
+        with pytest.raises(Refused, match="Input X contains NaN"):
+            check(spec, SCHEMA)
+
+    def test_not_with_a_representation(self) -> None:
+        schema = Schema.of_images(tuple(f"p{index}" for index in range(784)), ("a", "b"), "scattering")
+        with pytest.raises(Refused, match="exclude each other"):
+            check(EstimatorSpec(factory="lightgbm.LGBMClassifier", missing="keep"), schema)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "expected"),
+    [
+        ("Nearest", {}, (0, False, False)),
+        ("NeedsMany", {"least": 45}, (1, False, False)),
+        ("Herd", {}, (0, False, True)),
+    ],
+)
+def test_a_trial_tells_how_an_estimator_behaves(name: str, parameters: dict, expected: tuple) -> None:
+    rows, spec = rows_of(), stranger(name, **parameters)
+    rows.y[:150][np.flatnonzero(rows.y[:150] == 1)[40:]] = 0
+    teachers = own_teachers(spec, rows)
+    found = try_again(rows, spec, PARTS[::-1], [2, 1], teachers[::-1], rows.x)
+    assert found is not None
+    assert (found.not_fitted, found.changed_votes > 0, found.changed_alone > 0) == expected
+    assert len(found.lines(2)) == sum(map(bool, expected))
+
+
+def test_a_dry_run_tells_of_dice(tmp_path: Path) -> None:
+    """Trained twice it would give the same votes by one chance in two: it is trained until it does not."""
+    table = {"model": "estimator", "factory": "tests.strangers:Dice"}
+    for attempt in range(20):  # by chance none of them: one in a million
+        output, error = dry_run(tmp_path / str(attempt), table)
+        assert error is None
+        assert "1 x tests.strangers:Dice (your own [teacher])" in output
+        if "trained again with the same seed, it gives" in output:
+            return
+    pytest.fail("it was never told")

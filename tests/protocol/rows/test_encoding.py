@@ -1,0 +1,203 @@
+"""Raw columns become the features that public rows say, whatever a private row holds."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from consilium.protocol.errors import DataError
+from consilium.protocol.rows.columns import ValueState
+from consilium.protocol.rows.encoding import ColumnEncoding, DeclaredColumn, encode, features_of, infer
+from consilium.protocol.rows.schema import Schema
+
+PUBLIC = pl.DataFrame(
+    {
+        "age": ["61", " 72.0", "55"],
+        "sex": ["female", "male ", "female"],
+        "stage": ["10", "9.0", "II"],
+        "smoker": [True, False, None],
+        "creatinine": [0.9, None, 1.1],
+        "site": ["a", "a", "a"],
+    }
+)
+COLUMNS = (
+    ColumnEncoding(column="age", kind="number"),
+    ColumnEncoding(column="sex", kind="category", values=("female", "male")),
+    ColumnEncoding(column="stage", kind="category", values=("9", "10", "II")),
+    ColumnEncoding(column="smoker", kind="category", values=("false", "true"), missing=True),
+    ColumnEncoding(column="creatinine", kind="number", missing=True),
+    ColumnEncoding(column="site", kind="category", values=("a",)),
+)
+FEATURES = (
+    "age", "sex=male", "stage=9", "stage=10", "stage=II", "smoker=true", "smoker missing",
+    "creatinine", "creatinine missing", "site=a",
+)  # fmt: skip
+
+
+def test_what_public_rows_say() -> None:
+    assert infer(PUBLIC) == COLUMNS
+    assert features_of(COLUMNS) == FEATURES
+    x, doubts = encode(PUBLIC, COLUMNS)
+    assert doubts == ()
+    assert x.dtype == np.float32
+    nan = np.nan
+    expected = [[61, 0, 0, 1, 0, 1, 0, 0.9, 0, 1], [72, 1, 1, 0, 0, 0, 0, nan, 1, 1], [55, 0, 0, 0, 1, 0, 1, 1.1, 0, 1]]
+    np.testing.assert_array_equal(x, np.array(expected, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("values", "declared", "expected"),
+    [
+        (["1", "2"], "category", {"kind": "category", "values": ("1", "2")}),
+        (["1", "2"], {"values": ["2", "1", "3"]}, {"kind": "category", "values": ("2", "1", "3")}),
+        (["1", ""], {"missing": False}, {"kind": "number", "missing": False}),
+        (["1", "2"], {"missing": True}, {"kind": "number", "missing": True}),
+        ([True, False], "number", {"kind": "number"}),
+        ([None, None], {"values": ["a", "b"]}, {"kind": "category", "values": ("a", "b"), "missing": True}),
+        (["TRUE", "False"], {}, {"kind": "category", "values": ("false", "true")}),
+        ([3.0, 1.0], "category", {"kind": "category", "values": ("1", "3")}),
+        (["2020-01-01", "x"], {}, {"kind": "category", "values": ("2020-01-01", "x")}),
+    ],
+)  # fmt: skip
+def test_what_is_declared_goes_before_what_is_inferred(values: list, declared, expected: dict) -> None:
+    table = {"kind": declared} if isinstance(declared, str) else declared
+    found = infer(pl.DataFrame({"a": values}), {"a": DeclaredColumn.model_validate(table)})
+    assert found == (ColumnEncoding(column="a", **expected),)
+
+
+TOO_FEW = [str(number) for number in range(30)]
+NOT_ENCODED: dict[str, tuple[dict, dict, str]] = {
+    "no such column": ({"a": ["1"]}, {"b": DeclaredColumn()}, "no column 'b'"),
+    "nothing known": ({"a": ["", None]}, {}, "'a': no public row has a value"),
+    "text among numbers": ({"a": [*TOO_FEW, "> 89"]}, {}, "30 different numbers, and text between them: row 31 has"),
+    "text in a declared number": ({"a": ["1", "x"]}, {"a": DeclaredColumn(kind="number")}, "row 2 has 'x', 1 such row"),
+    "dates": ({"a": ["2020-01-01", "2021-12-31 10:00"]}, {}, "of dates: row 1 has '2020-01-01'"),
+    "dates as such": ({"a": [datetime.date(2020, 1, 1)]}, {}, "of dates"),
+    "names": ({"a": [f"name {number}" for number in range(101)]}, {}, "101 different values in 101 public rows"),
+    "lists": ({"a": [[1], [2]]}, {}, "of type List"),
+    "one name for two": ({"a": ["x", "y"], "a=y": ["1", "2"]}, {}, "two columns give a feature 'a=y'"),
+    "long second": ({"a": ["x" * 50, "y" * 99]}, {}, "has 101 characters, at most 100"),
+    "longer": ({"a" * 101: ["1"]}, {}, "has 101 characters, at most 100"),
+    "long value": ({"a": ["x", "y", "z" * 101]}, {}, "has 101 characters, at most 100: 'zzz"),
+    "long feature": ({"column": ["x", "y", "z" * 99]}, {}, "has 106 characters, at most 100: 'column=zzz"),
+    "control": ({"a": ["x", "y", "\x1b[2J"]}, {}, "a value of column 'a' has a control character"),
+    "empty name": ({"": ["1"]}, {}, "a column's name has 0 characters"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("frame", "declared", "told"), NOT_ENCODED.values(), ids=NOT_ENCODED.keys())
+def test_columns_that_are_neither(frame: dict, declared: dict, told: str) -> None:
+    with pytest.raises(DataError) as caught:
+        infer(pl.DataFrame(frame), declared)
+    assert told in str(caught.value)
+    assert caught.value.action
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "expected", "state"),
+    [
+        ("sex", ["divers"], [0], ValueState.UNKNOWN_CATEGORY),
+        ("stage", ["III"], [0, 0, 0], ValueState.UNKNOWN_CATEGORY),
+        ("site", ["b"], [0], ValueState.UNKNOWN_CATEGORY),
+        ("smoker", ["maybe"], [0, 0], ValueState.UNKNOWN_CATEGORY),
+        ("smoker", [None], [0, 1], None),
+        ("sex", [""], [np.nan], None),
+        ("age", ["> 89"], [np.nan], ValueState.NOT_A_NUMBER),
+        ("age", ["1e39"], [np.nan], ValueState.INFINITE),
+        ("age", ["-inf"], [np.nan], ValueState.INFINITE),
+        ("age", ["1,5"], [np.nan], ValueState.DECIMAL_COMMA),
+        ("age", [float("nan")], [np.nan], None),
+        ("creatinine", [None], [np.nan, 1], None),
+        ("stage", [9], [1, 0, 0], None),
+        ("stage", [9.0], [1, 0, 0], None),
+        ("stage", ["09"], [0, 0, 0], ValueState.UNKNOWN_CATEGORY),
+    ],
+)
+def test_what_the_public_rows_do_not_have(column: str, values: list, expected: list, state: ValueState | None) -> None:
+    encoding = next(each for each in COLUMNS if each.column == column)
+    x, doubts = encode(pl.DataFrame({column: values}), [encoding])
+    np.testing.assert_array_equal(x[0], np.array(expected, dtype=np.float32))
+    assert [(doubt.column, doubt.state, doubt.rows.tolist()) for doubt in doubts] == (
+        [(column, state, [0])] if state else []
+    )
+    assert "rows" not in repr(doubts)
+
+
+def test_a_column_that_is_not_there() -> None:
+    with pytest.raises(DataError, match="no column 'age'"):
+        encode(pl.DataFrame({"sex": ["female"]}), COLUMNS)
+
+
+CELLS = st.one_of(st.none(), st.text(max_size=5), st.sampled_from(["female", "9.0", "true", "1e40", "nan", " 3,5"]),
+                  st.floats().map(str), st.integers().map(str))  # fmt: skip
+NUMBERS = st.one_of(st.none(), st.floats(), st.integers(-(2**53), 2**53).map(float))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(0, 4))
+def test_any_frame_has_the_width_of_its_encoding_and_is_finite_where_nothing_is_missing(data, height: int) -> None:
+    values = {
+        column.column: pl.Series(
+            data.draw(st.lists(CELLS, min_size=height, max_size=height)),
+            dtype=pl.String,
+        )
+        if data.draw(st.booleans())
+        else pl.Series(data.draw(st.lists(NUMBERS, min_size=height, max_size=height)), dtype=pl.Float64)
+        for column in COLUMNS
+    }
+    x, doubts = encode(pl.DataFrame(values), COLUMNS)
+    assert (x.shape, x.dtype) == ((height, len(FEATURES)), np.dtype(np.float32))
+    assert not np.isinf(x).any()
+    odd = {(doubt.column, row) for doubt in doubts for row in doubt.rows.tolist()}
+    assert {doubt.state for doubt in doubts} <= set(ValueState) - {ValueState.GOOD, ValueState.MISSING}
+    start = 0
+    for column in COLUMNS:
+        part = x[:, start : start + len(column.features)]
+        start += len(column.features)
+        for row in np.flatnonzero(np.isnan(part).any(axis=1)):
+            cell = values[column.column][int(row)]
+            absent = cell is None or cell != cell or str(cell).strip().lower() in ("", "nan", "+nan", "-nan")
+            assert absent or (column.column, row) in odd
+        if column.kind == "category":
+            assert (np.nan_to_num(part).sum(axis=1) <= 1).all()
+
+
+def test_the_schema_of_a_table() -> None:
+    x, _ = encode(PUBLIC, COLUMNS)
+    schema = Schema.of_table(COLUMNS, ("well", "ill"), x)
+    assert schema.features == FEATURES
+    assert schema.center[7] == np.float32(1.0)  # of 0.9 and 1.1: what is missing counts in neither
+    assert schema.scale[7] == pytest.approx(0.1)
+    assert schema.scale[9] == 1.0
+    filled = schema.filled(x)
+    assert filled.dtype == np.float32
+    assert schema.standardise(filled)[1, 7] == 0.0
+    assert Schema.model_validate_json(schema.model_dump_json()) == schema
+
+
+def test_a_schema_without_columns_has_the_form_it_always_had() -> None:
+    plain = Schema.from_public_rows(("a",), ("x", "y"), np.array([[1.0], [2.0]]))
+    assert set(plain.model_dump(mode="json")) == {"features", "classes", "center", "scale"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": [{"column": "b", "kind": "number"}]},
+        {"columns": [{"column": "a", "kind": "number", "values": ["1"]}]},
+        {"columns": [{"column": "a", "kind": "category"}]},
+        {"columns": [{"column": "a", "kind": "category", "values": ["x", "x"]}]},
+        {"columns": [{"column": "a", "kind": "number", "missing": True}]},
+        {"columns": [{"column": "a", "kind": "category", "values": [str(n) for n in range(101)]}]},
+    ],
+)
+def test_columns_that_do_not_give_the_features_are_refused(change: dict) -> None:
+    base = {"features": ("a",), "classes": ("x", "y"), "center": (0.0,), "scale": (1.0,)}
+    with pytest.raises(ValidationError):
+        Schema.model_validate({**base, **change})

@@ -1,0 +1,296 @@
+"""One reader of tables: the same rows from every form, and a line that names file, row and column where that fails."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.rows.encoding import encode, infer
+from consilium.protocol.tables.csv_table import BLOCK
+from consilium.protocol.tables.files import files_of
+from consilium.protocol.tables.raw import read_raw, read_table
+from consilium.protocol.tables.rules import CellRule, TableRule
+from consilium.protocol.tables.times import times_of
+
+GOOD = "age,sex,weight\n61,female,70.5\n72, male ,\n"
+EXPECTED = {"age": ["61", "72"], "sex": ["female", "male"], "weight": ["70.5", None]}
+SECRET = "4711"
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def rule(**tables: Any) -> TableRule:
+    return TableRule.model_validate(tables)
+
+
+@pytest.mark.parametrize(
+    ("content", "tables"),
+    [
+        (GOOD, {}),
+        (b"\xef\xbb\xbf" + GOOD.encode(), {}),
+        (GOOD.replace("\n", "\r\n\r\n"), {}),
+        (GOOD.replace(",", ";").replace(".", ","), {"csv": {"separator": ";", "decimal_comma": True}}),
+        (GOOD.replace(",", "\t"), {"csv": {"separator": "\t"}}),
+        (GOOD.replace("70.5", '"70.5"').replace("sex", ' "sex" '), {"drop": [' "sex" '], "only": ["age", '"sex"']}),
+        (GOOD.replace("\n72, male ,\n", "\n72, male ,?\n"), {"missing": ["?"]}),
+        (GOOD.replace("age", ",age").replace("61", "0,61").replace("72", "1,72"), {}),
+        (GOOD.replace("weight", "weight,id").replace("70.5", "70.5,7").replace("male ,", "male ,,8"), {"drop": ["id"]}),
+    ],
+    ids=["plain", "byte order mark", "windows", "decimal commas", "tabs", "quotes", "missing", "unnamed", "dropped"],
+)
+def test_ways_to_write_the_same_rows(tmp_path: Path, content: str | bytes, tables: dict) -> None:
+    found = read_table([write(tmp_path / "a.csv", content)], rule(**tables))
+    if "only" in tables:
+        assert found.to_dict(as_series=False) == {"age": ["61", "72"], '"sex"': ["female", "male"]}
+    else:
+        assert found.to_dict(as_series=False) == EXPECTED
+
+
+def test_csv_and_parquet_give_the_same_features(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "age": [61, 72, None],
+            "grade": [1.0, 2.0, 3.0],
+            "smoker": [True, False, True],
+            "sex": pl.Series(["female", "male", None], dtype=pl.Categorical),
+            "empty": [None, None, "x"],
+        }
+    )
+    frame.write_csv(tmp_path / "a.csv")
+    frame.write_parquet(tmp_path / "a.parquet")
+    csv, parquet = (read_table([tmp_path / f"a.{suffix}"], rule()) for suffix in ("csv", "parquet"))
+    columns = infer(csv)
+    assert infer(parquet) == columns
+    assert encode(csv, columns)[0].tobytes() == encode(parquet, columns)[0].tobytes()
+    assert encode(csv, columns)[1] == ()
+
+
+def test_dates_of_parquet_are_text(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"day": [datetime.date(2024, 12, 31)], "at": [datetime.datetime(2024, 1, 2, 12)]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    found = read_table([tmp_path / "a.parquet"], rule())
+    assert times_of(found["day"]).tolist() == [20088.0]
+    assert times_of(found["at"]).tolist() == [19724.5]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["2024-01-01", None, "2024-01-02 12:00"], [19723.0, None, 19724.5]),
+        (["2024-01-01T06:00:00.5"], [19723.25 + 0.5 / 86400]),
+        (["2020", ""], [2020.0, None]),
+        ([3, None], [3.0, None]),
+    ],
+)
+def test_times(values: list, expected: list) -> None:
+    found = times_of(pl.Series("t", values))
+    assert [None if value != value else pytest.approx(value) for value in found] == expected
+
+
+@pytest.mark.parametrize("values", [["31.12.2024"], ["2024-01-01", "x"], ["2024-01-01", "2024"], ["2024-13-01"]])
+def test_what_is_no_time(values: list) -> None:
+    with pytest.raises(DataError, match=f"column 't', row {len(values)}: the value is neither"):
+        times_of(pl.Series("t", values))
+
+
+@pytest.mark.parametrize(
+    ("cell", "cells", "expected"),
+    [
+        ({"codes": {"> 89": 90}, "missing_codes": ["n/k"]}, ["34", "> 89", "n/k", "7.5"], [34, 90, None, 7.5]),
+        ({"codes": {"90+": 91}}, ["34", "90+"], [34, 91]),
+        ({"codes": {"<0,1": 0.05}}, ["34", "<0,1"], [34, 0.05]),
+        ({"codes": {"T1": 1}, "other": "number"}, ["T1", "5"], [1, 5]),
+        ({"codes": {"w": 1, "m": 0}}, ["w", "m"], [1, 0]),
+        ({"factor": 0.5, "offset": 1}, ["4", ""], [3, None]),
+        ({"codes": {"> 9": 10}, "factor": 2}, ["4", "> 9"], [8, 20]),
+        ({"values": {"w": "female", "m": "male"}}, ["w", "m", "x", ""], ["female", "male", "x", None]),
+        ({"missing_codes": ["-9"]}, ["-9", "-9.0"], [None, "-9.0"]),
+    ],
+)
+def test_rules_of_cells(tmp_path: Path, cell: dict, cells: list[str], expected: list) -> None:
+    path = write(tmp_path / "a.csv", "a;b\n" + "".join(f"{each};1\n" for each in cells))
+    found = read_table([path], rule(csv={"separator": ";"}, columns={"a": cell}))
+    assert found["a"].to_list() == expected
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"codes": {"a": 1}, "values": {"a": "b"}},
+        {"values": {"a": "b"}, "factor": 2},
+        {"other": "number"},
+        {"factor": 0},
+        {"factor": float("inf")},
+        {"codes": {}},
+        {"codes": {"a": 1}, "other": "text"},
+    ],
+)
+def test_rules_that_make_no_sense(cell: dict) -> None:
+    with pytest.raises(ValueError):
+        CellRule.model_validate(cell)
+
+
+BAD: list[tuple[str, str | bytes, dict, str]] = [
+    ("empty", "", {}, "a.csv is empty"),
+    ("empty first line", "\n" + GOOD, {}, "has an empty first line"),
+    ("header only", "age,sex\n", {}, "has a header and no rows"),
+    ("no header", "61,4711\n", {}, "nothing but numbers in its first line"),
+    ("semicolons", GOOD.replace(",", ";"), {}, "Set separator = ';' under [csv]"),
+    ("latin-1", GOOD.encode() + b"4711,\xe4,\n", {}, "is not utf-8 text"),
+    ("UTF-16", GOOD.encode("utf-16"), {}, "is UTF-16 text, not CSV"),
+    ("Excel", b"PK\x03\x04" + b"4711", {}, "is a zip or Excel file"),
+    ("open quote", GOOD + '"4711,1,2\n', {}, "its quotes do not match"),
+    (
+        "a field too many",
+        GOOD + "4711,1,2,3\n",
+        {},
+        "1 of 3 rows have more or fewer fields than the header's 3 (first: line 4",
+    ),
+    ("no such column", GOOD, {"only": ["ages"]}, "has no column 'ages'. It has 'age', 'sex', 'weight'"),
+    ("a rule for no column", GOOD, {"columns": {"ages": {}}}, "has no column 'ages'"),
+    ("twice", "age,age\n61,4711\n", {}, "has 2 columns named 'age'"),
+    ("nothing left", "age\n61\n", {"drop": ["age"]}, "no column that is to be read"),
+    (
+        "unknown code",
+        GOOD + "4711,x,\n",
+        {"columns": {"age": {"codes": {"61": 1, "72": 2}}}},
+        "line 4, column 'age': the value is not among codes",
+    ),
+    (
+        "no number",
+        GOOD + "x4711,x,\nx,x,\n",
+        {"columns": {"age": {"factor": 2}}},
+        "line 4, column 'age': the value is no number, and 1 more",
+    ),
+    (
+        "infinite",
+        GOOD + "1e308,x,\n",
+        {"columns": {"age": {"factor": 4711}}},
+        "line 4, column 'age': the value is infinite",
+    ),
+    ("a comma", GOOD + '"4711,5",x,\n', {"columns": {"age": {"factor": 2}}}, "set decimal_comma = true in [csv]"),
+    (
+        "a point",
+        "a;b\n1,5;x\n4.711;y\n",
+        {"csv": {"separator": ";", "decimal_comma": True}},
+        "line 3, column 'a': the value has a decimal point",
+    ),
+    (
+        "only points",
+        "a;b\n1;x\n4.711;y\n",
+        {"csv": {"separator": ";", "decimal_comma": True}},
+        "line 3, column 'a': the value has a decimal point",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "tables", "told"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_bad_csv(tmp_path: Path, content: str | bytes, tables: dict, told: str) -> None:
+    path = write(tmp_path / "a.csv", content)
+    with pytest.raises(DataError) as caught:
+        read_table([path], rule(**tables))
+    assert str(caught.value).startswith(str(path))
+    assert told in str(caught.value)
+    assert caught.value.action
+    assert SECRET not in str(caught.value).replace(str(tmp_path), "")
+
+
+def parquet(**columns: Any) -> Callable[[Path], Any]:
+    return pl.DataFrame(columns, strict=False).write_parquet
+
+
+BAD_PARQUET: list[tuple[str, Callable[[Path], Any], dict, str]] = [
+    ("not Parquet", lambda path: path.write_bytes(b"4711"), {}, "is not a readable Parquet file"),
+    ("empty", lambda path: path.write_bytes(b""), {}, "is not a readable Parquet file"),
+    ("cut off", lambda path: path.write_bytes(b"PAR1" + b"4711" * 9), {}, "is not a readable Parquet file"),
+    ("CSV", lambda path: path.write_text(GOOD), {}, "is not a readable Parquet file"),
+    ("nested", parquet(a=[[4711]]), {}, "column 'a' is of type List"),
+    ("struct", parquet(a=[{"b": 4711}]), {}, "column 'a' is of type Struct"),
+    ("binary", parquet(a=[b"4711"]), {}, "column 'a' is of type Binary"),
+    ("duration", parquet(a=[datetime.timedelta(4711)]), {}, "column 'a' is of type Duration"),
+    ("no such column", parquet(a=[4711]), {"only": ["b"]}, "has no column 'b'. It has 'a'"),
+    ("a rule for no column", parquet(a=[4711]), {"columns": {"b": {}}}, "has no column 'b'"),
+    ("nothing left", parquet(a=[4711]), {"drop": ["a"]}, "no column that is to be read"),
+    (
+        "unknown code",
+        parquet(a=[1, 4711]),
+        {"columns": {"a": {"codes": {"1": 1}}}},
+        "row 2, column 'a': the value is not among",
+    ),
+    (
+        "no number",
+        parquet(a=["1", "4711 mg"]),
+        {"columns": {"a": {"factor": 2}}},
+        "row 2, column 'a': the value is no number",
+    ),
+    (
+        "infinite",
+        parquet(a=[1, 1e308]),
+        {"columns": {"a": {"factor": 4711}}},
+        "row 2, column 'a': the value is infinite",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "tables", "told"), [case[1:] for case in BAD_PARQUET], ids=[case[0] for case in BAD_PARQUET]
+)
+def test_bad_parquet(tmp_path: Path, make: Callable[[Path], Any], tables: dict, told: str) -> None:
+    path = tmp_path / "a.parquet"
+    make(path)
+    with pytest.raises(DataError) as caught:
+        read_table([path], rule(**tables))
+    assert told in str(caught.value)
+    assert SECRET not in str(caught.value).replace(str(tmp_path), "")
+
+
+def test_several_files_are_one_table(tmp_path: Path) -> None:
+    write(tmp_path / "b.csv", "sex,age\nmale,72\n")
+    write(tmp_path / "a.csv", "age,sex\n61,female\n")
+    pl.DataFrame({"age": [55], "sex": ["male"]}).write_parquet(tmp_path / "c.parquet")
+    paths = files_of("*.*", tmp_path)
+    assert [path.name for path in paths] == ["a.csv", "b.csv", "c.parquet"]
+    found = read_raw(paths, rule())
+    assert found.frame.rows() == [("61", "female"), ("72", "male"), ("55", "male")]
+    assert [found.lines.place(row) for row in range(3)] == ["line 2 of a.csv", "line 2 of b.csv", "row 1 of c.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ("age\n61\n", "b.csv has no column 'sex', which a.csv has"),
+        ("age,sex,x\n1,f,2\n", "a.csv has no column 'x', which b.csv"),
+    ],
+)
+def test_a_column_that_one_file_lacks(tmp_path: Path, other: str, told: str) -> None:
+    write(tmp_path / "a.csv", "age,sex\n61,female\n")
+    write(tmp_path / "b.csv", other)
+    with pytest.raises(DataError, match=told):
+        read_table(files_of("?.csv", tmp_path), rule())
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("no.csv", "is not there"), ("no*.csv", "no file is like"), (".", "no format that is known by its name")],
+)
+def test_paths_that_hold_no_table(tmp_path: Path, given: str, told: str) -> None:
+    with pytest.raises((ConfigError, DataError), match=told):
+        read_table(files_of(given, tmp_path), rule())
+
+
+@pytest.mark.parametrize("row", [0, BLOCK - 1, BLOCK, BLOCK + 1])
+def test_a_row_is_named_in_every_block(tmp_path: Path, row: int) -> None:
+    lines = ["1"] * (BLOCK + 2)
+    lines[row] = "x"
+    path = write(tmp_path / "a.csv", "a\n" + "\n".join(lines))
+    with pytest.raises(DataError, match=f"line {row + 2}, column 'a'"):
+        read_table([path], rule(columns={"a": {"factor": 2}}))

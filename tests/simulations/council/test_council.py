@@ -1,0 +1,235 @@
+"""Whole fits: what comes out, what public rows decide, what fits cost together, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from consilium.protocol.errors import ConsiliumError, OutputExists
+from consilium.simulations.council.errors import BadInput, BadSetting, TooFewOwners, WrongType
+from consilium.simulations.council.estimator import Council
+from consilium.simulations.council.statement import SEEDED
+from tests.simulations.council.warm import QUICK, hospitals
+
+pytestmark = pytest.mark.slow
+
+FRAME = hospitals()
+
+
+def fitted(frame: pl.DataFrame = FRAME, public: Any = None, **changed: Any) -> Council:
+    return Council(**{**QUICK, **changed}).fit(frame, "ill", owners="hospital", public=public)
+
+
+@pytest.mark.usefixtures("quick")
+class TestFit:
+    def test_a_frame_with_gaps_and_texts_gives_a_student(self) -> None:
+        council = fitted()
+        assert council.classes_.tolist() == ["no", "yes"]
+        assert council.feature_names_in_.tolist() == ["age", "pressure", "sex"]
+        assert council.student_.schema.features[-1] == "sex=m"
+        proba = council.predict_proba(FRAME)
+        assert proba.shape == (FRAME.height, 2)
+        np.testing.assert_allclose(proba.sum(axis=1), 1)
+        assert council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
+        assert (council.labels_.height, council.n_owners_) == (20, 6)
+
+    def test_the_run_behind_it_holds_and_its_public_words_are_no_secret(self) -> None:
+        council = fitted(mechanism={"name": "gnmax", "sigma": 3.0})
+        audit = council.run_.audit()
+        assert audit.against.rows() == []
+        assert audit
+        secret = council.privacy_.secret_epsilon_data_dependent
+        assert secret is not None
+        assert secret < council.privacy_.epsilon == council.run_.summary["privacy"]["epsilon_promised"]
+        for text in (repr(council), repr(council.privacy_), str(council.privacy_), council._html_repr()):
+            assert f"{secret:.3f}" not in text
+            assert "secret" not in text
+
+    def test_seeded_noise_says_everywhere_that_it_protects_nobody(self) -> None:
+        council = fitted()
+        for text in (repr(council), str(council.privacy_), council._html_repr()):
+            assert SEEDED.split(":")[1].strip(" .") in text
+        system = fitted(noise="system")
+        assert system.privacy_.protects
+        assert "protects nobody" not in repr(system) + str(system.privacy_) + system._html_repr()
+
+    def test_the_same_seed_gives_the_same_student_and_fresh_noise_another(self) -> None:
+        first, again, other = fitted(), fitted(), fitted(random_state=1)
+        np.testing.assert_array_equal(first.predict_proba(FRAME), again.predict_proba(FRAME))
+        assert (first.predict_proba(FRAME) != other.predict_proba(FRAME)).any()
+        noise = [fitted(noise="system").labels_["counts"].to_list() for _ in range(2)]
+        assert noise[0] != noise[1]
+
+    @pytest.mark.parametrize(
+        ("teacher", "student", "kind"),
+        [
+            (LogisticRegression(C=0.5), LogisticRegression(), "linear"),
+            ("ridge", make_pipeline(StandardScaler(), LogisticRegression()), "estimator"),
+        ],
+    )
+    def test_estimators_teach_and_learn(self, teacher: Any, student: Any, kind: str) -> None:
+        council = fitted(teacher=teacher, student=student)
+        assert council.student_.kind == kind
+        assert council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
+
+    def test_arrays_and_columns_are_the_same(self) -> None:
+        by_name = fitted()
+        features = FRAME.drop("ill", "hospital")
+        by_array = Council(**QUICK).fit(features, FRAME["ill"], owners=FRAME["hospital"].to_list())
+        np.testing.assert_array_equal(by_name.predict_proba(features), by_array.predict_proba(features))
+
+    @pytest.mark.parametrize(
+        ("labels", "classes"),
+        [(np.array([0, 1]), [0, 1]), (np.array([-1, 1]), [-1, 1]), (np.array([False, True]), [False, True])],
+    )
+    def test_classes_keep_their_type(self, labels: np.ndarray, classes: list[Any]) -> None:
+        y = labels[(FRAME["ill"] == "yes").to_numpy().astype(int)]
+        council = Council(**QUICK).fit(FRAME.drop("ill"), y, owners="hospital")
+        assert council.classes_.tolist() == classes
+        assert council.classes_.dtype == labels.dtype
+        assert set(council.predict(FRAME.drop("ill").head(5)).tolist()) <= set(classes)
+
+    def test_owners_or_rows_that_are_public(self) -> None:
+        named = fitted(public=["H00", "H03"])
+        assert named.n_owners_ == 6
+        strangers = hospitals(2, seed=9).drop("hospital")
+        council = fitted(public=strangers)
+        assert council.n_owners_ == 8  # none of the private owners is held out
+        centre = council.student_.schema.center[0]
+        assert strangers["age"].min() < centre < strangers["age"].max()
+
+    def test_private_rows_shape_nothing(self) -> None:
+        """Another mean, another category, at a private owner: the schema is the same, the owner takes part."""
+        public = ["H00", "H01"]
+        odd = pl.col("hospital") == "H05"
+        changed = FRAME.with_columns(
+            pl.when(odd).then(pl.col("age") * 100).otherwise(pl.col("age")).alias("age"),
+            pl.when(odd).then(pl.lit("x")).otherwise(pl.col("sex")).alias("sex"),
+        )
+        plain, odd_one = fitted(public=public), fitted(changed, public=public)
+        assert plain.student_.schema == odd_one.student_.schema
+        assert odd_one.n_owners_ == plain.n_owners_
+
+    def test_rows_without_owners_are_dealt_by_lot(self) -> None:
+        council = Council(**QUICK, parties=4).fit(FRAME.drop("hospital"), "ill")
+        assert council.n_owners_ == 4
+
+    def test_fits_of_the_same_owners_add_up(self) -> None:
+        council = Council(**QUICK)
+        council.fit(FRAME, "ill", owners="hospital")
+        once = council.privacy_
+        assert (once.fits, once.epsilon_of_all_fits) == (1, once.epsilon)
+        council.fit(FRAME, "ill", owners="hospital")
+        assert council.privacy_.fits == 2
+        assert council.privacy_.epsilon_of_all_fits == 2 * once.epsilon
+        assert council.privacy_.delta_of_all_fits == 2 * once.delta
+        assert "fitted 2 times" in str(council.privacy_)
+        others = FRAME.with_columns(pl.concat_str(pl.lit("other-"), pl.col("hospital")).alias("hospital"))
+        council.fit(others, "ill", owners="hospital")
+        assert council.privacy_.fits == 1
+        assert clone(council).fit(FRAME, "ill", owners="hospital").privacy_.fits == 1
+
+    def test_a_fit_that_fails_after_release_is_charged(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        council = Council(**QUICK)
+        with monkeypatch.context() as patch:
+            patch.setattr("consilium.simulations.run.write_metrics", _fails)
+            with pytest.raises(MemoryError):
+                council.fit(FRAME, "ill", owners="hospital")
+        assert not hasattr(council, "run_")
+        council.fit(FRAME, "ill", owners="hospital")
+        assert council.privacy_.fits == 2
+
+    def test_a_folder_is_written_once_and_a_temporary_one_goes_with_the_object(self, tmp_path: Path) -> None:
+        council = fitted(out=tmp_path / "run")
+        assert (tmp_path / "run" / "ledger.db").is_file()
+        with pytest.raises(OutputExists):
+            council.fit(FRAME, "ill", owners="hospital")
+        temporary = fitted()
+        folder = temporary.run_.path
+        assert folder.is_dir()
+        del temporary
+        assert not folder.exists()
+
+    def test_a_pickled_council_predicts(self) -> None:
+        council = fitted()
+        again = pickle.loads(pickle.dumps(council))
+        np.testing.assert_array_equal(again.predict_proba(FRAME), council.predict_proba(FRAME))
+
+    def test_progress_is_told_in_order_also_off_the_main_thread(self) -> None:
+        told: list[tuple[str, int, int]] = []
+        done: list[Council] = []
+        council = Council(**QUICK, progress=lambda *step: told.append(step))
+        thread = threading.Thread(target=lambda: done.append(council.fit(FRAME, "ill", owners="hospital")))
+        thread.start()
+        thread.join()
+        assert done
+        stages = list(dict.fromkeys(stage for stage, _, _ in told))
+        assert stages.index("enrol") < stages.index("train") < stages.index("vote")
+        assert all(0 <= now <= total for _, now, total in told)
+
+    def test_values_that_no_public_row_has_are_told(self) -> None:
+        council = fitted()
+        odd = FRAME.drop("ill", "hospital").head(3).with_columns(pl.lit("x").alias("sex"))
+        with pytest.warns(UserWarning, match="3 rows hold a value of 'sex'"):
+            assert council.predict_proba(odd).shape == (3, 2)
+
+    @pytest.mark.parametrize(
+        ("rows", "told"),
+        [
+            (FRAME.select("age", "sex"), "feature names should match"),
+            (FRAME.drop("ill").with_columns(pl.lit(1).alias("more")), "feature names should match"),
+            (np.zeros((3, 2)), "X has 2 features, but Council is expecting 3"),
+        ],
+    )
+    def test_rows_of_another_form_are_refused(self, rows: Any, told: str) -> None:
+        with pytest.raises(ValueError, match=told):
+            fitted().predict_proba(rows)
+
+
+def _fails(*_: object) -> None:
+    raise MemoryError
+
+
+def test_before_a_fit_there_is_nothing() -> None:
+    council = Council(unit="party")
+    for ask in (lambda: council.predict_proba(FRAME), lambda: council.labels_, lambda: council.report_):
+        with pytest.raises(NotFittedError):
+            ask()
+
+
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] = [
+    ({"unit": None}, {}, BadSetting, "unit is not said"),
+    ({"teacher": "oracle"}, {}, BadSetting, "teacher"),
+    ({"minimum_parties": 50}, {}, TooFewOwners, "Lower minimum_parties, least_rows or public_share"),
+    ({"teachers_per_party": 30, "unit": "record"}, {}, TooFewOwners, "hospitals are left as parties"),
+    ({"progress": "yes"}, {}, WrongType, "progress is a str"),
+    ({"queries": 0}, {}, BadSetting, "queries"),
+    ({"classes": ["no", "perhaps"]}, {}, BadInput, "ill is 'yes', which classes does not have"),
+    ({}, {"public": ["nowhere"]}, BadSetting, "no hospital 'nowhere'"),
+    ({"columns": {"sex": "number"}}, {}, BadInput, "column 'sex' is declared a number"),
+    ({"noise": "none"}, {}, BadSetting, "noise"),
+    ({"student": {"name": "logistic_regression", "D": 1}}, {}, BadSetting, "D"),
+    ({"device": "tpu"}, {}, BadSetting, "device"),
+]
+
+
+@pytest.mark.parametrize(("changed", "arguments", "kind", "told"), REFUSED)
+@pytest.mark.usefixtures("quick")
+def test_mistakes_have_a_type_and_leave_nothing_behind(
+    tmp_path: Path, changed: dict[str, Any], arguments: dict[str, Any], kind: type[ConsiliumError], told: str
+) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(kind, match=told):
+        Council(**{**QUICK, "out": out, **changed}).fit(FRAME, "ill", owners="hospital", **arguments)
+    assert not out.exists()

@@ -1,0 +1,122 @@
+"""What people hold in memory becomes the same table, or an error that says which column and what to do."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import sparse
+
+from consilium.protocol.errors import ConsiliumError
+from consilium.simulations.council.errors import BadInput, WrongType
+from consilium.simulations.council.frames import frame_of, has_names, values_of
+
+TABLE = pl.DataFrame({"n": [1.5, None, 3.0], "t": ["a", None, "b"], "b": [True, False, None]})
+
+
+class Arrow:
+    """Something that gives Arrow's C stream, and has nothing else."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return TABLE.__arrow_c_stream__(requested_schema)
+
+
+def test_named_tables_are_the_same_whatever_holds_them() -> None:
+    for held in (TABLE, TABLE.lazy(), Arrow()):
+        assert has_names(held)
+        assert frame_of(held).to_dict(as_series=False) == TABLE.to_dict(as_series=False)
+
+
+def test_pandas_is_read_without_arrow() -> None:
+    pandas = pytest.importorskip("pandas")
+    held = pandas.DataFrame(
+        {
+            "n": [1.5, None, 3.0],
+            "t": ["a", None, "b"],
+            "b": pandas.array([True, False, None], dtype="boolean"),
+            "c": pandas.Categorical(["x", "y", None]),
+            "i": pandas.array([1, None, 3], dtype="Int64"),
+            "d": pandas.to_datetime(["2020-01-02", None, "2021-03-04"]),
+        }
+    )
+    found = frame_of(held).to_dict(as_series=False)
+    assert found == {
+        **TABLE.to_dict(as_series=False),
+        "c": ["x", "y", None],
+        "i": [1.0, None, 3.0],
+        "d": ["2020-01-02T00:00:00", None, "2021-03-04T00:00:00"],
+    }
+
+
+ARRAYS: list[tuple[str, Any, dict[str, list[Any]]]] = [
+    ("floats", np.array([[1.0, np.nan], [2.0, 3.0]]), {"x0": [1.0, 2.0], "x1": [None, 3.0]}),
+    ("integers", np.array([[1, 2], [3, 4]]), {"x0": [1, 3], "x1": [2, 4]}),
+    ("truth values", np.array([[True], [False]]), {"x0": [True, False]}),
+    ("lists", [[1, 2.5], [3, 4]], {"x0": [1.0, 3.0], "x1": [2.5, 4.0]}),
+    ("texts", np.array([["a", "b"], ["c", "d"]]), {"x0": ["a", "c"], "x1": ["b", "d"]}),
+    ("mixed", np.array([[1, "b"], [None, "d"]], dtype=object), {"x0": [1.0, None], "x1": ["b", "d"]}),
+    ("numbers and texts", np.array([[1], ["> 89"]], dtype=object), {"x0": ["1", "> 89"]}),
+    ("dates", np.array([[datetime.date(2020, 1, 2)], [None]], dtype=object), {"x0": ["2020-01-02", None]}),
+]
+
+
+@pytest.mark.parametrize(("rows", "expected"), [case[1:] for case in ARRAYS], ids=[case[0] for case in ARRAYS])
+def test_arrays_get_names_of_their_own(rows: Any, expected: dict[str, list[Any]]) -> None:
+    assert not has_names(rows)
+    found = frame_of(rows)
+    assert found.to_dict(as_series=False) == expected
+
+
+WRONG: list[tuple[str, Any, type[ConsiliumError], str]] = [
+    ("sparse", sparse.csr_matrix(np.eye(3)), WrongType, "sparse"),
+    ("a list of numbers", [1, 2, 3], BadInput, "expected 2D array"),
+    ("three dimensions", np.zeros((2, 2, 2)), BadInput, "3 dimensions"),
+    ("no rows", np.zeros((0, 2)), BadInput, r"0 sample\(s\)"),
+    ("no columns", np.zeros((3, 0)), BadInput, r"0 feature\(s\)"),
+    ("no rows of a frame", TABLE.head(0), BadInput, r"0 sample\(s\)"),
+    ("complex numbers", np.array([[1j], [2]]), BadInput, "Complex data not supported"),
+    ("records", np.array([(1, 2.0)], dtype=[("a", "i8"), ("b", "f8")]), WrongType, "structured array"),
+    ("lists within", np.array([[[1, 2]], [[3]]], dtype=object), WrongType, "column 'x0' holds a list"),
+    ("objects", np.array([[{}], [{}]], dtype=object), WrongType, "column 'x0' holds a dict"),
+    ("infinite", np.array([[np.inf], [1.0]]), BadInput, "column 'x0' contains infinity in 1 rows"),
+    ("infinite in a frame", pl.DataFrame({"a": [1.0, -np.inf]}), BadInput, "column 'a' contains infinity"),
+    ("ragged lists", [[1, 2], [3]], BadInput, "no table"),
+    ("a text", "rows", BadInput, "0 dimensions"),
+]
+
+
+@pytest.mark.parametrize(("rows", "kind", "told"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
+def test_what_is_no_table_says_so(rows: Any, kind: type[ConsiliumError], told: str) -> None:
+    with pytest.raises(kind, match=told) as error:
+        frame_of(rows)
+    assert error.value.action
+
+
+COLUMNS: list[tuple[str, Any, list[Any]]] = [
+    ("a list", ["a", None, "b"], ["a", None, "b"]),
+    ("an array", np.array([1, 2, 3]), [1, 2, 3]),
+    ("floats with a gap", np.array([1.0, np.nan, 2.0]), [1.0, None, 2.0]),
+    ("a polars column", pl.Series(["x", None, "y"]), ["x", None, "y"]),
+]
+
+
+@pytest.mark.parametrize(("values", "expected"), [case[1:] for case in COLUMNS], ids=[case[0] for case in COLUMNS])
+def test_columns_of_all_kinds(values: Any, expected: list[Any]) -> None:
+    assert values_of(values, "owners", 3) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (["a"], "owners has 1 values for 3 rows"),
+        (np.zeros((3, 2)), r"owners has shape \(3, 2\)"),
+        (5, "owners is no column but a int"),
+        (sparse.csr_matrix(np.eye(3)), "owners is a sparse matrix"),
+    ],
+)
+def test_what_is_no_column_says_so(values: Any, told: str) -> None:
+    with pytest.raises(ConsiliumError, match=told):
+        values_of(values, "owners", 3)

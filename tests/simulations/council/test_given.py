@@ -1,0 +1,89 @@
+"""The arguments of a fit: columns by name or as arrays, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.simulations.council.errors import BadInput, WrongType
+from consilium.simulations.council.given import Given
+
+FRAME = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ill": ["n", "y", "n", "y"], "site": ["a", "a", "b", "b"]})
+ROWS = np.arange(8.0).reshape(4, 2)
+Y = np.array([0, 1, 0, 1])
+
+
+def given(rows: Any = FRAME, y: Any = "ill", owners: Any = "site", **named: Any) -> Given:
+    return Given.of(rows, y, owners, named.get("patients"), named.get("public"), named.get("classes"))
+
+
+def test_columns_by_name_are_no_features() -> None:
+    found = given()
+    assert (found.features, found.label, found.owner, found.patient) == (("age",), "ill", "site", None)
+    assert found.meant == {"n": "n", "y": "y"}
+
+
+def test_arrays_become_columns_beside_those_that_are_there() -> None:
+    rows = FRAME.rename({"ill": "y", "site": "owner"})
+    found = given(rows, Y, ["p", "p", "q", "q"])
+    assert (found.features, found.label, found.owner) == (("age", "y", "owner"), "y_", "owner_")
+    assert found.frame["owner_"].to_list() == ["p", "p", "q", "q"]
+
+
+LABELS: list[tuple[Any, dict[str, Any]]] = [
+    (np.array([0, 1, 0, 1]), {"0": 0, "1": 1}),
+    (np.array([-1, 1, -1, 1]), {"-1": -1, "1": 1}),
+    ([1.0, 2.0, 1.0, 2.0], {"1": 1.0, "2": 2.0}),
+    ([True, False, True, False], {"true": True, "false": False}),
+    (["no", "yes", "no", "yes"], {"no": "no", "yes": "yes"}),
+    (pl.Series(["b", "a", "b", "a"]), {"b": "b", "a": "a"}),
+]
+
+
+@pytest.mark.parametrize(("y", "meant"), LABELS)
+def test_labels_come_back_as_they_were_written(y: Any, meant: dict[str, Any]) -> None:
+    assert given(ROWS, y, None).meant == meant
+
+
+def test_public_rows_need_no_owner() -> None:
+    found = given(public=FRAME.drop("site"))
+    assert found.public is not None
+    assert found.public.columns == ["age", "ill"]
+    assert found.public_owners == ()
+
+
+def test_public_owners_are_named_as_texts() -> None:
+    assert given(ROWS, Y, [1, 1, 2, 2], public=[2]).public_owners == ("2",)
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"y": None}, BadInput, "requires y to be passed, but the target y is None"),
+    ({"y": "nothing"}, BadInput, "y: the rows have no column 'nothing'. They have age, ill, site"),
+    ({"owners": "nothing"}, BadInput, "owners: the rows have no column 'nothing'"),
+    ({"rows": ROWS, "y": "x0", "owners": None}, BadInput, "y: the rows have no column 'x0'"),
+    ({"y": "ill", "owners": "ill"}, BadInput, "the same column twice"),
+    ({"rows": FRAME.drop("age")}, BadInput, r"0 feature\(s\)"),
+    ({"rows": FRAME.head(2)}, BadInput, "at least 4 rows, public and private ones, and n_samples=2"),
+    ({"y": [0, 1, 0]}, BadInput, "y has 3 values for 4 rows"),
+    ({"y": [0.5, 1.5, 0.25, 1.0]}, BadInput, "Unknown label type"),
+    ({"y": [0, None, 0, 1]}, BadInput, "y contains NaN: 1 rows have no label"),
+    ({"owners": ["a", None, "b", "b"]}, BadInput, "owners: 1 rows have none"),
+    ({"owners": ["a", "", "b", "b"]}, BadInput, "owners: 1 rows have none"),
+    ({"patients": ["a", None, "b", "b"]}, BadInput, "patients: 1 rows have none"),
+    ({"y": ["a", "a ", "b", "b"]}, BadInput, "two labels are written alike"),
+    ({"public": 0.3}, WrongType, "public is 0.3. Give a list of owners, or a frame of public rows"),
+    ({"public": "a"}, WrongType, "public is 'a'"),
+    ({"public": ["a", "a"]}, BadInput, "public has the same name twice"),
+    ({"public": FRAME.drop("age")}, BadInput, "the public rows have no column 'age'"),
+    ({"public": FRAME, "y": [0, 1, 0, 1]}, BadInput, "y is an array, and the public rows are a frame of their own"),
+    ({"classes": ["n", "n"]}, BadInput, "classes has the same name twice"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "told"), WRONG)
+def test_wrong_arguments_say_which(arguments: dict[str, Any], kind: type[Exception], told: str) -> None:
+    with pytest.raises(kind, match=told):
+        given(**arguments)

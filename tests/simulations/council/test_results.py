@@ -1,0 +1,154 @@
+"""A run as an object: tables of the folder's files, and mistakes with a type."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from consilium.protocol.errors import ConsiliumError, DataError, PathError
+from consilium.simulations.council.card import verdict
+from consilium.simulations.council.estimator import Council
+from consilium.simulations.council.results import Run, load_run
+from consilium.simulations.council.statement import PrivacyStatement
+from tests.simulations.council.warm import QUICK, KeptWorker, hospitals, quick_fits
+
+FRAME = hospitals()
+
+
+@pytest.fixture(scope="module")
+def run(workers: list[KeptWorker], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    out = tmp_path_factory.mktemp("runs") / "one"
+    settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 3.0}, "hand_labels": "quick"}
+    with quick_fits(workers):
+        Council(**settings, out=out).fit(FRAME, "ill", owners="hospital")
+    yield load_run(out)
+
+
+@pytest.mark.slow
+class TestRun:
+    def test_tables_are_those_of_the_folder(self, run: Run) -> None:
+        assert run.votes_asked.height == run.summary["queries"]["asked"] == run.labels.height
+        assert run.votes_asked["epsilon_worst_case"].is_sorted()
+        assert run.by_party.columns == ["party", "rows", "accuracy", "auc"]
+        assert run.by_party["rows"].to_list() == [20] * 6
+        auc = run.metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))["value"].item()
+        assert auc == run.summary["student"]["auc"]
+        assert run.student.schema.classes == ("no", "yes")
+
+    def test_the_card_and_the_chart_hold_what_is_public_alone(self, run: Run) -> None:
+        page = run._repr_html_()
+        private = [run.summary["baselines"][name]["accuracy"] for name in ("pooled", "plurality", "mean_teacher")]
+        shown = {f"{value:.3f}" for value in (run.summary["student"]["accuracy"], run.summary["student"]["auc"])}
+        assert all(text in page for text in shown)
+        assert not [value for value in private if f">{value:.3f}<" in page and f"{value:.3f}" not in _public(run)]
+        assert run.plot().to_dict()["data"]["values"][0]["model"] == "student"
+
+    def test_an_audit_without_the_rows_says_what_it_skips(self, run: Run) -> None:
+        found = run.audit()
+        assert found
+        skipped = found.findings.filter(pl.col("found").str.contains("in the memory of the program"))
+        assert skipped["verdict"].unique().to_list() == ["not there"]
+        assert skipped.height == 2
+
+    def test_an_audit_finds_what_was_changed(self, run: Run, tmp_path: Path) -> None:
+        copy = tmp_path / "copy"
+        shutil.copytree(run.path, copy)
+        summary = json.loads((copy / "summary.json").read_text(encoding="utf-8"))
+        summary["privacy"]["epsilon_promised"] = 0.01
+        (copy / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+        found = load_run(copy).audit()
+        assert not found
+        assert "summary.json: epsilon" in found.against["check"].to_list()
+
+    def test_the_report_is_a_file(self, run: Run) -> None:
+        assert run.report.path == run.path / "report.html"
+        assert bytes(run.report) == run.report.path.read_bytes()
+        with open(run.report, encoding="utf-8") as file:
+            assert file.read() == run.report.read_text()
+        assert "srcdoc" in run.report._repr_html_()
+
+    def test_the_public_report_is_drawn_when_it_is_wanted(self, run: Run) -> None:
+        public = run.report.public
+        assert public.path.name == "report-public.html"
+        assert "</html>" in public.read_text()
+
+
+def _public(run: Run) -> set[str]:
+    """Figures that may be there by right, and be equal to a private one by chance."""
+    rates, student = run.summary["student"]["rate"].values(), run.summary["student"]
+    by_hand = [point["accuracy"] for point in (run.summary["worth"]["released"], run.summary["worth"]["asked"])]
+    return {f"{value:.3f}" for value in (*rates, student["accuracy"], student["auc"], *by_hand)}
+
+
+def _folder(tmp_path: Path, **files: str) -> Path:
+    for name, content in files.items():
+        (tmp_path / name.replace("__", ".")).write_text(content, encoding="utf-8")
+    return tmp_path
+
+
+BROKEN: list[tuple[dict[str, str], type[ConsiliumError], str]] = [
+    ({}, DataError, "holds no finished run: summary.json is not there. Give the folder"),
+    ({"manifest__json": "{}"}, DataError, "Go on with: consilium run --resume"),
+    ({"summary__json": "{"}, DataError, "summary.json is damaged"),
+    ({"summary__json": "[]"}, DataError, "summary.json is damaged"),
+    ({"summary__json": '{"privacy": {}}'}, DataError, "summary.json is damaged"),
+]
+
+
+@pytest.mark.parametrize(("files", "kind", "told"), BROKEN)
+def test_what_is_no_run_says_so(tmp_path: Path, files: dict[str, str], kind: type[ConsiliumError], told: str) -> None:
+    with pytest.raises(kind, match=told):
+        load_run(_folder(tmp_path, **files)).summary  # noqa: B018
+
+
+def test_a_folder_that_is_not_there() -> None:
+    with pytest.raises(PathError, match="is no folder"):
+        load_run("nowhere")
+
+
+def test_a_table_that_is_damaged_or_gone(tmp_path: Path) -> None:
+    run = load_run(_folder(tmp_path, summary__json="{}", labels__parquet="no table"))
+    with pytest.raises(DataError, match=r"labels.parquet is damaged"):
+        run.labels  # noqa: B018
+    with pytest.raises(PathError, match=r"cannot read .*metrics.parquet"):
+        run.metrics  # noqa: B018
+
+
+def statement(**changed: object) -> PrivacyStatement:
+    block = {
+        "epsilon_promised": 0.8,
+        "epsilon_student": 0.8,
+        "epsilon_data_dependent": 0.123456,
+        "delta": 1e-5,
+        "unit": "party",
+        "relation": "a whole party, replaced",
+        "towards": "student",
+        "votes": "clear",
+        "noise": "system",
+    }
+    return PrivacyStatement.of({**block, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, "strong protection"),
+        ({"epsilon_promised": 2.5}, "moderate protection"),
+        ({"epsilon_promised": 8.0}, "weak protection"),
+        ({"noise": "seeded"}, "no protection: the noise was seeded"),
+        ({"epsilon_promised": None, "infinite": ["epsilon_promised"]}, "weak protection"),
+    ],
+)
+def test_the_verdict_follows_from_the_promise(changed: dict[str, object], words: str) -> None:
+    assert verdict(statement(**changed)) == words
+
+
+def test_a_statement_never_shows_the_secret_figure() -> None:
+    told = statement()
+    assert told.secret_epsilon_data_dependent == 0.123456
+    assert "0.123" not in f"{told!r} {told}"

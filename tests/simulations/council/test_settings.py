@@ -1,0 +1,113 @@
+"""Parameters become a scenario; what they must not say is refused in their own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from torch import nn
+
+from consilium.coordinator.mechanisms import GNMax
+from consilium.protocol.own_models.pickles import read_estimator
+from consilium.protocol.parties.teachers import RidgeSpec
+from consilium.simulations.council.errors import BadSetting
+from consilium.simulations.council.estimator import Council
+from consilium.simulations.council.given import Given
+from consilium.simulations.council.kinds import ObjectFiles
+from consilium.simulations.council.settings import scenario_of
+from consilium.simulations.scenario import Scenario
+
+ROWS, Y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
+
+
+def scenario(folder: Path, owners: Any = ("a", "a", "b", "b"), patients: Any = None, public: Any = None, **changed: Any):
+    council = Council(**{"unit": "party", **changed})
+    rows = Given.of(ROWS, Y, None if owners is None else list(owners), patients, public, council.classes)
+    return scenario_of(council.get_params(deep=False), rows, ObjectFiles(folder))
+
+
+def test_what_is_left_out_is_planned(tmp_path: Path) -> None:
+    table = scenario(tmp_path)
+    assert table["federation"]["privacy"] == {
+        "unit": "party",
+        "neighbouring": "replace",
+        "delta": 1e-5,
+        "epsilon": 1.0,
+    }
+    assert "mechanism" not in table["federation"]
+    assert "trainer" not in table["student"]
+    assert table["simulation"]["noise"] == "system"
+    assert table["data"]["public"] == {"by": "owner", "share": 0.2}
+
+
+CASES: list[tuple[dict[str, Any], tuple[str, ...], Any]] = [
+    ({"teacher": "ridge"}, ("federation", "teacher"), {"model": "ridge"}),
+    ({"teacher": {"model": "ridge", "alpha": 2.0}}, ("federation", "teacher"), {"model": "ridge", "alpha": 2.0}),
+    ({"teacher": RidgeSpec(alpha=0.5)}, ("federation", "teacher", "alpha"), 0.5),
+    ({"teacher": {"model": "estimator", "factory": "a:b"}}, ("simulation", "own_teacher", "factory"), "a:b"),
+    ({"student": {"name": "ridge", "alpha": 2.0}}, ("student", "trainer", "alpha"), 2.0),
+    ({"asking": {"rounds": 2}}, ("student", "rounds"), 2),
+    ({"mechanism": "gnmax", "queries": 5}, ("federation", "mechanism"), {"name": "gnmax"}),
+    ({"mechanism": GNMax(sigma=4.0), "queries": 5, "epsilon": None}, ("federation", "mechanism", "sigma"), 4.0),
+    ({"mechanism": "gnmax", "queries": 5}, ("federation", "caps"), {"queries": 5, "answers": 5}),
+    ({"mechanism": "confident", "queries": 5, "answers": 2}, ("federation", "caps", "answers"), 2),
+    ({"ballot": "relative"}, ("federation", "ballot"), {"rule": "relative"}),
+    ({"teachers_per_party": 4}, ("data", "least_rows"), 4),
+    ({"owners": None, "parties": 2}, ("data", "partition"), "iid"),
+    ({"owners": None, "parties": 2}, ("data", "public"), {"by": "share", "share": 0.2}),
+    ({"owners": None, "parties": 2, "patients": ["p", "p", "q", "q"]}, ("data", "partition"), "groups"),
+    ({"public": ["b"]}, ("data", "public"), {"by": "owner", "owners": ("b",)}),
+    ({"classes": [0, 1, 2]}, ("data", "classes"), ("0", "1", "2")),
+]
+
+
+@pytest.mark.parametrize(("changed", "key", "expected"), CASES)
+def test_each_parameter_reaches_its_key(
+    tmp_path: Path, changed: dict[str, Any], key: tuple[str, ...], expected: Any
+) -> None:
+    found: Any = scenario(tmp_path, **changed)
+    for part in key:
+        found = found[part]
+    assert found == expected
+
+
+def test_estimators_go_into_files_that_their_users_read(tmp_path: Path) -> None:
+    table = scenario(tmp_path, teacher=GaussianNB(var_smoothing=1e-3), student=GaussianNB())
+    own = table["simulation"]["own_teacher"]
+    assert own["model"] == "pickled"
+    assert table["student"]["trainer"]["name"] == "pickled"
+    assert read_estimator(Path(own["file"]), own["sha256"], 0).var_smoothing == 1e-3
+    assert Path(own["file"]).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_whole_table_is_a_scenario(tmp_path: Path) -> None:
+    table = scenario(tmp_path, mechanism={"name": "gnmax", "sigma": 9.0}, queries=3, epsilon=None, teacher=GaussianNB())
+    assert Scenario.model_validate(table).data.set == "memory"
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"unit": None}, "unit is not said, and it has no default: whose data is the promise about"),
+    ({"unit": "hospital"}, "unit is 'hospital': whose data"),
+    ({"epsilon": 0}, "epsilon is 0: it must be above 0"),
+    ({"epsilon": "1"}, "epsilon is '1': it must be above 0"),
+    ({"delta": True}, "delta is True"),
+    ({"epsilon": None}, "neither epsilon nor mechanism is given"),
+    ({"mechanism": "gnmax"}, "mechanism is given, and queries is not"),
+    ({"mechanism": object(), "queries": 3}, "mechanism is a object"),
+    ({"teacher": {"alpha": 1.0}}, "does not say which kind it is"),
+    ({"teacher": nn.Linear(2, 2)}, "teacher is a torch module"),
+    ({"student": nn.Linear(2, 2)}, "student is a torch module"),
+    ({"owners": None}, "nobody says whose rows are whose"),
+    ({"parties": 3}, "both owners and parties are given"),
+    ({"unit": "patient"}, "unit is 'patient', and nobody says whose rows are whose"),
+]
+
+
+@pytest.mark.parametrize(("changed", "told"), WRONG)
+def test_what_parameters_may_not_say(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadSetting, match=told) as error:
+        scenario(tmp_path, **changed)
+    assert isinstance(error.value, ValueError)

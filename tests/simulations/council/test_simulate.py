@@ -1,0 +1,114 @@
+"""`simulate`: scenarios by name, file or object, with keys changed; and a script as people write them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.council.errors import BadSetting
+from consilium.simulations.council.simulate import changes_of, simulate
+from consilium.simulations.scenario import load_scenario
+
+ROOT = Path(__file__).resolve().parents[3]
+SMALL: dict[str, Any] = {
+    "data": {"least_rows": 200},
+    "federation__minimum_parties": 5,
+    "federation__mechanism__sigma": 20.0,
+    "federation__caps": {"queries": 30, "answers": 30},
+    "simulation__hand_labels": "none",
+}
+
+CHANGES: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, []),
+    ({"federation__mechanism__sigma": 20.0}, ["federation.mechanism.sigma=20.0"]),
+    ({"simulation": {"noise": "system"}}, ['simulation.noise="system"']),
+    ({"federation__caps": {"queries": 5, "answers": 5}}, ["federation.caps.queries=5", "federation.caps.answers=5"]),
+    ({"student__self_training": True}, ["student.self_training=true"]),
+    ({"student__prevalence": (0.4, 0.6)}, ["student.prevalence=[ 0.4, 0.6, ]"]),
+    ({"description": 'a "b"\nc'}, ['description="a \\"b\\"\\nc"']),
+]
+
+
+@pytest.mark.parametrize(("overrides", "expected"), CHANGES)
+def test_keys_become_those_of_set(overrides: dict[str, Any], expected: list[str]) -> None:
+    assert list(changes_of(overrides)) == expected
+
+
+@pytest.mark.parametrize(
+    ("scenario", "overrides", "told"),
+    [
+        ("nowhere", {}, "no scenario 'nowhere'"),
+        ("stroke", {"federation__sigma": 1.0}, "sigma"),
+        ("stroke", {"federation__mechanism__sigma": "much"}, "sigma"),
+        ("stroke", {"federation__mechanism": object()}, "federation.mechanism is a object"),
+        ("stroke", {"student__queries": None}, "student.queries is a NoneType"),
+    ],
+)
+def test_mistakes_are_typed(scenario: str, overrides: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as error:
+        simulate(scenario, **overrides)
+    assert isinstance(error.value, BadSetting)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_a_name_and_what_it_stands_for_are_the_same_run(tmp_path: Path) -> None:
+    by_name = simulate("stroke", seed=3, out=tmp_path / "run", **SMALL)
+    by_object = simulate(load_scenario("stroke", list(changes_of(SMALL))), seed=3)
+    assert by_name.summary["federation_digest"] == by_object.summary["federation_digest"]
+    assert by_name.labels.equals(by_object.labels)
+    assert by_name.audit()
+    assert (tmp_path / "run" / "summary.json").is_file()
+    folder = by_object.path
+    del by_object
+    assert not folder.exists()
+
+
+SCRIPT = """
+import asyncio
+import numpy as np
+from threadpoolctl import threadpool_info
+from consilium import Council
+
+print("begun")
+generator = np.random.default_rng(0)
+X = generator.normal(size=(200, 3))
+before = [each["num_threads"] for each in threadpool_info()]
+
+async def cell():  # as a notebook runs a cell: within a loop, in the main thread
+    return Council(unit="party", parties=5, epsilon=None, mechanism={"name": "histogram", "sigma": 1.0}, queries=20,
+                   hand_labels="none").fit(X, X[:, 0] > 0)
+
+council = asyncio.run(cell())
+print(council.score(X, X[:, 0] > 0) > 0.8, bool(council.run_.audit()), "</html>" in council.report_.read_text())
+known = {each["filepath"]: each["num_threads"] for each in threadpool_info()}
+print(before == list(known.values())[: len(before)], council.run_.path.exists())
+print(council.run_.path)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_in_which_a_loop_runs(tmp_path: Path) -> None:
+    """Nothing is imported twice, the caller's threads come back, and the temporary folder goes with the program."""
+    script = tmp_path / "own_script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**free, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *lines, folder = done.stdout.splitlines()
+    assert lines == ["begun", "True True True", "True True"]
+    assert not Path(folder).exists()
+    assert done.stderr == ""

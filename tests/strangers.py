@@ -1,0 +1,300 @@
+"""Classifiers as strangers write them: good ones, and each thing that one can do wrong. Named by tests as their own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+
+class Nearest:
+    """Nearest class means; a duck, without scikit-learn's bases, that behaves."""
+
+    def __init__(self, power: float = 1.0) -> None:
+        self.power = power
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        self.classes_ = np.unique(y)
+        self.means = np.array([x[y == label].mean(axis=0) for label in self.classes_])
+        return self
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        near = np.exp(-self.power * np.abs(x[:, None, :] - self.means).sum(axis=2)) + 1e-9
+        return near / near.sum(axis=1, keepdims=True)
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return self.classes_[self.predict_proba(x).argmax(axis=1)]
+
+
+class NoProbabilities:
+    """Gives classes only."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> NoProbabilities:
+        self.inner = Nearest().fit(x, y)
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return self.inner.predict(x)
+
+
+class FloatLabels(Nearest):
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        return super().fit(x, y.astype(float))
+
+
+class TextLabels(NoProbabilities):
+    """Answers with texts of the numbers that it was given."""
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return self.inner.predict(x).astype(str)
+
+
+class Unsorted(Nearest):
+    """Its classes_ come in the opposite order, and so do its columns."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        super().fit(x, y)
+        self.classes_, self.means = self.classes_[::-1], self.means[::-1]
+        return self
+
+
+class WithoutClasses(Nearest):
+    """Does not say which classes its columns are."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        super().fit(x, y)
+        del self.classes_
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return self.predict_proba(x).argmax(axis=1)
+
+
+class MissesAClass(Nearest):
+    """Knows only the first of the classes."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        return super().fit(x[y == y.min()], y[y == y.min()])
+
+
+class ReturnsNothing(Nearest):
+    """Its fit returns None."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        super().fit(x, y)
+
+
+class Writes(Nearest):
+    """Writes over the rows that it is given."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        super().fit(x, y)
+        x[:] = 1e6
+        return self
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        found = super().predict_proba(x)
+        x[:] = -1e6
+        return found
+
+
+class Prints(Nearest):
+    """Prints the rows that it is given, and warns of them."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        import warnings
+
+        print("PRIVATE", x[0])
+        print("PRIVATE", x[0], file=sys.stderr)
+        warnings.warn(f"PRIVATE {x[0]}", stacklevel=1)
+        return super().fit(x, y)
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        print("PRIVATE", x[0])
+        return super().predict_proba(x)
+
+
+class Threads(Nearest):
+    """Fits in a thread of its own."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        thread = threading.Thread(target=super().fit, args=(x, y))
+        thread.start()
+        thread.join()
+        return self
+
+
+class Dice(Nearest):
+    """Another model each time, whatever the seed."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        super().fit(x, y)
+        self.means = self.means[np.random.default_rng().permutation(len(self.means))]
+        return self
+
+
+class Herd(Nearest):
+    """Judges a row by the others that it is asked with."""
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return super().predict_proba(x - x.mean(axis=0) + self.means[0])
+
+
+class Raises(Nearest):
+    """Raises `error` in `method`, on rows with a mark only where `marked`; the text quotes them."""
+
+    def __init__(self, error: str = "RuntimeError", method: str = "fit", marked: bool = False) -> None:
+        super().__init__()
+        self.error, self.method, self.marked = error, method, marked
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        self._maybe("fit", x)
+        return super().fit(x, y)
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        self._maybe("predict_proba", x)
+        return super().predict_proba(x)
+
+    def _maybe(self, method: str, x: np.ndarray) -> None:
+        if method == self.method and (not self.marked or (np.abs(x) > MARK).any()):
+            raise ERRORS[self.error](f"PRIVATE {x[0].tolist()}")
+
+
+MARK = 8.0
+"""Standardised values beyond it are in no made-up row."""
+
+
+class Odd(Exception):
+    pass
+
+
+ERRORS: dict[str, type[BaseException]] = {
+    "RuntimeError": RuntimeError,
+    "ValueError": ValueError,
+    "KeyError": KeyError,
+    "MemoryError": MemoryError,
+    "Odd": Odd,
+    "SystemExit": SystemExit,
+    "RecursionError": RecursionError,
+}
+
+
+class Answers(Nearest):
+    """Gives what `shape` says instead of probabilities."""
+
+    def __init__(self, shape: str) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def predict_proba(self, x: np.ndarray) -> Any:
+        good = super().predict_proba(x)
+        return {
+            "nan": np.full_like(good, np.nan),
+            "negative": good - 2,
+            "sum": good * 3,
+            "one column": good[:, 1],
+            "too many": np.concatenate([good, good], axis=1),
+            "too few": good[:-1],
+            "transposed": good.T,
+            "text": np.full(good.shape, "likely"),
+            "none": None,
+            "objects": [object()] * len(x),
+        }[self.shape]
+
+
+class NotKept(Nearest):
+    """Cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+class NeedsMany(Nearest):
+    """Insists on so many rows of each class."""
+
+    def __init__(self, least: int = 50) -> None:
+        super().__init__()
+        self.least = least
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        if np.unique(y, return_counts=True)[1].min() < self.least:
+            raise ValueError(f"PRIVATE {y.tolist()}")
+        return super().fit(x, y)
+
+
+def imputing(strategy: str = "median") -> Pipeline:
+    """A Pipeline that knows what to do with missing values."""
+    return make_pipeline(
+        SimpleImputer(strategy=strategy, add_indicator=True), StandardScaler(), LogisticRegression(max_iter=500)
+    )
+
+
+class SeesMissing(ClassifierMixin, BaseEstimator):
+    """Remembers whether it saw NaN."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> SeesMissing:
+        self.classes_ = np.unique(y)
+        self.missing_ = int(np.isnan(x).sum())
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return np.full(len(x), self.classes_[0])
+
+
+class Net(nn.Module):
+    """A small network with a dropout, so that a seed matters."""
+
+    def __init__(self, inputs: int, classes: int, hidden: int = 16) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Linear(inputs, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(0.2), nn.Linear(hidden, classes)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x)
+
+
+class Eyes(nn.Module):
+    """A small network for images."""
+
+    def __init__(self, inputs: tuple[int, int, int], classes: int) -> None:
+        super().__init__()
+        channels, side, _ = inputs
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * (side - 2) ** 2, classes)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x)
+
+
+def ten_outputs(inputs: int, classes: int) -> nn.Module:
+    """More outputs than there are classes."""
+    return nn.Linear(inputs, 10)
+
+
+def one_output(inputs: int, classes: int) -> nn.Module:
+    """One logit for two classes, as some write it."""
+    return nn.Linear(inputs, 1)
+
+
+def no_module(inputs: int, classes: int) -> object:
+    return object()
+
+
+def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """A loss of one's own."""
+    return nn.functional.multi_margin_loss(logits, labels)
+
+
+NO_CALLABLE = 3
