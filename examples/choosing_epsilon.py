@@ -29,7 +29,7 @@ _ = alt.renderers.enable("svg")  # pictures that need no network
 # release moves its odds by a factor of at most e to the power of epsilon, but for a chance of about delta.
 
 # %%
-epsilons = [0.1, 0.25, 0.5, 0.8, 1.0, 2.0, 4.0, 8.0]
+epsilons = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
 surest = {epsilon: np.exp(epsilon) / (1 + np.exp(epsilon)) for epsilon in epsilons}
 for epsilon, sure in surest.items():
     print(f"epsilon {epsilon:<4}  odds at most {np.exp(epsilon):8.2f} to 1: from 50 % sure to at most {sure:.2%}")
@@ -174,7 +174,7 @@ def plan(epsilon: float) -> dict:
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-for epsilon in (0.1, 0.8):
+for epsilon in (0.1, 1.0):
     told = plan(epsilon)
     student, share = told["forecast"]["student"], told["noise"]["on_share"]
     print(

@@ -212,7 +212,7 @@ for name, (rows, tamper) in cases.items():
 # range is brought back into it, the coordinator goes on, and nothing is told to anybody but its own log:
 
 # %%
-for first in (19, 20, 21):
+for first in (19, 20):
     rows = {name: [1, 0] if number < first else [0, 1] for number, name in enumerate(names)}
     found = secure_sum({**rows, LIAR: [-20, 21]})
     print(f"{first} honest votes for the first class: the session ends with a sum of {len(found.survivors)} parties")

@@ -21,7 +21,7 @@ from consilium.protocol.own_models.torch_classifier import TorchClassifier
 _ = alt.renderers.enable("svg")  # pictures that need no network
 
 # %% [markdown]
-# A few columns of the International Stroke Trial, at the hospitals with 100 patients or more:
+# A few columns of the International Stroke Trial, at the hospitals with 150 patients or more:
 
 # %%
 with np.load(str(files("consilium.simulations.datasets") / "stroke.npz")) as file:
@@ -39,7 +39,7 @@ frame = (
     )
     .drop("HOSPNUM", "OCCODE")
 )
-frame = frame.filter(pl.len().over("hospital") >= 100)
+frame = frame.filter(pl.len().over("hospital") >= 150)
 print(f"{frame.height} patients of {frame['hospital'].n_unique()} hospitals")
 
 # %% [markdown]
@@ -50,11 +50,11 @@ print(f"{frame.height} patients of {frame['hospital'].n_unique()} hospitals")
 
 # %%
 settings = {
-    "epsilon": 4.0,
+    "epsilon": 6.0,
     "unit": "record",
-    "teachers_per_party": 4,
+    "teachers_per_party": 3,
     "mechanism": {"name": "histogram"},
-    "queries": 200,
+    "queries": 150,
     "hand_labels": "none",
     "random_state": 0,
     "noise": "seeded",  # so that this notebook shows the same each time; it protects nobody
@@ -63,9 +63,9 @@ pipeline = make_pipeline(PolynomialFeatures(degree=2, interaction_only=True), Lo
 runs = {"pipeline": Council(teacher=pipeline, **settings).fit(frame, "outcome", owners="hospital").run_}
 
 # %% [markdown]
-# A teacher never sees a missing value: rows come to it standardised, and gaps filled, by what the public rows say.
-# Nothing else is done to them. What a hospital's teacher does, and whether it does it well, decides nothing about who
-# takes part.
+# Rows come to a teacher standardised by what the public rows say, and by default without gaps: a missing value is the
+# public mean. In a hospital's own file `missing = "keep"` gives it NaN instead, for pipelines that impute. What a
+# teacher does, and whether it does it well, decides nothing about who takes part.
 #
 # ## A torch module
 #
@@ -112,9 +112,10 @@ alt.Chart(found, title="AUC on the public test rows", width=260, height=110).mar
 )
 
 # %% [markdown]
-# The promise is the same for both: it is about votes, one for each teacher and question, whatever casts them. The
-# quality of a hospital's own teacher is a private fact, which only a simulation shows. Both fits together would cost
-# the sum of their epsilons in a real federation, so **teachers are compared on public or simulated rows**, as here.
+# The promise is the same for both: it is about votes, one for each teacher and question, whatever casts them. Few
+# votes need a large epsilon: see [choosing epsilon](choosing_epsilon.ipynb). The quality of a hospital's own teacher
+# is a private fact, which only a simulation shows. Both fits together would cost the sum of their epsilons in a real
+# federation, so **teachers are compared on public or simulated rows**, as here.
 #
 # ## What is refused
 #
