@@ -9,9 +9,8 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -19,10 +18,10 @@ from rich.table import Table
 from consilium.accounting.checks import check_count
 from consilium.accounting.curves.conversion import Method
 from consilium.accounting.errors import CalibrationError, UnitError
-from consilium.accounting.planning.assessment import Assessment, assess
-from consilium.accounting.planning.calibration import PROFILES, calibrate, profile_votes
-from consilium.accounting.planning.vote_files import load_votes
 from consilium.accounting.units import Neighbouring, Noise, Unit, votes_moved
+
+if TYPE_CHECKING:
+    from consilium.accounting.planning.assessment import Assessment
 
 app = typer.Typer(
     name="accounting",
@@ -94,6 +93,11 @@ def epsilon(
     data-dependent numbers are functions of the votes: keep them to yourself. Answers and the sanitised value are
     sampled with a seed here, to look at; this command releases nothing.
     """
+    import numpy as np
+
+    from consilium.accounting.planning.assessment import assess
+    from consilium.accounting.planning.vote_files import load_votes
+
     unit = _unit(unit, teachers_per_party)
     histogram, teachers, _ = load_votes(votes, queries, classes)
     if mechanism == "confident":
@@ -157,7 +161,7 @@ def calibrate_command(
         Path | None, typer.Option(help="PUBLIC or simulated votes to score on, .npz or .npy. Never private ones.")
     ] = None,
     consensus: Annotated[
-        str, typer.Option(help=f"Made-up consensus profile if no votes are given: {', '.join(PROFILES)}.")
+        str, typer.Option(help="Made-up consensus profile if no votes are given: strong, typical, weak.")
     ] = "typical",
     unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
     neighbouring: NeighbouringOption = Neighbouring.REPLACE,
@@ -170,6 +174,9 @@ def calibrate_command(
     This NEVER reads private votes, and must not: parameters that are tuned on private votes leak about them, and no
     epsilon covers that. Give public or simulated votes with --votes, or a made-up --consensus profile.
     """
+    from consilium.accounting.planning.calibration import calibrate, profile_votes
+    from consilium.accounting.planning.vote_files import load_votes
+
     unit = _unit(unit, teachers_per_party)
     check_count(parties, "--parties", 2, CalibrationError)
     check_count(classes, "--classes", 2, CalibrationError)

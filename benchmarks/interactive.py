@@ -16,12 +16,13 @@ import numpy as np
 
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Histogram
-from consilium.coordinator.config import Caps, FederationConfig, Privacy
+from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.federation import noise_for
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.privacy import promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, Interactive
+from consilium.coordinator.privacy import Privacy
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.labels.service import Outcome, Progress
 from consilium.protocol.rows.queries import query_set_hash

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 audit_app = typer.Typer(
     name="audit",
@@ -55,6 +55,7 @@ def audit_mechanism_command(
         bool, typer.Option("--one-call", help="Draw all runs at once: faster, cannot see noise reused in a call.")
     ] = False,
     output: FormatOption = Format.text,
+    quiet: QuietOption = False,
 ) -> None:
     """A lower bound on epsilon from draws on worst-case neighbouring votes, against what is claimed.
 
@@ -64,6 +65,8 @@ def audit_mechanism_command(
     from consilium.coordinator.distinguish import GameSetup, UserClaims, audit_mechanism, build_mechanism
     from consilium.coordinator.distinguish.report import audit_to_json, print_audit
     from consilium.protocol.noise import SeededNoise, SystemNoise
+    from consilium.protocol.progress.display import progress_on, showing
+    from consilium.protocol.progress.stages import GAME, stage
 
     if seed is not None and system_noise:
         raise ConfigError("--seed and --system-noise exclude each other", "The system's noise has no seed; give one.")
@@ -84,10 +87,11 @@ def audit_mechanism_command(
     )
     chosen = secrets.randbits(32) if seed is None else seed
     noise, words = (SystemNoise(), "the system's noise") if system_noise else (SeededNoise(chosen), f"--seed {chosen}")
-    audit = audit_mechanism(mechanism, noise, setup, None if claim is None else UserClaims(claim, delta))
+    with showing(quiet) as display, stage(progress_on(display), GAME):
+        audit = audit_mechanism(mechanism, noise, setup, None if claim is None else UserClaims(claim, delta))
     if output is Format.json:
         show(output, audit_to_json(audit, words), ())
-    else:
+    elif not quiet:
         print_audit(audit, _console(), words)
     if audit.violated:
         raise typer.Exit(1)

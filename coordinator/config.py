@@ -13,10 +13,11 @@ from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.sanitise.moved_votes import check_walkable
-from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
-from consilium.accounting.units import Neighbouring, Noise, Unit
+from consilium.accounting.sanitise.release import check_plan
+from consilium.accounting.units import Noise
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
+from consilium.coordinator.privacy import Privacy, check_sanitised_votes
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
@@ -87,57 +88,6 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
         check_plan(config.privacy.sanitised.plan(), config.event(0, 0), teachers, len(config.rows.classes))
     except AccountingError as error:
         raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
-
-
-class Sanitised(Frozen):
-    """Publish a data-dependent epsilon at close, with noise; the fields are those of `accounting.SanitisedPlan`.
-
-    They are fixed before the run, on public or simulated votes (`consilium accounting epsilon` plans them): a choice
-    that looks at private votes would itself be a release.
-    """
-
-    order: float = Field(gt=1, le=1e4, description="Rényi order at which the cost is released")
-    beta: float = Field(gt=0, le=10, description="decay of the smooth sensitivity")
-    sigma_ss: float = Field(gt=0, le=1e6, description="noise, in units of the smooth sensitivity")
-    log_scale_sigma: float | None = Field(
-        default=None, gt=0, le=1e6, description="noise on the logarithm of the sensitivity, which is then released too"
-    )
-    confidence: float = Field(default=0.95, gt=0, lt=1, description="of the bound that is published")
-
-    def plan(self) -> SanitisedPlan:
-        """As the accounting takes it."""
-        return SanitisedPlan(**self.model_dump())
-
-
-class Privacy(Frozen):
-    """`unit` has no default on purpose: whoever states an epsilon says for what."""
-
-    unit: Unit = Field(description="whose data the promise is about; no default on purpose")
-    neighbouring: Neighbouring = Field(
-        default=Neighbouring.REPLACE,
-        description="how the unit's data may change; with k > 1 teachers a record or patient moves 2 votes by"
-        " `replace`, 1 by `add_or_remove`",
-    )
-    delta: float = Field(gt=0, lt=1, description="of the promise")
-    epsilon: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="most that may be promised; scales of noise that `[federation.mechanism]` leaves out are calibrated"
-        " to it",
-    )
-    sanitised: Sanitised | None = Field(
-        default=None, description="publish a data-dependent epsilon, with noise, when the run closes; clear votes only"
-    )
-
-
-def check_sanitised_votes(privacy: Privacy, votes: VotesMode) -> None:
-    """Raise ValueError where a sanitised epsilon is planned for votes that nobody sees."""
-    if privacy.sanitised is not None and votes != "clear":
-        raise ValueError(
-            f"privacy.sanitised needs clear votes, not {votes} ones: it is computed from histograms, and behind masks"
-            " one party's false vote may make a histogram that no votes give. Leave it out, or collect votes in clear"
-        )
 
 
 class Timeouts(Frozen):

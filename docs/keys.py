@@ -17,13 +17,15 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from consilium.coordinator.config import Caps, Federation, Privacy, Sanitised, Timeouts
+from consilium.coordinator.config import Caps, Federation, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.plan import PlannedMechanism
+from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.coordinator.provision.plan import PartyPlan, RowsPlan, StudentPlan
 from consilium.protocol.node.kit import Coordinator
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
+from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, PolicyShare, SimulationSpec, TeacherShare
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
@@ -53,6 +55,7 @@ def of_kinds(kinds: Iterable[type[BaseModel]], tag: str, prefix: str) -> str:
 
 TABLES = {
     "data": lambda: of_model(DataSpec, "data"),
+    "public": lambda: of_model(PublicSpec, "data.public"),
     "federation": lambda: of_model(Federation, "federation"),
     "privacy": lambda: of_model(Privacy, "federation.privacy"),
     "sanitised": lambda: of_model(Sanitised, "federation.privacy.sanitised"),

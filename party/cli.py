@@ -56,7 +56,7 @@ def dry_run_command(
     home: HomeArgument,
     federation: FederationArgument,
     queries: Annotated[
-        Path | None, typer.Option(help=".npz with features and queries, as the student's; else rows are made up.")
+        Path | None, typer.Option(help="The student's rows: .npz, .csv or .parquet; else rows are made up.")
     ] = None,
     output: FormatOption = Format.text,
 ) -> None:
@@ -159,6 +159,7 @@ def _lines(found: PartyCheck, settings: PartyFile) -> list[str]:
         lines.append("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
     if found.unused:
         lines.append(f"not asked  {', '.join(found.unused)}: in [columns], no feature of this federation")
+    lines += [f"DOUBT      {line}" for line in report.remarks]
     return [*lines, *(f"PROBLEM    {line}" for line in (*found.faults, *found.refusals))]
 
 
@@ -175,6 +176,7 @@ def _table(found: PartyCheck, settings: PartyFile) -> dict[str, Any]:
             "classes": dict(report.classes),
         },
         "not_asked": list(found.unused),
+        "doubts": [str(line) for line in report.remarks],
         "problems": [str(line) for line in (*found.faults, *found.refusals)],
     }
 
@@ -199,9 +201,15 @@ def _read_queries(path: Path, schema: Schema) -> np.ndarray:
 
     from consilium.protocol.errors import DataError
     from consilium.protocol.files import unreadable
+    from consilium.protocol.rows.csv_files import CsvRule
     from consilium.protocol.rows.queries import canonical_queries
+    from consilium.protocol.tables.faults import in_file
+    from consilium.protocol.tables.schema_rows import Reading, read_schema_rows
 
-    action = "Give an .npz with `features` and `queries`"
+    if path.suffix.lower() in (".csv", ".parquet"):
+        how = Reading(CsvRule(), in_file("csv"), "the federation's", public=True)
+        return canonical_queries(read_schema_rows(path, schema, how).x, len(schema.features))
+    action = "Give an .npz with `features` and `queries`, or a .csv or .parquet"
     try:
         with np.load(path, allow_pickle=False) as file:
             names, rows = [str(name) for name in file["features"]], file["queries"]

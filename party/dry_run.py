@@ -19,6 +19,7 @@ import numpy as np
 from consilium.accounting.units import Unit
 from consilium.party.data import DataReport, Problem, Rows, read_rows
 from consilium.party.data.federation import FederationFile
+from consilium.party.data.files import there
 from consilium.party.policy import PartyFile, check_shards, check_terms
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, cast, check_reference, thresholds_of
@@ -90,7 +91,7 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
         check_unit(federation.privacy.unit if federation.privacy else Unit.PARTY, settings.rules)
     except Refused as error:
         refusals.append(f"training would be refused: {error}")
-    if not (home / settings.data).exists():
+    if not there(home / settings.data):
         raise PathError(f"{home / settings.data} is not there", "Correct `data` in party.toml, or bring the file")
     with contained("reading"):
         rows, report = read_rows(home / settings.data, federation.rows, settings.rules)
@@ -104,7 +105,8 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
             least = f"the policy's least_rows_per_teacher is {error.refusal.limit}"
             by_lot = "" if lasting else " (by a secret made up for this check; the first run makes the party's own)"
             refusals.append(f"{what}{by_lot}, {least}: bring more rows, or agree on fewer teachers")
-    unused = tuple(sorted(set(settings.columns) - set(federation.rows.features)))
+    known = {*federation.rows.features, *(column.column for column in federation.rows.columns)}
+    unused = tuple(sorted(set(settings.columns) - known))
     return rows, PartyCheck(report, tuple(refusals), unused)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.party.data import load_rows
+from consilium.party.data.files import digest_of
 from consilium.party.home import Home
 from consilium.party.policy import check_shards, check_terms, pool_of
 from consilium.party.promise import promise_of
@@ -177,14 +177,9 @@ class PartyNode:
 
     def _made_from(self, schema: Schema, spec: TeacherKind, request: TrainRequest) -> str:
         """Digest of all that decides what teachers come out, but the party's own random choices. Stays at the party."""
-        try:
-            with open(self.home.data_file, "rb") as file:
-                data = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            data = ""  # loading it says what is wrong
         return canonical_digest(
             {
-                "data": data,
+                "data": digest_of(self.home.data_file),
                 "rules": self.home.rules.model_dump(mode="json"),
                 "schema": schema.model_dump(mode="json"),
                 "spec": spec.model_dump(mode="json"),

@@ -24,6 +24,7 @@ from consilium.coordinator.ledger.verify import (
     Finding,
     Recorded,
     RunPlace,
+    Unchecked,
     Unfinished,
     Verdict,
     VerifiedRun,
@@ -42,8 +43,8 @@ from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.kinds import listed
 from consilium.simulations import sums
 from consilium.simulations.datasets.base import Dataset, Source
-from consilium.simulations.datasets.memory import MEMORY
 from consilium.simulations.population import public_rows
+from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
@@ -77,7 +78,7 @@ def audit_path(path: Path, students: Sequence[Path] = (), source: Source | None 
     """All findings on the run of a path: a simulation's folder, a coordinator's kit, or the run folder of one.
 
     students: folders of students that asked this run's coordinator, to be checked against its ledger. source: the rows
-    of a simulation whose rows were in memory; without them, what takes rows is skipped.
+    of a simulation whose rows were in memory; without them, what takes rows cannot be checked.
 
     Raises
     ------
@@ -120,7 +121,7 @@ class _Simulation:
         self._manifest: dict[str, Any] = {}
         self._scenario: Scenario | None = None
         self._data: tuple[Dataset, Partition] | None = None
-        self._gone: Absent | None = None
+        self._gone = False
         self._report: ReportData | None = None
         try:
             self._complete = Files(run_dir, finished=True).object(MANIFEST).get("status") == "complete"
@@ -175,10 +176,11 @@ class _Simulation:
         except ConfigError as error:
             raise Damaged(error.what) from None
         agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.simulation.noise)
-        if scenario.data.set == MEMORY and self._source is None:
-            self._gone = Absent("the rows were in the memory of the program that ran this, and only it can compare them")
-            raise self._gone
-        self._data = data, partition = divided_data(scenario, seed, self._source)
+        try:
+            self._data = data, partition = divided_data(scenario, seed, self._source)
+        except PathError as error:
+            self._gone = True
+            raise Unchecked(f"the run's data cannot be read: {error}") from None
         agree(f"{MANIFEST}: data", entry(manifest, MANIFEST, "data"), data_facts(data, partition))
         again = federation_config(scenario, data, partition, seed).digest()
         if entry(manifest, MANIFEST, "federation") != again:
@@ -187,12 +189,18 @@ class _Simulation:
             raise Contradiction("the ledger is of another federation")
         return f"federation {again[:12]}, noise {scenario.simulation.noise}"
 
+    def _divided(self) -> tuple[Scenario, Dataset, Partition]:
+        """What the manifest gives. Raises Unchecked where its data are gone, Contradiction where it gives nothing."""
+        if self._scenario is not None and self._data is not None:
+            return self._scenario, *self._data
+        if self._gone:
+            raise Unchecked("the run's data, with which it is compared, are not there")
+        raise Contradiction("the manifest gives nothing to compare with")
+
     def _rows(self, recorded: Recorded) -> str:
         """The one student of a simulation asked all that was charged, and each row is that of the pool."""
         columns = read_labels(self.files)
-        if self._data is None:
-            raise self._gone or Contradiction("the manifest gives no pool to compare with")
-        dataset, partition = self._data
+        _, dataset, partition = self._divided()
         pool = public_rows.queries(dataset, partition)
         rows = columns["row"]
         if not all(row is not None and 0 <= row < len(pool) for row in rows):
@@ -245,25 +253,24 @@ class _Simulation:
         agree(f"{SUMMARY}: votes", entry(summary, SUMMARY, "privacy", "votes"), config.votes)
         agree(f"{SUMMARY}: noise", entry(summary, SUMMARY, "privacy", "noise"), coordinator.get("noise"))
         agree(f"{MANIFEST}: noise", manifest.get("noise"), coordinator.get("noise"))
-        right = entry(summary, SUMMARY, "privacy", "released_label_accuracy")
-        if self._gone is None:
-            agree(f"{SUMMARY}: released_label_accuracy", right, self._label_accuracy())
         for stage in entry(coordinator, "coordinator.json", "seconds"):
             claimed = number(summary, SUMMARY, "seconds", stage)
             if abs(claimed - number(coordinator, "coordinator.json", "seconds", stage)) > SECONDS:
                 raise Contradiction(f"{SUMMARY}: seconds of {stage} are not the coordinator's")
+        right = entry(summary, SUMMARY, "privacy", "released_label_accuracy")
+        agree(f"{SUMMARY}: released_label_accuracy", right, self._label_accuracy())
         return "manifest, coordinator, student"
 
     def _warnings(self, config: FederationConfig, run: VerifiedRun) -> str:
         """Those that the summary's own numbers give, all of them."""
         summary, card = self.files.object(SUMMARY), self.files.object(CARD)
-        if self._scenario is None:
-            raise Contradiction("the manifest gives nothing to compare with")
+        scenario, dataset, partition = self._divided()
+        looked = look(scenario.data, dataset, partition)
         refused = [event for event in run.events.named("left-out") if event.get("for_data") is True]
         parties = {str(event.get("party")) for event in refused if event.get("stage") == "train"}
         agree(f"{SUMMARY}: parties_left_out_for_data", summary.get("parties_left_out_for_data"), len(parties))
         try:
-            again = listed(run_warnings(config, self._scenario.student, summary, card))
+            again = listed(run_warnings(config, scenario.student, summary, card, looked))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
         agree(f"{SUMMARY}: warnings", entry(summary, SUMMARY, "warnings"), again)
@@ -272,9 +279,9 @@ class _Simulation:
     def _label_accuracy(self) -> float | None:
         columns = read_labels(self.files)
         answered = [at for at, name in enumerate(columns["outcome"]) if name == Outcome.ANSWERED.name.lower()]
-        if not answered or self._data is None:
+        if not answered:
             return None
-        dataset, partition = self._data
+        _, dataset, partition = self._divided()
         truth = dataset.y[partition.queries[[columns["row"][at] for at in answered]]]
         given = np.array([dataset.classes.index(columns["label"][at]) for at in answered])
         return float((truth == given).mean())
@@ -297,15 +304,14 @@ class _Simulation:
     def _report_data(self, recorded: Recorded) -> str:
         data, summary, manifest = self._read_report(), self.files.object(SUMMARY), self.files.object(MANIFEST)
         config, batches = recorded.config, recorded.batches
-        if self._scenario is None or (self._data is None and self._gone is None):
-            raise Contradiction("the manifest gives nothing to compare with")
+        scenario, dataset, _ = self._divided()
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
             **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "worth", "warnings")},
             "by_party": summary.get("by_party", {}),
-            "title": self._scenario.federation.name,
-            "description": self._scenario.description.strip(),
-            **({} if self._data is None else {"attribution": self._data[0].attribution}),
+            "title": scenario.federation.name,
+            "description": scenario.description.strip(),
+            "attribution": dataset.attribution,
             "classes": config.rows.classes,
             "mechanism": config.describe(),
             "release": config.release,

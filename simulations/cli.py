@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from consilium.protocol.files import new_here, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
 from consilium.simulations.planning.command import plan_command
+
+if TYPE_CHECKING:
+    from consilium.coordinator.ledger.verify import Finding
 
 
 class EngineName(StrEnum):
@@ -173,6 +177,14 @@ def prepare(
     service: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where the label service will listen.")
     ] = "127.0.0.1:8765",
+    kits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kits",
+            metavar="HOST",
+            help="Make kits for real nodes instead, with this name or address of the coordinator; repeat.",
+        ),
+    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Lay out a scenario as files for `flwr run .` or real nodes: homes, pool, federation, run config."""
@@ -180,10 +192,29 @@ def prepare(
     from consilium.simulations.prepare import prepare_scenario
     from consilium.simulations.scenario import load_scenario
 
+    if kits:
+        _prepare_kits(scenario, out, seed, overrides or [], kits, output)
+        return
     check_address("--service", service)
     with writing(out), new_here(out):
         lines = prepare_scenario(load_scenario(scenario, overrides or [], seed), seed, out, service)
     show(output, {"out": str(out), "next": lines}, lines)
+
+
+def _prepare_kits(scenario: str, out: Path, seed: int, overrides: list[str], hosts: list[str], output: Format) -> None:
+    from consilium.protocol.warnings.kinds import listed
+    from consilium.simulations.scenario import load_scenario
+    from consilium.simulations.to_kits import make_kits
+
+    with writing(out), new_here(out):
+        done = make_kits(load_scenario(scenario, overrides, seed), seed, out, hosts)
+    warnings = listed(done.made.warnings)
+    show(
+        output,
+        {"plan": str(done.plan), "kits": [f"{kit}.tar.gz" for kit in done.made.kits], "warnings": warnings},
+        done.lines(),
+    )
+    tell_warnings(warnings, output)
 
 
 def audit(
@@ -207,7 +238,7 @@ def audit(
     show(
         output,
         {**told, "findings": [asdict(finding) for finding in findings]},
-        [*lines, _conclusion(sound, audited.finished)],
+        [*lines, _conclusion(findings, audited.finished)],
     )
     if not sound:
         raise typer.Exit(1)
@@ -219,12 +250,16 @@ _VERDICTS = {
     "unreadable or altered": "ALTERED",
     "unfinished": "unfinished",
     "not there": "skipped",
+    "cannot be checked": "no data",
 }
 """Words of a terminal for `coordinator.ledger.verify.Verdict`."""
 
 
-def _conclusion(sound: bool, finished: bool) -> str:
-    if not sound:
+def _conclusion(findings: Sequence[Finding], finished: bool) -> str:
+    against = {finding.verdict for finding in findings if not finding.holds}
+    if against == {"cannot be checked"}:
+        return "nothing speaks against the run, but its data are not there: put them back to check all of it"
+    if against:
         return "THE RUN IS NOT WHAT IT CLAIMS TO BE"
     return "the run is what it claims to be" if finished else "the run is not finished; its ledger so far holds"
 

@@ -6,6 +6,7 @@ The log is the same for every engine, and of a deployed coordinator. It names st
 from __future__ import annotations
 
 import json
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ EVENTS = "events.jsonl"
 BEGIN = "begin"
 """The event with which each attempt at a simulated run begins."""
 POLL_SECONDS = 0.1
+RELEASED_SECONDS = 10.0
+"""Between two lines about what was released."""
 
 Tell = Callable[[str, int, int], None]
 """Called with stage, done and total."""
@@ -84,7 +87,7 @@ class EventReader:
                 event = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(event, dict) and "event" in event:
+            if isinstance(event, dict) and {"event", "at"} <= event.keys():
                 events.append(event)
         return events
 
@@ -94,22 +97,51 @@ def moment(event: dict[str, Any]) -> float:
     return datetime.fromisoformat(event["at"]).timestamp()
 
 
-def show_event(event: dict[str, Any], display: Display) -> None:
-    """One event of a log on a display."""
-    at = moment(event)
-    match event["event"]:
-        case "begin":
-            display.restart(at)
-            if event["resumed"]:
-                display.say("the run goes on where it was", at)
-        case "stage":
-            display.begin(str(event["stage"]), event["total"], at)
-        case "progress":
-            display.update(str(event["stage"]), event["done"], event["total"], at)
-        case "warned":
-            display.say(str(event["text"]), at, warning=True)
-        case kind if kind in _LINES:
-            display.say(_LINES[kind](event), at)
+class Showing:
+    """Shows the events of one log on a display, one after the other."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._asked, self._answered, self._released = 0, 0, -math.inf
+        self._waited = ""
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """One event; of a kind that is not known, nothing."""
+        at = moment(event)
+        match event["event"]:
+            case "begin":
+                self._display.restart(at)
+                if event["resumed"]:
+                    self._display.say("the run goes on where it was", at)
+            case "stage":
+                self._display.begin(str(event["stage"]), event["total"], at)
+            case "progress":
+                self._display.update(str(event["stage"]), event["done"], event["total"], at)
+            case "warned":
+                self._display.say(str(event["text"]), at, warning=True)
+            case "waiting":
+                self._wait(event, at)
+            case "released":
+                self._release(event, at)
+            case kind if kind in _LINES:
+                self._display.say(_LINES[kind](event), at)
+
+    def _wait(self, event: dict[str, Any], at: float) -> None:
+        """A coordinator writes it every second."""
+        told = f"{event['connected']} of {event['required']} parties are connected"
+        if told != self._waited:
+            self._waited = told
+            self._display.say(told, at)
+
+    def _release(self, event: dict[str, Any], at: float) -> None:
+        """Batch upon batch may be released in a second: all so far is told, and that seldom."""
+        self._asked += event["asked"]
+        self._answered += event["answered"]
+        if at < self._released + RELEASED_SECONDS:
+            return
+        self._released = at
+        told = f"asked {self._asked}, released {self._answered} labels, counted {event['parties']} parties"
+        self._display.say(told, at)
 
 
 _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -120,9 +152,6 @@ _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
         f" at delta {event['delta']:g}, unit: a {event['unit']}"
     ),
     "serving": lambda event: f"students may ask at {event['address']}",
-    "released": lambda event: (
-        f"asked {event['asked']}, released {event['answered']} labels, counted {event['parties']} parties"
-    ),
     "resumed-session": lambda event: f"goes on with a secure sum, at {event['stage']}",
     "session-lost": lambda event: f"a secure sum is begun anew: {event['reason']}",
     "failed": lambda event: f"failed: {event['what']}",
@@ -134,7 +163,7 @@ _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
 @contextmanager
 def following(events: Path, display: Display) -> Iterator[None]:
     """Show on `display` what is written into a run's log while the context is open."""
-    with _reading(events, lambda event: show_event(event, display)):
+    with _reading(events, Showing(display)):
         yield
 
 
@@ -162,13 +191,13 @@ def _reading(events: Path, take: Callable[[dict[str, Any]], None]) -> Iterator[N
     def follow() -> None:
         while True:
             last = stop.is_set()  # read once more after the run has ended
-            for event in reader.read():
-                try:
+            try:
+                for event in reader.read():
                     take(event)
-                except Exception as error:
-                    told = f"progress is told no more: {type(error).__name__}: {error}"
-                    warnings.warn(told, RuntimeWarning, stacklevel=1)
-                    return
+            except Exception as error:
+                told = f"progress is told no more: {type(error).__name__}: {error}"
+                warnings.warn(told, RuntimeWarning, stacklevel=1)
+                return
             if last:
                 return
             stop.wait(POLL_SECONDS)

@@ -26,6 +26,7 @@ from consilium.protocol.progress.stages import PREPARE, REPORT, stage
 from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings.kinds import listed
+from consilium.protocol.warnings.rows import Looked
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
 from consilium.simulations.datasets.base import Dataset, Source
@@ -33,6 +34,7 @@ from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
 from consilium.simulations.engines.ray import run_ray
 from consilium.simulations.interruption import interruptible
+from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.teacher_mix import check_own_teachers
 from consilium.simulations.population.weights import simulated_weights
@@ -45,6 +47,7 @@ from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.warned import run_warnings
 from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir
 from consilium.student.config import StudentSpec
+from consilium.student.published.model import check_names
 from consilium.student.published.trial import check_trainer
 
 Engine = Literal["local", "ray"]
@@ -159,6 +162,7 @@ def _carry_out(
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)
         check_own_teachers(scenario.simulation, config.rows)
+        check_names(config.rows)  # the student could not be published: better now than when labels are charged
         check_trainer(scenario.student.trainer, config.rows)
         if config.votes != "clear":
             identities = identities_of(scenario, partition, seed)
@@ -181,7 +185,8 @@ def _carry_out(
         analysis = analyse(space, dataset, partition, config, scenario.simulation, record)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
-        summary = _summary(name, engine, space, analysis, config, scenario.student, partition.left_out)
+        looked = look(scenario.data, dataset, partition)
+        summary = _summary(name, engine, space, analysis, config, scenario.student, partition.left_out, looked)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)
@@ -215,10 +220,14 @@ def _run_engine(engine: Engine, space: Workspace, partitions: int, workers: list
 
 
 def data_fingerprint(dataset: Dataset) -> str:
-    """SHA-256 (hex) of the rows, labels and owners."""
+    """SHA-256 (hex) of the rows, labels and owners, of their names and of patients, if there are any."""
     fingerprint = hashlib.sha256()
     for array in (dataset.x, dataset.y, dataset.owner):
         fingerprint.update(array.tobytes())
+    if dataset.owner_names is not None:
+        fingerprint.update(json.dumps(dataset.owner_names).encode())
+    if dataset.patient is not None:
+        fingerprint.update(dataset.patient.tobytes())
     return fingerprint.hexdigest()
 
 
@@ -261,10 +270,11 @@ def _summary(
     config: FederationConfig,
     spec: StudentSpec,
     owners_left_out: int,
+    looked: Looked,
 ) -> dict[str, Any]:
     """All but the seconds, which are the coordinator's alone.
 
-    owners_left_out: those that are no party since they have fewer rows than the scenario asks.
+    owners_left_out: those that are no party since they have fewer rows than the scenario asks. looked: see `look`.
     """
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
     student = json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
@@ -300,7 +310,7 @@ def _summary(
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }
-    table["warnings"] = listed(run_warnings(config, spec, table, student))
+    table["warnings"] = listed(run_warnings(config, spec, table, student, looked))
     return strict(table)
 
 

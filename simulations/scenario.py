@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
 from consilium.coordinator.config import Federation
@@ -120,9 +121,12 @@ def anchor(data: Any, folder: Path) -> None:
     scenario's file, and those of --set to the working folder."""
     if not isinstance(data, dict) or data.get("set") not in OWN:
         return
-    for table, key in ((data, "path"), (data.get("public"), "file"), (data.get("public"), "test")):
-        if isinstance(table, dict) and isinstance(table.get(key), str) and table[key]:
-            table[key] = str((folder / table[key]).absolute())
+    public, hub = data.get("public"), data["set"] == "hub"
+    keys = [(data, "path")] if hub else [(data, "path"), (data, "list"), (public, "file"), (public, "test")]
+    for table, key in keys:
+        given = table.get(key) if isinstance(table, dict) else None
+        if isinstance(given, str) and given and not (hub and not (folder / given).exists()):  # a name in the cache
+            table[key] = str((folder / given).absolute())
 
 
 def planned_scenario(
@@ -145,7 +149,7 @@ def planned_scenario(
 
 
 def facts_of(scenario: Scenario, seed: int, source: Source | None = None) -> PublicFacts:
-    """What a plan may know of a scenario with this seed; source: see `divided_data`. Raises NotEnoughParties, DataError."""
+    """What a plan may know of a scenario with this seed. source: see `divided_data`, which says what is raised."""
     dataset, partition = divided_data(scenario, seed, source)
     return public_facts(scenario.data, scenario.federation, dataset, partition)
 
@@ -196,16 +200,31 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     ------
     NotEnoughParties, DataError, ConfigError
     """
-    source = source or open_source(scenario.data)
-    partition = _divided(scenario, source, seed)
+    source, partition = divided_source(scenario, seed, source)
     dataset = completed(scenario.data, source.dataset(partition.queries), partition)
     if scenario.pool_is_fixed:
         partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.pool_least_distance)
     return dataset, partition
 
 
+def divided_source(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Source, Partition]:
+    """The rows before they are numbers, and who has which of them; the pool has rows that are near each other still.
+
+    Raises as `divided_data`.
+    """
+    source = source or open_source(scenario.data)
+    return source, _divided(scenario, source, seed)
+
+
 def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:
     data, minimum = scenario.data, scenario.federation.minimum_parties
+    if data.public is not None and data.public.by in ("owner", "share") and source.public is not None:
+        raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
+    if data.partition == "owners" and len(np.unique(source.owner)) == 1:
+        raise ConfigError(
+            f'data.partition is "owners", and all rows of {source.name} have one owner',
+            'Name the column of hospitals or sites: data.owner; or divide by lot: partition = "iid" with parties',
+        )
     if data.partition == "owners" or data.parties is None:
         return natural_partition(source, data.public_rule, data.rows_needed, minimum, seed)
     public = public_part(source, data.public_rule, data.rows_needed, seed)

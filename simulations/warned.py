@@ -11,6 +11,7 @@ from consilium.coordinator.expectation import expected
 from consilium.protocol.warnings.after import HandLabelled, Reached, after_run
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import RunWarning
+from consilium.protocol.warnings.rows import Looked, of_rows
 from consilium.student.config import StudentSpec
 from consilium.student.warned import CONSTANT
 
@@ -20,10 +21,11 @@ def run_warnings(
     spec: StudentSpec,
     summary: Mapping[str, Any],
     card: Mapping[str, Any],
+    looked: Looked,
 ) -> list[RunWarning]:
     """Of a finished run, first what came out.
 
-    summary: as far as it is written. card: the student's.
+    summary: as far as it is written. card: the student's. looked: what is seen of the rows.
     """
     classes, tested = len(config.rows.classes), card["test"]
     weights = [own["weight"] for own in summary.get("by_party", {}).values()]
@@ -38,7 +40,7 @@ def run_warnings(
         hand_labels=_hand_labels(summary.get("worth")),
         left_out=summary["parties_left_out_for_data"],
     )
-    return [*after_run(reached), *before_run(replace(known, spread=spec.selection == "typical"))]
+    return [*after_run(reached), *of_rows(looked), *before_run(replace(known, spread=spec.selection == "typical"))]
 
 
 def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:

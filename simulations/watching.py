@@ -19,9 +19,8 @@ from consilium.protocol.files import is_held
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.progress.display import Clock, Display, Nothing
 from consilium.protocol.progress.stages import Stages
-from consilium.protocol.progress.time_left import spent
 from consilium.simulations.attempt import MANIFEST
-from consilium.simulations.progress import BEGIN, EVENTS, EventReader, show_event
+from consilium.simulations.progress import BEGIN, EVENTS, EventReader, Showing
 from consilium.simulations.workspace import Workspace
 
 LOOK_SECONDS = 0.5
@@ -46,7 +45,7 @@ class Ending:
         return self.status in ("complete", "closed")
 
 
-class Place(Protocol):
+class WatchedRun(Protocol):
     """Where a run is."""
 
     @property
@@ -71,15 +70,15 @@ class SimulatedRun:
 
     @property
     def events(self) -> Path:
-        """See `Place`."""
+        """See `WatchedRun`."""
         return self.folder / EVENTS
 
     def alive(self) -> bool:
-        """See `Place`."""
+        """See `WatchedRun`."""
         return is_held(Workspace(self.folder).lock)
 
     def ending(self) -> Ending | None:
-        """See `Place`. Raises ConfigError if the manifest is damaged."""
+        """See `WatchedRun`. Raises ConfigError if the manifest is damaged."""
         path = self.folder / MANIFEST
         if not path.exists():
             return None
@@ -104,22 +103,22 @@ class DeployedRun:
 
     @property
     def events(self) -> Path:
-        """See `Place`."""
+        """See `WatchedRun`."""
         return run_folder(self.kit) / EVENTS
 
     def alive(self) -> bool:
-        """See `Place`."""
+        """See `WatchedRun`."""
         return is_held(self.kit.state / "lock")
 
     def ending(self) -> Ending | None:
-        """See `Place`."""
+        """See `WatchedRun`."""
         if (run_folder(self.kit) / "coordinator.json").exists():
             return Ending("closed", "the federation is closed")
         again = f"Start it with: consilium coordinator start {shlex.quote(str(self.kit.folder))}"
         return Ending("stopped", "the coordinator is not running", again)
 
 
-def place_of(path: Path) -> Place | None:
+def place_of(path: Path) -> WatchedRun | None:
     """Where the run is that a path means; None where nothing is there yet.
 
     Raises
@@ -157,6 +156,10 @@ class Seen(Nothing):
         self.stages = Stages()
         self.last = at
 
+    def rest(self, at: float) -> None:
+        """See `Display`."""
+        self.stages.end(at)
+
 
 @dataclass
 class Watch:
@@ -171,6 +174,9 @@ class Watch:
     clock: Clock = time.time
     sleep: Callable[[float], None] = time.sleep
     seen: Seen = field(default_factory=Seen)
+
+    def __post_init__(self) -> None:
+        self._shown = (Showing(self.display), Showing(self.seen))
 
     def until_it_ends(self) -> Ending:
         """How it ended.
@@ -192,13 +198,13 @@ class Watch:
             else:
                 if deserted is None:
                     deserted = self.clock()
+                    self.display.rest(self.seen.last)
                     self._tell_waiting(ending)
                 patience = self.wait if ending is not None else max(self.wait, YOUNG_SECONDS)
                 if (ending is not None and ending.well) or self.clock() >= deserted + patience:
                     break
             self.sleep(LOOK_SECONDS)
-        self.display.end(self.seen.last)
-        self.seen.stages.end(self.seen.last)
+        self.seen.rest(self.seen.last)
         if ending is None:
             raise _no_run(self.path)
         return ending
@@ -211,7 +217,7 @@ class Watch:
         ]
         return {"run": str(self.path), **asdict(ending), "stages": stages}
 
-    def _found(self) -> Place:
+    def _found(self) -> WatchedRun:
         until = self.clock() + self.wait
         while (place := place_of(self.path)) is None:
             if self.clock() >= until:
@@ -221,12 +227,12 @@ class Watch:
 
     def _tell_waiting(self, ending: Ending | None) -> None:
         if self.wait and ending is not None and not ending.well:
-            self.display.say(f"{ending.what}; waiting {spent(self.wait)} for it", self.clock())
+            self.display.say(f"{ending.what}; waiting {self.wait:g} s for it", self.clock())
 
     def _take(self, events: list[dict[str, Any]]) -> None:
         for event in events:
-            show_event(event, self.display)
-            show_event(event, self.seen)
+            for show in self._shown:
+                show(event)
 
 
 def _last_attempt(events: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -12,7 +12,24 @@ import typer
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 if TYPE_CHECKING:
+    from consilium.protocol.rows.csv_files import CsvRule
+    from consilium.student.asking.pool import PoolFile
     from consilium.student.channel import LabelChannel
+
+LabelOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Of a table: its classes. Rows that have one are tested, not asked."),
+]
+TestOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="CSV or Parquet: test rows, all with a class in the column of --label."),
+]
+MissingOption = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="Of a table: means a missing value, as an empty cell does.")
+]
+SeparatorOption = Annotated[str, typer.Option(help="Between the fields of a CSV file: , ; | or tab.")]
+CommaOption = Annotated[bool, typer.Option("--decimal-comma", help="Numbers are written 1,5.")]
+EncodingOption = Annotated[str, typer.Option(help="Of a CSV file: utf-8, latin-1 or cp1252.")]
 
 
 app = typer.Typer(no_args_is_help=True, help="The student node: ask for labels, train, evaluate.")
@@ -21,11 +38,20 @@ app = typer.Typer(no_args_is_help=True, help="The student node: ask for labels, 
 @app.command()
 def run(
     coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the label service.")],
-    pool: Annotated[Path, typer.Option(help=".npz with features, queries and optionally test_x, test_y.")],
+    pool: Annotated[
+        Path,
+        typer.Option(help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows."),
+    ],
     out: Annotated[Path, typer.Option(help="New folder for labels and model.")],
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
+    label: LabelOption = None,
+    test: TestOption = None,
+    missing: MissingOption = None,
+    separator: SeparatorOption = ",",
+    decimal_comma: CommaOption = False,
+    encoding: EncodingOption = "utf-8",
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
 ) -> None:
@@ -34,7 +60,8 @@ def run(
     from consilium.student.channel import LabelChannel
 
     check_address("--coordinator", coordinator)
-    _ask(lambda: LabelChannel(coordinator, wait), pool, out, config, seed, output, quiet)
+    rows = _pool(pool, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
+    _ask(lambda: LabelChannel(coordinator, wait), rows, out, config, seed, output, quiet)
 
 
 @app.command()
@@ -43,11 +70,20 @@ def start(
     out: Annotated[Path, typer.Option(help="New folder for labels and model.")],
     pool: Annotated[
         Path | None,
-        typer.Option(help=".npz with features, queries and optionally test_x, test_y; else pool.npz of the kit."),
+        typer.Option(
+            help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows; else pool.npz"
+            " of the kit."
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
+    label: LabelOption = None,
+    test: TestOption = None,
+    missing: MissingOption = None,
+    separator: SeparatorOption = ",",
+    decimal_comma: CommaOption = False,
+    encoding: EncodingOption = "utf-8",
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
 ) -> None:
@@ -56,40 +92,57 @@ def start(
     from consilium.student.deploy import open_channel
 
     node = open_kit(kit, "student")
-    _ask(lambda: open_channel(node, wait), pool or node / "pool.npz", out, config, seed, output, quiet)
+    given = pool or node / "pool.npz"
+    rows = _pool(given, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
+    _ask(lambda: open_channel(node, wait), rows, out, config, seed, output, quiet)
 
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A student's folder, or that of a run.")],
-    rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="Rows by column name, in raw units.")],
+    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="CSV or Parquet: rows by column name, in raw units.")],
     out: Annotated[Path | None, typer.Option(help="New file for the answers; default: to stdout.")] = None,
     output: Annotated[
         Format, typer.Option("--format", help="Of the answers; text: CSV, json: one object, errors too.")
     ] = Format.text,
-    separator: Annotated[str, typer.Option(help="Between the fields of ROWS.csv: , ; | or tab.")] = ",",
-    decimal_comma: Annotated[bool, typer.Option("--decimal-comma", help="Numbers are written 1,5.")] = False,
-    encoding: Annotated[str, typer.Option(help="Of ROWS.csv: utf-8, latin-1 or cp1252.")] = "utf-8",
+    separator: SeparatorOption = ",",
+    decimal_comma: CommaOption = False,
+    encoding: EncodingOption = "utf-8",
+    missing: MissingOption = None,
 ) -> None:
     """Class and probabilities of each row, by a published student. Loading a student runs no code of its maker."""
-    import sys
-
-    from consilium.protocol.config_files import validate
-    from consilium.protocol.rows.csv_files import CsvRule
     from consilium.student.published.predict import predict_file
 
-    mark = "\t" if separator == "tab" else separator
-    given = {"separator": mark, "decimal_comma": decimal_comma, "encoding": encoding}
-    rule = validate(given, CsvRule, "predict")
-    text = predict_file(model, rows, rule, output.value, out, lambda remark: print(f"note: {remark}", file=sys.stderr))
+    rule = _csv_rule("predict", separator, decimal_comma, encoding)
+    text = predict_file(model, rows, rule, output.value, out, _note, tuple(missing or ()))
     if out is None:
         print(text, end="")
     else:
         show(output, {"answers": str(out)}, ())
 
 
+def _note(remark: str) -> None:
+    import sys
+
+    print(f"note: {remark}", file=sys.stderr)
+
+
+def _csv_rule(command: str, separator: str, decimal_comma: bool, encoding: str) -> CsvRule:
+    from consilium.protocol.config_files import validate
+    from consilium.protocol.rows.csv_files import CsvRule
+
+    mark = "\t" if separator == "tab" else separator
+    return validate({"separator": mark, "decimal_comma": decimal_comma, "encoding": encoding}, CsvRule, command)
+
+
+def _pool(path: Path, label: str | None, test: Path | None, missing: list[str] | None, csv: CsvRule) -> PoolFile:
+    from consilium.student.asking.pool import PoolFile
+
+    return PoolFile(path, csv, label, test, tuple(missing or ()))
+
+
 def _ask(
     channel: Callable[[], LabelChannel],
-    pool: Path,
+    pool: PoolFile,
     out: Path,
     config: Path | None,
     seed: int,
@@ -100,29 +153,25 @@ def _ask(
     from consilium.protocol.errors import OutputExists
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
-    from consilium.protocol.progress.display import showing
+    from consilium.protocol.progress.display import progress_on, showing
     from consilium.protocol.warnings.kinds import listed
-    from consilium.student.asking.pool import load_pool
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
 
     spec = StudentSpec() if config is None else load(config, StudentSpec)
-    rows = load_pool(pool)
+    pool.check()
     if out.exists():
         raise OutputExists(f"output folder {out} exists already", "Choose another with --out, or remove it")
     again = "Make room and run it again with another --out: what was answered is in the ledger and costs nothing"
     with writing(out, again), showing(quiet) as display, channel() as source:
         terms = source.describe()
+        rows = pool.load(terms.schema, _note)
         display.say(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon_worst_case:.3f} at delta"
             f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left",
             time.time(),
         )
-
-        def progress(stage: str, done: int, total: int) -> None:
-            display.update(stage, done, total, time.time())
-
-        result = run_student(source, rows, spec, out, seed, progress)
+        result = run_student(source, rows, spec, out, seed, progress_on(display))
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
     told["warnings"] = listed(result.warnings)
     if not quiet:

@@ -7,7 +7,7 @@ from pathlib import Path
 from consilium.protocol.node.checks import Check, check_authority, check_certificate, check_private, check_tls_server
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.rows.schema import Schema
-from consilium.student.asking.pool import check_fits, load_pool
+from consilium.student.asking.pool import PoolFile, check_fits
 from consilium.student.channel import LabelChannel
 
 
@@ -28,6 +28,7 @@ def checks(kit: Kit, pool: Path | None = None) -> list[Check]:
 
 
 def _pool(kit: Kit, path: Path) -> str:
-    pool = load_pool(path)
-    check_fits(pool, Schema.model_validate_json((kit / "schema.json").read_bytes()))
+    schema = Schema.model_validate_json((kit / "schema.json").read_bytes())
+    pool = PoolFile(path).load(schema)
+    check_fits(pool, schema)
     return f"{len(pool.queries)} rows with the federation's columns"

@@ -152,9 +152,10 @@ def run_student(
     choice: dict[str, Any] = {}
     asked, model, job = Asked(plan.total), None, Job(out / "student", progress, choice.update)
     progress(ASK, 0, plan.total)
-    for number, count in enumerate(_split(plan.total, spec.rounds)):
-        if spec.rounds > 1:
-            progress(ROUND, number, spec.rounds)
+    rounds = _split(plan.total, spec.rounds)
+    for number, count in enumerate(rounds):
+        if number == 0 and len(rounds) > 1:
+            progress(ROUND, 0, len(rounds))
         chosen = plan.rows(number)
         if chosen is None:
             candidates = np.setdiff1d(np.arange(len(rows)), asked.rows)
@@ -171,6 +172,8 @@ def run_student(
         told = asked.shares()
         with stage(progress, TRAIN_STUDENT):
             model = train(rows[labelled], labels, rows[rest], classes, spec, seed, job, terms.schema.inputs, told)
+        if len(rounds) > 1:
+            progress(ROUND, number + 1, len(rounds))
         if not more:
             break
     if model is None:  # the plan is empty

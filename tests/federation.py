@@ -14,9 +14,10 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Standing
 from consilium.coordinator.collection.exchange import Failure
 from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.config import Caps, FederationConfig, Privacy, Timeouts
+from consilium.coordinator.config import Caps, FederationConfig, Timeouts
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.privacy import Privacy
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.secagg.votes import refusal_of

@@ -110,6 +110,10 @@ ROWS = [
     Wrong("run --resume absent", 2, "cannot read absent/manifest.json: No such file"),
     Wrong("run --resume .", 2, "manifest.json is damaged", change=put("manifest.json", "{}")),
     # runs
+    Wrong("watch absent", 2, "there is no run in absent"),
+    Wrong("watch rows.csv", 2, "rows.csv is no folder, so there is no run here"),
+    Wrong(f"watch {PARTY}", 2, "is the kit of a party, not of a coordinator"),
+    Wrong("watch absent --wait -1", 2, "-1"),
     Wrong("report absent", 2, "absent is not there"),
     Wrong("report home", 3, "there is no run here"),
     Wrong("prepare stroke --out new --service foo", 2, "--service 'foo' is not HOST:PORT"),
@@ -234,7 +238,7 @@ def test_wrong_input(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_table_covers_every_command_of_more_than_printing() -> None:
     commands = {" ".join(word for word in row.line.split()[:2] if word.isalpha() or "-" in word) for row in ROWS}
-    for name in ("run", "report", "prepare", "audit", "predict", "status", "doctor", "accounting epsilon",
+    for name in ("run", "watch", "report", "prepare", "audit", "predict", "status", "doctor", "accounting epsilon",
                  "accounting calibrate", "audit mechanism", "audit teachers", "party check", "party dry-run",
                  "party keys", "party join", "party fingerprint", "party start", "provision add-party",
                  "provision add-student", "provision revoke", "provision renew", "coordinator start",
@@ -245,7 +249,7 @@ def test_the_table_covers_every_command_of_more_than_printing() -> None:
 
 def test_all_faults_of_a_file_are_told_at_once_up_to_ten(tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text("".join(f"wrong{index} = 1\n" for index in range(12)))
-    told = consilium("run", tmp_path / "many.toml").stderr.splitlines()
+    told = consilium("run", tmp_path / "many.toml", "--quiet").stderr.splitlines()
     assert told[0].endswith("faults")
     assert len(told) == 12 and "more" in told[-1]
     assert sum("unknown key" in line or "is required" in line for line in told) == 10

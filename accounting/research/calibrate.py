@@ -53,12 +53,6 @@ def calibrate(
             noise=event.noise,
         )
 
-    # each bound takes longer than the one before and is never above it, so what that one needs is enough
+    # the first bound takes no time and is never below the other, so what it needs is enough
     enough = least_noise(lambda amount: worst_case_as_histogram(released(amount), delta).epsilon, epsilon)
-    for numerical in (False, True):
-        enough = least_noise(
-            lambda amount, numerical=numerical: worst_case(released(amount), delta, numerical=numerical).epsilon,
-            epsilon,
-            enough,
-        )
-    return chosen.with_noise(enough)
+    return chosen.with_noise(least_noise(lambda amount: worst_case(released(amount), delta).epsilon, epsilon, enough))

@@ -14,15 +14,17 @@ def _facts(pairs: Pairs) -> np.ndarray:
     return np.concatenate((pairs.p, pairs.log_ratio(), drift))
 
 
-def _log_moment(alpha: float, facts: np.ndarray) -> np.ndarray:
-    """log sum_j p_j^alpha q_j^(1 - alpha): float64 (places,).
+def _log_moment(alpha: np.ndarray, facts: np.ndarray) -> np.ndarray:
+    """log sum_j p_j^alpha q_j^(1 - alpha): float64 (orders, places).
 
     The sum is formed without its 1, so that a moment far below the spacing of doubles at 1 is not lost; the first order
     in q - p, which is 0 in truth, is taken out.
     """
-    outcomes = facts.shape[0] // 2
-    terms = facts[:outcomes] * np.expm1((1 - alpha) * facts[outcomes:-1])
-    return np.log1p(np.maximum(terms.sum(axis=0) + (alpha - 1) * facts[-1], 0.0))
+    outcomes, alpha = facts.shape[0] // 2, alpha[:, None]
+    total = (alpha - 1) * facts[-1]
+    for p, log_ratio in zip(facts[:outcomes], facts[outcomes:-1], strict=True):
+        total += p * np.expm1((1 - alpha) * log_ratio)
+    return np.log1p(np.maximum(total, 0.0))
 
 
 def largest(pairs: Pairs, orders: np.ndarray) -> np.ndarray:

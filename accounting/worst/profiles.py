@@ -55,7 +55,6 @@ def _largest(pairs: Pairs, beside: float, gammas: np.ndarray) -> np.ndarray:
     g(l) = l - ((log gamma + l) / beside + beside / 2)^2 / 2. By Jensen's inequality the ratio of the two is at least
     exp((1/2 - log gamma / beside^2) E l - E l^2 / (2 beside^2)), and E l is not above 0.
     """
-    outcomes = pairs.p.shape[0]
     p, q = pairs.p * (1 + _SUMS), pairs.q * (1 - _SUMS)
     losses = Pairs(p, q).log_ratio()
     told = np.where(p > 0, losses, 0.0)
@@ -63,11 +62,13 @@ def _largest(pairs: Pairs, beside: float, gammas: np.ndarray) -> np.ndarray:
     part = math.exp(log_part.min()) * (1 - 1e-9)
     facts = np.concatenate((p, q, losses / beside))
 
-    def rest(gamma: float, facts: np.ndarray) -> np.ndarray:
-        scaled = math.log(gamma) / beside + facts[2 * outcomes :]
-        before = facts[:outcomes] * ndtr(beside / 2 - scaled)
-        both = (before - gamma * facts[outcomes : 2 * outcomes] * ndtr(-beside / 2 - scaled)).sum(axis=0)
-        return both - part * gaussian_profile(beside, np.float64(gamma))
+    def rest(gammas: np.ndarray, facts: np.ndarray) -> np.ndarray:
+        losses, gamma = np.log(gammas)[:, None] / beside, gammas[:, None]
+        both = np.repeat(-part * gaussian_profile(beside, gamma), facts.shape[1], axis=1)
+        for a, b, loss in zip(*np.split(facts, 3), strict=True):
+            scaled = losses + loss
+            both += a * ndtr(beside / 2 - scaled) - gamma * b * ndtr(-beside / 2 - scaled)
+        return both
 
     return envelope(rest, facts, gammas) + part * gaussian_profile(beside, gammas)
 

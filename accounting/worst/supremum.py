@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-Value = Callable[[float, np.ndarray], np.ndarray]
+Value = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 _ROUNDING = 1e-9
-_FEW = 4000
+_AT_ONCE = 20_000
+"""Values that are computed without a choice: fewer take longer to choose from than to compute."""
 _KNOTS = 65
 
 
@@ -29,7 +30,8 @@ def envelope(value: Value, places: np.ndarray, arguments: np.ndarray) -> np.ndar
 
     Parameters
     ----------
-    value : at one argument and some places, float64 (places,). As a function of the argument each place's is convex.
+    value : at some arguments and places, float64 (arguments, places). As a function of the argument each place's is
+        convex.
     places : float64 (facts, places): what ``value`` needs to know of each place.
     arguments : float64, increasing.
 
@@ -39,26 +41,28 @@ def envelope(value: Value, places: np.ndarray, arguments: np.ndarray) -> np.ndar
     best = np.empty(arguments.size)
 
     def between(low: int, high: int, at_low: np.ndarray, at_high: np.ndarray, places: np.ndarray) -> None:
-        if high - low < 2:
-            return
         inner = arguments[low + 1 : high]
+        if inner.size == 0:
+            return
+        if inner.size * at_low.size <= _AT_ONCE:
+            best[low + 1 : high] = value(inner, places).max(axis=1)
+            return
         weights = (inner - arguments[low]) / (arguments[high] - arguments[low])
-        if at_low.size > _FEW:
-            likely = places[:, [at_low.argmax(), at_high.argmax()]]
-            reached = np.array([value(float(x), likely).max() for x in inner])
-            keep = ~_hopeless(at_low, at_high, weights, reached - _ROUNDING * np.abs(reached))
-            at_low, at_high, places = at_low[keep], at_high[keep], places[:, keep]
+        reached = value(inner, places[:, [at_low.argmax(), at_high.argmax()]]).max(axis=1)
+        keep = ~_hopeless(at_low, at_high, weights, reached - _ROUNDING * np.abs(reached))
+        at_low, at_high, places = at_low[keep], at_high[keep], places[:, keep]
         middle = (low + high) // 2
         weight = weights[middle - low - 1]
         at_middle = (1 - weight) * at_low + weight * at_high
-        found = float(value(float(arguments[middle]), places[:, [at_middle.argmax()]])[0])
+        here = arguments[[middle]]
+        found = float(value(here, places[:, [at_middle.argmax()]])[0, 0])
         candidates = np.flatnonzero(at_middle >= found - _ROUNDING * abs(found))
-        at_middle[candidates] = value(float(arguments[middle]), places[:, candidates])
+        at_middle[candidates] = value(here, places[:, candidates])[0]
         best[middle] = at_middle[candidates].max()
         between(low, middle, at_low, at_middle, places)
         between(middle, high, at_middle, at_high, places)
 
-    first, last = (value(float(x), places) for x in arguments[[0, -1]])
+    first, last = (value(arguments[[end]], places)[0] for end in (0, -1))
     best[0], best[-1] = first.max(), last.max()
     between(0, arguments.size - 1, first, last, places)
     return best

@@ -161,15 +161,15 @@ class SecureCollector:
         roster = self._keys.roster
         if self._party_noise(phase).sigma > 0:  # what sums with noise tell together is charged, whoever is in them
             return everybody
-        rule = (
+        choose = Chooser(
+            roster.n,
             roster.u_min,
             roster.least_difference,
             tuple(self._history.sets),
             self._config.spare,
             int(query_set[:16], 16),
         )
-        alike = len(set(roster.weights)) == 1
-        return Chooser(roster.n, *rule) if alike else WeightedChooser(roster.weights, *rule)
+        return choose if len(set(roster.weights)) == 1 else WeightedChooser(roster.weights, choose)
 
     def _party_noise(self, phase: int) -> PartyNoise:
         return self._config.event(0, 0).party_noise(phase) or PartyNoise(0.0, 0)

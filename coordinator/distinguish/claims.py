@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.errors import DeltaError
 from consilium.accounting.guarantee import Kind
-from consilium.accounting.units import Neighbouring, Unit
+from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.coordinator.mechanisms.base import Mechanism
 
 
@@ -32,7 +33,10 @@ class Claims(Protocol):
 
 
 class EventClaims:
-    """The worst case that the accountant states for the mechanism's own event."""
+    """The worst case that the accountant states for the mechanism's own event, towards whoever gets what is released.
+
+    An audit sees what leaves, not what a coordinator sees whom the parties send noisy histograms.
+    """
 
     every_delta = True
 
@@ -53,7 +57,8 @@ class EventClaims:
             teachers_per_party=self._teachers_per_party,
         )
         accountant = Accountant()
-        accountant.commit(event)
+        labels_alone = self._mechanism.count_sigma(1) == 0
+        accountant.commit(replace(event, towards=Towards.STUDENT) if labels_alone else event)
         return accountant
 
     def epsilon(self, asked: int, answered: int, delta: float) -> float:

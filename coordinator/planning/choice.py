@@ -60,10 +60,12 @@ def ranked(
     stage = Rehearsal(features, facts, told.judged)
     looks = []
     for number, candidate in enumerate(found):
+        progress(number, len(found) + 1)
         looks += stage.rehearse(candidate, told.tasks[:FIRST_LOOK])
-        progress(number + 1, len(found))
+    progress(len(found), len(found) + 1)
     finalists = _distinct(sorted(looks, key=lambda outcomes: -outcomes.expected))
     final = [outcomes for each in finalists for outcomes in stage.rehearse(each, told.tasks)]
+    progress(len(found) + 1, len(found) + 1)
     final.sort(key=lambda outcomes: -outcomes.expected)
     others = [each for each in final if each.candidate.mechanism.name != final[0].candidate.mechanism.name]
     return Ranking(final[0], others[0] if others else None)

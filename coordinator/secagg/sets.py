@@ -7,7 +7,7 @@ are there; else as many as a greedy choice can keep. Who is left out has dropped
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -95,15 +95,11 @@ class Chooser:
 class WeightedChooser:
     """The same where parties have weights: the rule holds for the parties of each weight, which are chosen apart.
 
-    weights : by place. The other fields are those of `Chooser`; `spare` is divided among the weights.
+    weights : by place. whole : the rule for all parties; its `spare` is divided among the weights.
     """
 
     weights: Sequence[int]
-    u_min: int
-    least: int
-    earlier: Sequence[Collection[int]] = ()
-    spare: int = 0
-    seed: int = 0
+    whole: Chooser
 
     def __call__(self, answered: Collection[int]) -> frozenset[int]:
         """The places that are summed, within `answered`, at least u_min of them.
@@ -113,28 +109,27 @@ class WeightedChooser:
         SetTooClose : no choice is found, or too few are left.
         """
         chosen = frozenset[int]().union(*(self._of(group, answered) for group in by_weight(self.weights)))
-        if len(chosen) < self.u_min:
-            raise SetTooClose(0, self.least)
+        if len(chosen) < self.whole.u_min:
+            raise SetTooClose(0, self.whole.least)
         return chosen
 
     def _of(self, group: frozenset[int], answered: Collection[int]) -> frozenset[int]:
         """Those of one weight. None of them where they are too few, or no earlier sum had any."""
-        before = [group & {*old} for old in self.earlier]
+        least, before = self.whole.least, [group & {*old} for old in self.whole.earlier]
         there = group & {*answered}
         if before and not any(before):
             return frozenset()
-        if len(there) < self.least:
+        if len(there) < least:
             if any(before):
-                raise SetTooClose(0, self.least)
+                raise SetTooClose(0, least)
             return frozenset()
         places = sorted(group)
         at = {place: number for number, place in enumerate(places)}
-        choose = Chooser(
-            len(places),
-            self.least,
-            self.least,
-            [frozenset(at[place] for place in old) for old in before],
-            self.spare * len(places) // len(self.weights),
-            self.seed,
+        choose = replace(
+            self.whole,
+            n=len(places),
+            u_min=least,
+            earlier=[frozenset(at[place] for place in old) for old in before],
+            spare=self.whole.spare * len(places) // self.whole.n,
         )
         return frozenset(places[number] for number in choose(frozenset(at[place] for place in there)))

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from consilium.party.data.fields import RawField
 from consilium.party.data.problems import Problem
 from consilium.party.data.rules import DataRules
 from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.rows.columns import Column, ValueState, Wanted
 from consilium.protocol.rows.schema import Range
+from consilium.protocol.tables.lines import Lines
+from consilium.protocol.tables.oddness import FAR, SHIFTED, compared
+
+MANY = 0.05
+"""Share of a column's rows that are far from the public mean, from which on another unit is suspected."""
+MOST_NAMES = 8
 
 FAULTS = {
     ValueState.NOT_A_NUMBER: (
@@ -26,21 +33,33 @@ FAULTS = {
         "Export without thousands separators",
     ),
     ValueState.UNKNOWN_CODE: ("hold a value that codes does not have", "Add it to codes, or to missing_codes"),
+    ValueState.NUMBER_BESIDE_CODES: (
+        "hold a value that codes does not have, and that is a number",
+        'If codes stand beside numbers ("> 89" beside 34), set other = "number"; else add it to codes',
+    ),
     ValueState.INFINITE: ("are infinite", "Correct them, or empty them"),
 }
 
 
-def mapping(features: Sequence[Wanted], label: Wanted, foreign: set[str], rules: DataRules) -> list[Problem]:
+def mapping(fields: Sequence[RawField], label: Wanted, foreign: set[str], rules: DataRules) -> list[Problem]:
     """Faults of the mapping itself. `foreign`: classes that it names and the federation has not."""
     problems = []
     by_column: dict[str, list[str]] = {}
-    for wanted in features:
+    for item in fields:
+        wanted = item.wanted
         by_column.setdefault(wanted.column, []).append(wanted.name)
         if rules.columns and wanted.name not in rules.columns:
             action = f'Where [columns] is there, only what it names is read: add "{wanted.name}", or do not take part'
             problems.append(
                 Problem(wanted.name, "the federation asks for it, [columns] does not name it", action, Rule.SCHEMA)
             )
+        if wanted.known and (wanted.codes is not None or (wanted.factor, wanted.offset) != (1.0, 0.0)):
+            what = "is a category, and codes, factor and offset are of numbers"
+            action = f"Give values: the federation's are {_quoted(wanted.known)}"
+            problems.append(Problem(wanted.where, what, action, Rule.SCHEMA))
+        if wanted.renamed and not wanted.known:
+            what = "is a number, and values are of a category"
+            problems.append(Problem(wanted.where, what, "Give codes: a number for each text", Rule.SCHEMA))
     for column, names in by_column.items():
         if column == label.column:
             what = "is the label's column: a teacher would read the answer"
@@ -60,51 +79,87 @@ def mapping(features: Sequence[Wanted], label: Wanted, foreign: set[str], rules:
     return problems
 
 
-def faults(wanted: Wanted, column: Column) -> list[Problem]:
+def unknown_names(wanted: Wanted) -> list[Problem]:
+    """Names on the right-hand side of `values` that no public row has."""
+    strange = sorted(set(wanted.renamed.values()) - set(wanted.known))
+    if not wanted.known or not strange:
+        return []
+    what = f"values names {_quoted(strange)}, which no public row has: it counts as none of the known ones"
+    return [Problem(wanted.where, what, f"The federation's are {_quoted(wanted.known)}")]
+
+
+def faults(wanted: Wanted, column: Column, lines: Lines) -> list[Problem]:
     """Values of a feature that are no numbers."""
-    counts = {state: column.count(state) for state in FAULTS}
+    rows = {state: column.rows(state) for state in FAULTS}
     return [
-        Problem(wanted.where, f"{_of(count, column)} {FAULTS[state][0]}", FAULTS[state][1])
-        for state, count in counts.items()
-        if count
+        Problem(wanted.where, _told(lines, rows[state], FAULTS[state][0]), FAULTS[state][1])
+        for state in FAULTS
+        if len(rows[state])
     ]
 
 
-def label_faults(label: Wanted, column: Column) -> list[Problem]:
+def unknown_category(wanted: Wanted, column: Column, lines: Lines) -> list[Problem]:
+    """Values that no public row has. They are taken: what a party has decides nothing about whether it takes part."""
+    rows = column.rows(ValueState.UNKNOWN_CATEGORY)
+    if not len(rows):
+        return []
+    what = _told(lines, rows, "hold a value that no public row has") + ": it counts as none of the known ones"
+    action = f"If they mean one of {_quoted(wanted.known)}, say so under values; if they are missing, in missing_codes"
+    return [Problem(wanted.where, what, action)]
+
+
+def label_faults(label: Wanted, column: Column, lines: Lines) -> list[Problem]:
     """Labels that are no class. They are not quoted: a label is private."""
-    count = column.count(ValueState.UNKNOWN_CODE)
-    if not count:
+    states = (ValueState.UNKNOWN_CODE, ValueState.NUMBER_BESIDE_CODES)
+    rows = np.flatnonzero(np.isin(column.states, states))
+    if not len(rows):
         return []
     action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
-    return [Problem(label.where, f"{_of(count, column)} have a label that is no class", action, Rule.SCHEMA)]
+    return [Problem(label.where, _told(lines, rows, "have a label that is no class"), action, Rule.SCHEMA)]
 
 
-def missing(wanted: Wanted, column: Column, how: str) -> Problem:
+def missing(wanted: Wanted, column: Column, lines: Lines, how: str) -> Problem:
     """Missing values that no rule allows."""
-    return Problem(
-        wanted.where, f"{_of(column.count(ValueState.MISSING), column)} have no value", f"Fill them, or set {how}"
-    )
+    what = _told(lines, column.rows(ValueState.MISSING), "have no value")
+    return Problem(wanted.where, what, f"Fill them, or set {how}")
 
 
-def no_patient(column: str, count: int, total: int) -> Problem:
+def no_patient(column: str, rows: np.ndarray, lines: Lines) -> Problem:
     """Rows of which nobody knows whose they are."""
     action = "Complete them, or leave these rows out: they can be in no patient's shard"
-    return Problem(f"patient (column {column!r})", f"{count} of {total} rows name no patient", action)
+    return Problem(f"patient (column {column!r})", _told(lines, rows, "name no patient"), action)
 
 
-def outside(wanted: Wanted, column: Column, allowed: Range) -> list[Problem]:
+def another_unit(wanted: Wanted, column: Column, center: float, scale: float) -> list[Problem]:
+    """Values that are far from the public rows, many of them or on average."""
+    values = column.values[column.states == ValueState.GOOD]
+    if not len(values):
+        return []
+    found = compared(values, center, scale)
+    share = float(found.far.mean())
+    if share >= MANY:
+        what = f"{share:.0%} of the rows are more than {FAR:g} deviations from the public mean"
+    elif found.shift > SHIFTED:
+        what = f"its mean is {found.shift:.1f} deviations from that of the public rows"
+    else:
+        return []
+    action = "Another unit? Set factor (and offset) for it in [columns]. Or a number that stands for a missing value"
+    return [Problem(wanted.where, what, action)]
+
+
+def outside(wanted: Wanted, column: Column, lines: Lines, allowed: Range) -> list[Problem]:
     """Values that the schema's range does not have. Compared in float32, as queries travel: 0.1 is not above 0.1."""
     with np.errstate(over="ignore"):
-        values = column.values[column.states == ValueState.GOOD].astype(np.float32)
-    count = int(np.count_nonzero((values < np.float32(allowed.low)) | (values > np.float32(allowed.high))))
-    broken = int(np.count_nonzero(values != np.rint(values))) if allowed.whole else 0
+        values = column.values.astype(np.float32)  # NaN, where they are not good, is neither below nor above
+    beyond = np.flatnonzero((values < np.float32(allowed.low)) | (values > np.float32(allowed.high)))
+    broken = np.flatnonzero((values != np.rint(values)) & ~np.isnan(values)) if allowed.whole else beyond[:0]
     problems = []
-    if count:
-        what = f"{_of(count, column)} are outside {allowed.low:g} to {allowed.high:g}, which the schema allows"
-        action = "Look for another unit, or for a number that stands for a missing value (missing_codes)"
+    if len(beyond):
+        what = _told(lines, beyond, f"are outside {allowed.low:g} to {allowed.high:g}, which the schema allows")
+        action = "Look for another unit (factor), or for a number that stands for a missing value (missing_codes)"
         problems.append(Problem(wanted.where, what, action, Rule.SCHEMA))
-    if broken:
-        what = f"{_of(broken, column)} are no whole numbers, which the schema asks for"
+    if len(broken):
+        what = _told(lines, broken, "are no whole numbers, which the schema asks for")
         problems.append(Problem(wanted.where, what, "Look for another column or coding", Rule.SCHEMA))
     return problems
 
@@ -123,5 +178,11 @@ def no_rows(total: int) -> Problem:
     return Problem("rows", f"none is left of {total}", action)
 
 
-def _of(count: int, column: Column) -> str:
-    return f"{count} of {len(column.states)} rows"
+def _told(lines: Lines, rows: np.ndarray, what: str) -> str:
+    """How many rows of all, what they are, and where the first one is."""
+    return f"{len(rows)} of {len(lines)} rows {what} (first: {lines.place(int(rows[0]))})"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(repr(name) for name in names[:MOST_NAMES]) + more

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.party.data.absent import absent_or_double, patient_of
 from consilium.party.data.problems import Problem, Unreadable
 from consilium.party.data.table import FileColumns
-from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.rows.columns import Column, ValueState, Wanted, from_numbers
+from consilium.protocol.tables.lines import Lines
 
 FORM = "An .npz needs x (n, features), y (n,), and features and classes as text; save it without objects"
 
 
-def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> FileColumns:
+def read(path: Path, features: Sequence[Wanted], label: Wanted, patient: str | None) -> FileColumns:
     """The columns that are wanted, the label last, and the texts of array `patient`.
 
     Raises
@@ -40,12 +41,11 @@ def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Fi
         raise Unreadable(Problem(str(path), f"y is {y.dtype}, it must hold integers: indices into classes", FORM))
     if x.dtype.kind not in "fiu":
         raise Unreadable(Problem(str(path), f"x is {x.dtype}, it must hold numbers", FORM))
-    *features, label = wanted
     problems: list[Problem] = []
     patients = None
     if patient is not None:
         if ids is None:
-            problems.append(absent_or_double(patient_of(patient), []))
+            problems.append(absent_or_double(patient_of(patient), [], "[patient]"))
         elif ids.shape != y.shape or ids.dtype.kind not in "iuU":
             what = f"is {ids.dtype} of shape {ids.shape}, it must hold an integer or a text for each row"
             problems.append(Problem(patient_of(patient).where, what, FORM))
@@ -56,11 +56,12 @@ def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Fi
         once = names.count(column.column) == 1
         columns.append(from_numbers(x[:, names.index(column.column)], column) if once else None)
         if not once:
-            problems.append(absent_or_double(column, names))
+            problems.append(absent_or_double(column, names, "[columns]"))
+    lines = Lines(((path.name, "row", np.arange(1, len(y) + 1)),))
     outside = int(np.count_nonzero((y < 0) | (y >= len(classes))))
     if outside:
         what = f"{outside} of {len(y)} rows have an index outside the file's {len(classes)} classes"
-        return FileColumns([*columns, None], [*problems, Problem(label.where, what, FORM)], patients)
+        return FileColumns([*columns, None], [*problems, Problem(label.where, what, FORM)], patients, lines)
     codes = label.codes or {}
     states = [
         ValueState.MISSING if name in label.missing else ValueState.GOOD if name in codes else ValueState.UNKNOWN_CODE
@@ -68,28 +69,4 @@ def read(path: Path, wanted: Sequence[Wanted], patient: str | None = None) -> Fi
     ]
     values = [codes.get(name, np.nan) for name in classes]
     answers = Column(np.array(values, dtype=np.float64)[y], np.array(states, dtype=np.uint8)[y])
-    return FileColumns([*columns, answers], problems, patients)
-
-
-def patient_of(column: str) -> Wanted:
-    """The column that says whose a row is, as messages call it."""
-    return Wanted("patient", column)
-
-
-def absent_or_double(wanted: Wanted, names: Sequence[str]) -> Problem:
-    """A column that the file has not once. The names that it has are not quoted: they may be a row."""
-    if wanted.column in names:
-        what = f"the file has {names.count(wanted.column)} columns of this name"
-        return Problem(wanted.where, what, "Rename all but one: which is meant cannot be known")
-
-    def plain(name: str) -> str:
-        return " ".join(name.replace("_", " ").replace("-", " ").lower().split())
-
-    if any(plain(name) == plain(wanted.column) for name in names):
-        action = "It has one that differs only in capitals, spaces, - or _: write the name as it stands in the file"
-    elif wanted == patient_of(wanted.column):
-        action = "Say under [patient] column which one it is"
-        return Problem(wanted.where, "the file has no such column", action)
-    else:
-        action = f'Say under [columns] which one it is: "{wanted.name}" = "name in the file"'
-    return Problem(wanted.where, "the file has no such column", action, Rule.SCHEMA)
+    return FileColumns([*columns, answers], problems, patients, lines)

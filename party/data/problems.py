@@ -41,12 +41,14 @@ class DataReport:
     """What `party check` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
 
     `problems`: why there are no rows to use. `doubts`: what training takes, and mostly is a mistake: values
-    that it moves to the schema's range, rows of one class only.
+    that it moves to the schema's range, rows of one class only. `remarks`: what may well be right, and is worth a look:
+    values far from the public ones, a category that no public row has.
     `filled`: missing values by feature that became the public mean. `classes`: rows used, by class.
     """
 
     problems: tuple[Problem, ...] = ()
     doubts: tuple[Problem, ...] = ()
+    remarks: tuple[Problem, ...] = ()
     rows: int = field(default=0, repr=False)
     used: int = field(default=0, repr=False)
     filled: dict[str, int] = field(default_factory=dict, repr=False)

@@ -9,17 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.party.data import checks, csv_file, identities, npz, parquet
+from consilium.party.data import checks, identities, npz, table_files
+from consilium.party.data.fields import RawField, fields_of, takes_columns
+from consilium.party.data.files import data_files
 from consilium.party.data.problems import DataReport, Problem, Unreadable
 from consilium.party.data.rules import DataRules
 from consilium.party.data.table import FileColumns
-from consilium.protocol.rows.columns import ValueState, Wanted
+from consilium.protocol.rows.columns import Column, ValueState, Wanted
 from consilium.protocol.rows.representation import represent
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.tables.lines import Lines
 
-log = logging.getLogger("consilium.party")
+remarks = logging.getLogger("consilium.party.remarks")
+"""What is odd about a party's rows, for whoever looks after them: nobody does in a simulation, where it is switched off.
+"""
 
-SUFFIXES = (".csv", ".parquet", ".npz")
 FURTHEST = 1e9
 """Standardised values beyond it are moved there: their squares are still numbers, and an estimator that fails on larger
 ones would tell whoever chose the scale how large they are."""
@@ -69,8 +73,8 @@ def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Row
     rows, report = read_rows(path, schema, rules or DataRules())
     if rows is None:
         raise report.refusal()
-    for problem in report.doubts:
-        log.warning("taken all the same: %s", problem)
+    for problem in (*report.doubts, *report.remarks):
+        remarks.warning("taken all the same: %s", problem)
     return rows
 
 
@@ -80,19 +84,18 @@ def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None
     named = rules.label.classes or {name: name for name in schema.classes}
     label = Wanted(
         "label",
-        "y" if path.suffix.lower() == ".npz" else rules.label.column,
+        "y" if path.suffix.lower() == ".npz" else rules.label.column.strip(),
         {text: index[name] for text, name in named.items() if name in index},
         rules.label.missing_codes,
     )
-    features = [
-        Wanted(name, rules.column_of(name), rules.codes_of(name), rules.missing_codes_of(name))
-        for name in schema.features
-    ]
-    problems = checks.mapping(features, label, set(named.values()) - set(index), rules)
-    # a feature that the party's mapping leaves out is not even looked for
-    wanted = [item for item in features if not rules.columns or item.name in rules.columns]
+    problems: list[Problem] = []
     try:
-        table = _read(path, [*wanted, label], rules)
+        paths = data_files(path)
+        fields = fields_of(schema, rules, _takes_columns(paths, schema, rules))
+        problems += checks.mapping(fields, label, set(named.values()) - set(index), rules)
+        # what the party's mapping leaves out is not even looked for
+        fields = [field for field in fields if not rules.columns or field.wanted.name in rules.columns]
+        table = _read(paths, [field.wanted for field in fields], label, rules)
     except Unreadable as error:
         return None, DataReport((*problems, error.problem))
     except MemoryError:
@@ -101,63 +104,80 @@ def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None
     except OSError as error:
         problem = Problem(str(path), f"cannot be read: {error.strerror}", "Check `data` in party.toml, and its rights")
         return None, DataReport((*problems, problem))
-    return _fit(table, [*wanted, label], schema, rules, [*problems, *table.problems])
+    return _fit(table, fields, label, schema, rules, [*problems, *table.problems])
 
 
-def _read(path: Path, wanted: Sequence[Wanted], rules: DataRules) -> FileColumns:
-    match path.suffix.lower():
-        case ".npz":
-            return npz.read(path, wanted, rules.patient.column)
-        case ".csv":
-            return csv_file.read(path, wanted, rules.csv, rules.patient.column)
-        case ".parquet":
-            return parquet.read(path, wanted, rules.patient.column)
-    raise Unreadable(Problem(str(path), "is of no format that is known by its name", f"Use {', '.join(SUFFIXES)}"))
+def _takes_columns(paths: Sequence[Path], schema: Schema, rules: DataRules) -> bool:
+    if not schema.columns or paths[0].suffix.lower() == ".npz":
+        return False  # an .npz holds numbers, and so features
+    return takes_columns(schema, rules, table_files.names_of(paths, rules.csv) if not rules.columns else ())
+
+
+def _read(paths: Sequence[Path], features: Sequence[Wanted], label: Wanted, rules: DataRules) -> FileColumns:
+    if paths[0].suffix.lower() == ".npz":
+        return npz.read(paths[0], features, label, rules.patient.column)
+    return table_files.read(paths, features, label, rules.csv, rules.patient.column)
 
 
 def _fit(
-    table: FileColumns, wanted: Sequence[Wanted], schema: Schema, rules: DataRules, problems: list[Problem]
+    table: FileColumns,
+    fields: Sequence[RawField],
+    label: Wanted,
+    schema: Schema,
+    rules: DataRules,
+    problems: list[Problem],
 ) -> tuple[Rows | None, DataReport]:
-    *features, label = wanted
-    columns = table.columns
+    columns, lines = table.columns, table.lines
     answers = columns.pop()
-    total = max((len(column.states) for column in (answers, *columns) if column is not None), default=0)
+    total = len(lines)
     ranges = {allowed.feature: allowed for allowed in schema.ranges}
     keep = np.ones(total, dtype=bool)
-    x = np.zeros((total, len(features)))
+    x = np.zeros((total, sum(len(item.features) for item in fields)))
+    raw = np.zeros((total, len(fields))) if any(item.encoding for item in fields) else x
     filled: dict[str, int] = {}
     doubts: list[Problem] = []
-    for index, feature in enumerate(features):
+    remarks: list[Problem] = []
+    start = 0
+    for index, item in enumerate(fields):
         column, columns[index] = columns[index], None  # let go of it once it is in x
+        end = start + len(item.features)
         if column is None:
+            start = end
             continue
-        problems += checks.faults(feature, column)
-        allowed = ranges.get(feature.name)
-        if allowed is not None:
-            doubts += checks.outside(feature, column, allowed)
-        x[:, index] = column.values
+        wanted = item.wanted
+        problems += checks.faults(wanted, column, lines)
+        allowed = ranges.get(wanted.name)
+        outside = [] if allowed is None else checks.outside(wanted, column, lines, allowed)
+        doubts += outside
+        remarks += [] if outside else _remarks(item, column, lines, schema)
+        x[:, start:end] = item.matrix(column)
+        if raw is not x:
+            raw[:, index] = column.values if column.keys is None else column.keys
+        start = end
         absent = column.states == ValueState.MISSING
-        match rules.missing_of(feature.name):
+        match item.missing:
             case "drop-row":
                 keep &= ~absent
             case "mean":
-                filled[feature.name] = int(np.count_nonzero(absent))
+                filled[wanted.name] = int(np.count_nonzero(absent))
             case "refuse" if absent.any():
-                problems.append(checks.missing(feature, column, 'missing = "drop-row" or "mean"'))
+                problems.append(checks.missing(wanted, column, lines, 'missing = "drop-row" or "mean"'))
     if answers is not None:
-        problems += checks.label_faults(label, answers)
+        problems += checks.label_faults(label, answers, lines)
         absent = answers.states == ValueState.MISSING
         if rules.label.missing == "drop-row":
             keep &= ~absent
         elif absent.any():
-            problems.append(checks.missing(label, answers, 'missing = "drop-row" in [label]'))
+            problems.append(checks.missing(label, answers, lines, 'missing = "drop-row" in [label]'))
     nobody = np.isin(table.patients or [], ["", *rules.missing.codes])
     if nobody.any():
-        problems.append(checks.no_patient(rules.patient.column or "", int(nobody.sum()), total))
+        problems.append(checks.no_patient(rules.patient.column or "", np.flatnonzero(nobody), lines))
     if problems or answers is None:
-        return None, DataReport((*problems, *doubts), rows=total)
+        return None, DataReport((*problems, *doubts), remarks=tuple(remarks), rows=total)
     if not keep.all():
-        x = x[keep]
+        x, raw = x[keep], None if raw is x else raw[keep]
+    elif raw is x:
+        raw = None
     y = answers.values[keep].astype(np.int64)
     if not len(y):
         problems.append(checks.no_rows(total))
@@ -167,6 +187,7 @@ def _fit(
     report = DataReport(
         (*problems, *doubts) if problems else (),
         tuple(doubts),
+        tuple(remarks),
         rows=total,
         used=len(y),
         filled={name: count for name, count in filled.items() if count},
@@ -175,24 +196,34 @@ def _fit(
     if problems:
         return None, report
     if table.patients is None:
-        whose = identities.of_rows(x, y)
+        whose = identities.of_rows(x if raw is None else raw, y)
     else:
         whose = identities.of_patients([table.patients[index] for index in np.flatnonzero(keep)])
-    _standardise(x, features, schema, rules.keep_missing)
+    _standardise(x, schema, rules.keep_missing)
     return Rows(x, y, whose), report
 
 
-def _standardise(x: np.ndarray, features: Sequence[Wanted], schema: Schema, keep_missing: bool) -> None:
+def _remarks(item: RawField, column: Column, lines: Lines, schema: Schema) -> list[Problem]:
+    wanted = item.wanted
+    if wanted.known:
+        return [*checks.unknown_names(wanted), *checks.unknown_category(wanted, column, lines)]
+    if schema.columns and wanted.name not in {column.column for column in schema.columns if column.kind == "number"}:
+        return []  # a value that is encoded already has no unit
+    place = schema.features.index(wanted.name)
+    return checks.another_unit(wanted, column, schema.center[place], schema.scale[place])
+
+
+def _standardise(x: np.ndarray, schema: Schema, keep_missing: bool) -> None:
     """Raw values (n, features), NaN where missing, to what is trained on, in place and row by row for itself.
 
     Values beyond the schema's ranges move to the nearest end; a missing one becomes 0, the mean of the public rows,
     unless it is kept for the teacher.
     """
     ranges = {allowed.feature: allowed for allowed in schema.ranges}
-    for index, feature in enumerate(features):
-        position, allowed = schema.features.index(feature.name), ranges.get(feature.name)
+    for index, feature in enumerate(schema.features):
+        allowed = ranges.get(feature)
         low, high = (allowed.low, allowed.high) if allowed else (-np.inf, np.inf)
         with np.errstate(over="ignore"):
-            values = (np.clip(x[:, index], low, high) - schema.center[position]) / schema.scale[position]
+            values = (np.clip(x[:, index], low, high) - schema.center[index]) / schema.scale[index]
         values = np.clip(values, -FURTHEST, FURTHEST)
         x[:, index] = values if keep_missing else np.nan_to_num(values)

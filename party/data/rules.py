@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from consilium.protocol.models import Frozen
+from consilium.protocol.rows.columns import Wanted
 from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.tables.rules import CellRule
 
 Missing = Literal["refuse", "drop-row", "mean"]
 """A value that is missing: is an error, drops its row, or becomes the mean of the schema's public rows."""
@@ -15,17 +17,14 @@ Missing = Literal["refuse", "drop-row", "mean"]
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
-class ColumnRule(Frozen):
-    """One feature. Without `column` it has the feature's name in the file.
+class ColumnRule(CellRule):
+    """One column of the schema, or one feature. Without `column` it has that name in the file.
 
-    column: its name in the file. codes: a number for each text that may occur; any other text is then an error.
-    missing, missing_codes: as in `[missing]`, for this column instead.
+    column: its name in the file. missing, missing_codes: as in `[missing]`, for this column instead.
     """
 
     column: ColumnName | None = None
-    codes: dict[str, FiniteFloat] | None = Field(default=None, min_length=1)
     missing: Missing | None = None
-    missing_codes: tuple[str, ...] | None = None
 
 
 def _short_form(value: Any) -> Any:
@@ -33,7 +32,7 @@ def _short_form(value: Any) -> Any:
 
 
 Columns = dict[str, Annotated[ColumnRule, BeforeValidator(_short_form)]]
-"""By feature: a column's name, or a `ColumnRule`."""
+"""By column of the schema, or by feature: a column's name, or a `ColumnRule`."""
 
 
 class LabelRule(Frozen):
@@ -84,7 +83,7 @@ class PatientRule(Frozen):
 class DataRules(Frozen):
     """All of them. The defaults are a file with the federation's own names and no missing value.
 
-    Where `columns` is there at all, a feature that it does not name is not read, whatever the coordinator asks for.
+    Where `columns` is there at all, what it does not name is not read, whatever the coordinator asks for.
 
     `allow_one_class` is that of `[label]`, or true where the party serves simulations. `keep_missing`: a value that
     would become the mean stays NaN; it follows from the teacher, and so is in no digest of the rules.
@@ -98,22 +97,17 @@ class DataRules(Frozen):
     allow_one_class: bool = False
     keep_missing: bool = Field(default=False, exclude=True)
 
-    def column_of(self, feature: str) -> str:
-        """The file's name for a feature."""
-        rule = self.columns.get(feature)
-        return rule.column if rule and rule.column else feature
+    def wanted(self, name: str, known: tuple[str, ...] = ()) -> Wanted:
+        """What to read for a column or feature of the schema. `known`: values, where it is a category."""
+        rule = self.columns.get(name, ColumnRule())
+        return rule.wanted(name, rule.column or name, self.missing.codes, known)
 
-    def codes_of(self, feature: str) -> dict[str, float] | None:
-        """Numbers for the texts of a feature's column, or None where it holds numbers."""
-        rule = self.columns.get(feature)
-        return rule.codes if rule else None
-
-    def missing_of(self, feature: str) -> Missing:
-        """What happens to a missing value of a feature."""
-        rule = self.columns.get(feature)
+    def missing_of(self, name: str) -> Missing:
+        """What happens to a missing value of a column or feature."""
+        rule = self.columns.get(name)
         return rule.missing if rule and rule.missing else self.missing.rule
 
-    def missing_codes_of(self, feature: str) -> tuple[str, ...]:
-        """Texts that mean "missing" in a feature's column."""
-        rule = self.columns.get(feature)
-        return rule.missing_codes if rule and rule.missing_codes is not None else self.missing.codes
+    def says_of_missing(self, name: str) -> bool:
+        """Whether the column has a rule of its own for missing values."""
+        rule = self.columns.get(name)
+        return rule is not None and rule.missing is not None

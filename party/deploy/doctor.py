@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from consilium.party.data.federation import load_federation
+from consilium.party.data.files import there
 from consilium.party.deploy.keys import check_own, lacks_own_keys
 from consilium.party.dry_run import check, usable
 from consilium.party.expectation import own_share, party_warnings
@@ -104,7 +105,7 @@ def _expectation(kit: Kit) -> str:
 def _data(kit: Kit) -> str:
     """As `consilium party check` does; that command shows every problem of every column."""
     home, command = open_home(kit.folder), f"Run: consilium party check {kit.folder} {kit / 'federation.json'}"
-    if not home.data_file.exists():
+    if not there(home.data_file):
         raise DataError(
             f"{home.data_file} is missing", "Put the party's rows there; docs/parties.md says in which form"
         )

@@ -19,6 +19,8 @@ from consilium.protocol.rows.schema import Schema
 _SIZES = 100, 1000
 """Rows that are made up: few, and where that fails more, for an estimator that needs many."""
 _OF_A_CLASS = 10
+_ALONE, _FURTHEST = 8, 1e-3
+"""Rows that are asked once more, one by one, and how far their probabilities may be from those before: rounding."""
 _LOT = 0x747279
 
 
@@ -29,19 +31,32 @@ def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: 
 
     Raises
     ------
-    UnusableModel : it cannot be built, or trained on any of them.
+    UnusableModel : it cannot be built, or trained on any of them, or does not stand by its answers.
     """
     last: BaseException | None = None
     for size in _SIZES:
         x, y = made_up(schema, max(size, _OF_A_CLASS * len(schema.classes)), keep_missing)
         try:
-            return GuardedClassifier.trained(make(), x, y)
+            trained = GuardedClassifier.trained(make(), x, y)
+            _check_answers(trained, x)
+            return trained
         except (Exception, SystemExit) as error:
             last = error
     if isinstance(last, UnusableModel):
         raise UnusableModel(f"{title}: {last.what}", last.action)
     said = "it fails" if last is None else quoted(last)
     raise UnusableModel(f"{title} cannot be trained on made-up rows: {said}", "Correct it, or its parameters")
+
+
+def _check_answers(trained: GuardedClassifier, x: np.ndarray) -> None:
+    """As it is kept, it must judge each row by itself and always alike: a question that comes again is counted once."""
+    kept = GuardedClassifier(trained.seen, trained.content, trained.usual)
+    alone = np.concatenate([kept.probabilities(x[row : row + 1]) for row in range(_ALONE)])
+    if not (np.abs(alone - trained.probabilities(x)[:_ALONE]) <= _FURTHEST).all():
+        raise UnusableModel(
+            "its answer for a row changes from time to time, or with the rows that are asked with it",
+            "It must judge each row by itself, without chance",
+        )
 
 
 def made_up(schema: Schema, count: int, missing: bool = False) -> tuple[np.ndarray, np.ndarray]:

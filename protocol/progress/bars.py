@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from consilium.protocol.progress.stages import Change, Stage, Stages
+from consilium.protocol.progress.stages import StageChange, Stages, StageState
 from consilium.protocol.progress.time_left import spent
 
 
@@ -49,15 +49,19 @@ class Bars:
         """See `Display`."""
         self._draw(self._stages.open, now)
 
-    def end(self, at: float) -> None:
+    def rest(self, at: float) -> None:
         """See `Display`."""
         self._draw(self._stages.end(at), at)
+
+    def end(self, at: float, broken: bool = False) -> None:
+        """See `Display`."""
+        self.rest(at)
         self._progress.stop()
 
-    def _show(self, change: Change, at: float) -> None:
+    def _show(self, change: StageChange, at: float) -> None:
         self._draw([*change.ended, change.stage], at)
 
-    def _draw(self, stages: list[Stage], at: float) -> None:
+    def _draw(self, stages: list[StageState], at: float) -> None:
         for each in stages:
             if each.name not in self._rows:
                 self._rows[each.name] = self._progress.add_task(each.words, total=None, count="", spent="", left="")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from consilium.protocol.labels.service import Progress
+
 TICK_SECONDS = 0.5
 
 Clock = Callable[[], float]
@@ -32,8 +34,11 @@ class Display(Protocol):
     def tick(self, now: float) -> None:
         """Time passes."""
 
-    def end(self, at: float) -> None:
-        """Nothing comes any more."""
+    def rest(self, at: float) -> None:
+        """Nothing goes on: stages that are open have ended."""
+
+    def end(self, at: float, broken: bool = False) -> None:
+        """Nothing comes any more; `broken`: since an error ended it all, which is told elsewhere."""
 
 
 class Nothing(Display):
@@ -67,9 +72,13 @@ class Shared:
         """See `Display`."""
         self._show(lambda inner: inner.tick(now))
 
-    def end(self, at: float) -> None:
+    def rest(self, at: float) -> None:
         """See `Display`."""
-        self._show(lambda inner: inner.end(at))
+        self._show(lambda inner: inner.rest(at))
+
+    def end(self, at: float, broken: bool = False) -> None:
+        """See `Display`."""
+        self._show(lambda inner: inner.end(at, broken))
 
     def _show(self, how: Callable[[Display], None]) -> None:
         with self._lock:
@@ -77,6 +86,11 @@ class Shared:
                 how(self._inner)
             except (OSError, ValueError):  # the terminal, or the stream, is gone
                 self._inner = Nothing()
+
+
+def progress_on(display: Display, clock: Clock = time.time) -> Progress:
+    """A `Progress` that is shown on a display."""
+    return lambda stage, done, total: display.update(stage, done, total, clock())
 
 
 @contextmanager
@@ -94,12 +108,14 @@ def showing(quiet: bool = False, clock: Clock = time.time) -> Iterator[Display]:
 
     thread = threading.Thread(target=tick, daemon=True)
     thread.start()
+    broken = True
     try:
         yield shared
+        broken = False
     finally:
         stop.set()
         thread.join()
-        shared.end(clock())
+        shared.end(clock(), broken)
 
 
 def _on_stderr() -> Display:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import IO
 
-from consilium.protocol.progress.stages import Change, Stage, Stages
+from consilium.protocol.progress.stages import StageChange, Stages, StageState
 from consilium.protocol.progress.time_left import spent
 
 EVERY_SECONDS = 10.0
@@ -45,7 +45,7 @@ class LogLines:
 
     def restart(self, at: float) -> None:
         """See `Display`."""
-        self._ended(self._stages.end(at), at)
+        self.rest(at)
         self._stages, self._shares = Stages(), {}
 
     def tick(self, now: float) -> None:
@@ -53,23 +53,27 @@ class LogLines:
         if self._stages.open and now >= self._last + EVERY_SECONDS:
             self._tell(now)
 
-    def end(self, at: float) -> None:
+    def rest(self, at: float) -> None:
         """See `Display`."""
         self._ended(self._stages.end(at), at)
 
-    def _show(self, change: Change, at: float) -> None:
+    def end(self, at: float, broken: bool = False) -> None:
+        """See `Display`."""
+        if not broken:
+            self.rest(at)
+
+    def _show(self, change: StageChange, at: float) -> None:
         found = change.stage
         self._ended([each for each in change.ended if each is not found], at)
         if change.begun and found.times == 1:
             self._write(f"{found.words} ({found.total})" if found.counted else found.words, at)
         self._ended([each for each in change.ended if each is found], at)
 
-    def _ended(self, stages: list[Stage], at: float) -> None:
+    def _ended(self, stages: list[StageState], at: float) -> None:
         for each in stages:
             if each.times == 1:
-                self._write(
-                    f"{each}, {'done' if each.done >= each.total else 'ended'} in {spent(each.seconds(at))}", at
-                )
+                how = "done" if each.done >= each.total else "ended"
+                self._write(f"{each}, {how} in {spent(each.seconds(at))}", at)
 
     def _tell(self, at: float) -> None:
         """All that is open, in one line."""

@@ -12,6 +12,7 @@ from consilium.protocol.progress.time_left import TimeLeft, about, spent
 LOAD = "load"
 PREPARE, BASELINES, POOLED, ACCOUNTING = "prepare", "baselines", "pooled", "accounting"
 HAND_LABELS, REPORT = "hand labels", "report"
+CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
 ASK, ROUND, TRAIN_STUDENT = "ask", "round", "train student"
 
 WORDS = {
@@ -28,6 +29,10 @@ WORDS = {
     ACCOUNTING: "charges are added up",
     HAND_LABELS: "labels by hand are tried",
     REPORT: "report is drawn",
+    CANDIDATES: "mechanisms are tried",
+    FORECAST: "its worth is forecast",
+    CHANGES: "changes are made",
+    GAME: "the game is played",
 }
 """For people. A stage without an entry is called as it is named."""
 
@@ -44,7 +49,7 @@ def stage(progress: Progress, name: str) -> Iterator[None]:
 
 
 @dataclass
-class Stage:
+class StageState:
     """One stage. `total` 1 or less: nobody knows how far it is until it is done. Times are those of a clock.
 
     times : how often it has begun. before: seconds that it took the times before. ended: None while it is open.
@@ -95,40 +100,40 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Change:
+class StageChange:
     """What became of a stage. begun: it begins with this. ended: those that end with it, itself perhaps among them."""
 
-    stage: Stage
+    stage: StageState
     begun: bool
-    ended: list[Stage]
+    ended: list[StageState]
 
 
 class Stages:
     """All stages by name, and those that are open, the innermost last."""
 
     def __init__(self) -> None:
-        self.all: dict[str, Stage] = {}
-        self.open: list[Stage] = []
+        self.all: dict[str, StageState] = {}
+        self.open: list[StageState] = []
 
-    def begin(self, name: str, total: int, at: float) -> Change:
+    def begin(self, name: str, total: int, at: float) -> StageChange:
         """A stage begins, perhaps again. What is open ends, but for stages in which others happen (`AROUND`)."""
         known = self.all.get(name)
         inner = (place for place, each in enumerate(self.open) if each is known or each.name not in AROUND)
         ended = self._end_from(next(inner, len(self.open)), at)
-        found = Stage(name, total, at)
+        found = StageState(name, total, at)
         if known is not None:
             found.times, found.before = known.times + 1, known.seconds(at)
         self.all[name] = found
         self.open.append(found)
-        return Change(found, True, ended)
+        return StageChange(found, True, ended)
 
-    def update(self, name: str, done: int, total: int, at: float) -> Change:
+    def update(self, name: str, done: int, total: int, at: float) -> StageChange:
         """A stage is so far. One that was never begun, or that is less far than it was, begins."""
         known = self.all.get(name)
         if known is None or done < known.done or (known.ended is not None and known.done < known.total):
             change = self.begin(name, total, at)
         else:
-            change = Change(known, False, [])
+            change = StageChange(known, False, [])
         found = change.stage
         if found.ended is None:
             found.done, found.total = done, total
@@ -137,11 +142,11 @@ class Stages:
                 change.ended.extend(self._end_from(self.open.index(found), at))
         return change
 
-    def end(self, at: float) -> list[Stage]:
+    def end(self, at: float) -> list[StageState]:
         """Nothing goes on any more; what was open."""
         return self._end_from(0, at)
 
-    def _end_from(self, place: int, at: float) -> list[Stage]:
+    def _end_from(self, place: int, at: float) -> list[StageState]:
         ended = self.open[place:]
         self.open = self.open[:place]
         for each in ended:

@@ -70,7 +70,7 @@ def spent(seconds: float) -> str:
     ['0.0 s', '10 s', '1 min 1 s', '1 h', '1 h 23 min']
     """
     if round(seconds, 1) < 10:
-        return f"{seconds:.1f} s" if seconds != int(seconds) else f"{int(seconds)} s"
+        return f"{seconds:.1f} s"
     whole = round(seconds)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     parts = [(hours, "h"), (minutes, "min"), (0 if hours else rest, "s")]

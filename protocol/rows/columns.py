@@ -24,6 +24,7 @@ class ValueState(IntEnum):
     UNKNOWN_CODE = 5
     INFINITE = 6
     UNKNOWN_CATEGORY = 7
+    NUMBER_BESIDE_CODES = 8
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def from_numbers(numbers: np.ndarray, wanted: Wanted) -> Column:
         if wanted.numbers_too:
             coded = np.where(np.isnan(coded), values, coded)
         else:
-            states[(states != ValueState.MISSING) & np.isnan(coded)] = ValueState.UNKNOWN_CODE
+            states[(states != ValueState.MISSING) & np.isnan(coded)] = ValueState.NUMBER_BESIDE_CODES
         values = coded
     return _in_unit(values, states, wanted)
 
@@ -127,7 +128,8 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
         coded = text.replace_strict(list(codes), list(codes.values()), default=None, return_dtype=pl.Float64)
     if wanted.codes is not None and not wanted.numbers_too:
         value = coded
-        wrong = pl.when(value.is_null()).then(pl.lit(int(ValueState.UNKNOWN_CODE)))
+        odd = pl.when(number.is_finite()).then(pl.lit(int(ValueState.NUMBER_BESIDE_CODES)))
+        wrong = pl.when(value.is_null()).then(odd.otherwise(pl.lit(int(ValueState.UNKNOWN_CODE))))
     else:
         missing |= number.is_nan() | number.is_in(_as_numbers(wanted.missing))
         value = pl.coalesce(coded, number)

@@ -7,7 +7,7 @@ value of more; where public rows lack values, or it is declared, "COLUMN missing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unicodedata import category
@@ -113,10 +113,15 @@ def features_of(columns: Sequence[ColumnEncoding]) -> tuple[str, ...]:
     return tuple(name for column in columns for name in column.features)
 
 
-def infer(frame: pl.DataFrame, declared: Mapping[str, DeclaredColumn] | None = None) -> tuple[ColumnEncoding, ...]:
+def infer(
+    frame: pl.DataFrame,
+    declared: Mapping[str, DeclaredColumn] | None = None,
+    place: Callable[[int], str] = lambda row: f"row {row + 1}",
+) -> tuple[ColumnEncoding, ...]:
     """How the columns of `frame` are encoded: its rows must be PUBLIC, for their values are in the answer.
 
     A column of numbers is a number, every other one a category whose values are sorted: numbers by size, then texts.
+    place: where the row at an index stands, for messages.
 
     Raises
     ------
@@ -130,7 +135,7 @@ def infer(frame: pl.DataFrame, declared: Mapping[str, DeclaredColumn] | None = N
         )
     for name in frame.columns:
         _check_name(name, "a column's name")
-    columns = tuple(_inferred(frame[name], declared.get(name, DeclaredColumn())) for name in frame.columns)
+    columns = tuple(_inferred(frame[name], declared.get(name, DeclaredColumn()), place) for name in frame.columns)
     names = Counter(features_of(columns))
     if double := [name for name, count in names.items() if count > 1]:
         raise DataError(f"two columns give a feature {double[0]!r}", "Rename one of them")
@@ -198,7 +203,7 @@ def _check_name(name: str, what: str) -> None:
         raise DataError(f"{what} has a control character: {name!r}", "Rename it")
 
 
-def _inferred(series: pl.Series, declared: DeclaredColumn) -> ColumnEncoding:
+def _inferred(series: pl.Series, declared: DeclaredColumn, place: Callable[[int], str]) -> ColumnEncoding:
     texts, name = texts_of(series), series.name
     missing = bool(texts.null_count()) if declared.missing is None else declared.missing
     if declared.values:
@@ -207,7 +212,7 @@ def _inferred(series: pl.Series, declared: DeclaredColumn) -> ColumnEncoding:
         raise DataError(f"column {name!r}: no public row has a value", "Leave it out, or declare its values")
     read = _numbers(series)
     wrong = np.flatnonzero(~np.isin(read.states, (ValueState.GOOD, ValueState.MISSING)))
-    first = f"row {wrong[0] + 1} has {texts[int(wrong[0])][:60]!r}" if len(wrong) else ""
+    first = f"{place(int(wrong[0]))} has {texts[int(wrong[0])][:60]!r}" if len(wrong) else ""
     if declared.kind == "number" and len(wrong):
         action = "Say what it means under codes, name it as missing, or declare a category"
         raise DataError(f"column {name!r} is declared a number: {first}, {len(wrong)} such rows in all", action)
@@ -279,7 +284,8 @@ def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
     """A column of numbers, or of places of values, as float32 (rows, features of the column)."""
     absent = read.states == ValueState.MISSING
     if column.kind == "number":
-        own = read.values.astype(np.float32)[:, None]
+        with np.errstate(over="ignore"):
+            own = read.values.astype(np.float32)[:, None]
     else:
         places = [column.values.index(value) for value in column.shown]
         own = (read.values[:, None] == np.array(places)[None, :]).astype(np.float32)

@@ -7,7 +7,7 @@ files       several files as one
 rules       what somebody says of cells: codes, units, what is missing
 cells       cells of one column, by these rules
 raw         a whole table of raw values: `read_table`
-public      a table of public rows as the schema's features
+schema_rows a file's rows as the features of a schema: pools, public rows, rows to be judged
 times       a column of dates or numbers, as days
 oddness     values that are hardly in the schema's unit
 """

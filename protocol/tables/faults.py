@@ -14,7 +14,7 @@ class BadTable(DataError):
 
     def __init__(self, path: Path, fault: str, action: str) -> None:
         self.path, self.fault = path, fault
-        between = " " if fault[0].islower() else ": "
+        between = " " if fault.split()[0] in ("is", "has", "lacks") else ": "
         super().__init__(f"{path}{between}{fault}", action)
 
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 from consilium.protocol.errors import PathError
 from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.tables.csv_table import CsvTable
-from consilium.protocol.tables.faults import BadTable, Hints
+from consilium.protocol.tables.faults import Hints
 from consilium.protocol.tables.lines import Lines
 from consilium.protocol.tables.parquet_table import ParquetTable
 
 if TYPE_CHECKING:
     import polars as pl
-
-SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 
 
 class TableFile(Protocol):
@@ -39,18 +37,13 @@ class TableFile(Protocol):
 
 
 def open_table(path: Path, rule: CsvRule, hints: Hints) -> TableFile:
-    """Open one.
+    """Open one: Parquet by its name's end, every other one as CSV.
 
     Raises
     ------
     BadTable : it is of another kind, or has no columns. OSError
     """
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return ParquetTable(path)
-    if suffix in SUFFIXES:
-        return CsvTable(path, rule, hints)
-    raise BadTable(path, "is of no format that is known by its name", f"Use {', '.join(SUFFIXES)}")
+    return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule, hints)
 
 
 def is_pattern(given: str) -> bool:

@@ -33,11 +33,3 @@ class Lines:
                 return f"{word} {numbers[row]}" + (f" of {name}" if len(self.files) > 1 else "")
             row -= len(numbers)
         raise IndexError(row)
-
-    def told(self, rows: np.ndarray) -> str:
-        """How many rows there are in all, and where the first of `rows` is: int64, ascending, at least one.
-
-        >>> Lines((("a.csv", "line", np.array([2, 3])),)).told(np.array([1]))
-        '1 of 2 rows (first: line 3)'
-        """
-        return f"{len(rows)} of {len(self)} rows (first: {self.place(int(rows[0]))})"

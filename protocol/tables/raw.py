@@ -24,7 +24,11 @@ FAULTS = {
     ValueState.NOT_A_NUMBER: ("is no number", "Say what it means under codes, or name it as missing"),
     ValueState.DECIMAL_COMMA: ("has a decimal comma", ""),
     ValueState.DECIMAL_POINT: ("has a decimal point although decimal_comma is set", ""),
-    ValueState.UNKNOWN_CODE: ("is not among codes", 'Add it to codes, name it as missing, or set other = "number"'),
+    ValueState.UNKNOWN_CODE: ("is not among codes", "Add it to codes, or name it as missing"),
+    ValueState.NUMBER_BESIDE_CODES: (
+        "is a number, and not among codes",
+        'Set other = "number" if codes stand beside numbers; else add it to codes',
+    ),
     ValueState.INFINITE: ("is infinite", "Correct it, or empty it"),
 }
 """What a cell is in each state that no number is made of, and what to do where every file has the same answer."""

@@ -23,9 +23,24 @@ class WarningCode(StrEnum):
     NOT_ABOVE_HAND_LABELS = "not-above-hand-labels"
     BELOW_MEAN_TEACHER = "below-mean-teacher"
     PARTIES_LEFT_OUT = "parties-left-out"
+    LABEL_AMONG_FEATURES = "label-among-features"
+    FEATURES_UNSCALED = "features-unscaled"
+    CLASS_NOT_PUBLIC = "class-not-public"
+    FEW_PUBLIC_ROWS = "few-public-rows"
+    IDENTIFIER_AS_FEATURE = "identifier-as-feature"
+    CONSTANT_COLUMN = "constant-column"
+    ROWS_TWICE = "rows-twice"
+    ONE_LARGE_PARTY = "one-large-party"
 
 
-SECRET = frozenset({WarningCode.BELOW_MEAN_TEACHER, WarningCode.PARTIES_LEFT_OUT})
+SECRET = frozenset(
+    {
+        WarningCode.BELOW_MEAN_TEACHER,
+        WarningCode.PARTIES_LEFT_OUT,
+        WarningCode.ROWS_TWICE,
+        WarningCode.ONE_LARGE_PARTY,
+    }
+)
 """Computed from private rows, so that no guarantee covers that they were given."""
 
 

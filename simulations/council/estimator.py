@@ -46,8 +46,8 @@ class Council(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     teacher : what each owner trains: a kind's name ("logistic_regression"), a table ({"model": "ridge", "alpha": 2.0}),
-        a description of the package, or a scikit-learn estimator. None: logistic regression.
-    student : what learns from the labels, likewise ({"name": "logistic_regression", "C": 0.1}). None: the plan's choice.
+        a description of the package, or an estimator. None: logistic regression.
+    student : what learns from the labels, likewise ({"name": "ridge", "alpha": 2.0}). None: the plan's choice.
     epsilon, delta : the promise, a worst case over all votes. epsilon None: what the noise of `mechanism` gives.
     unit : "party" (a whole owner), "patient" or "record"; it has no default on purpose.
     neighbouring : "replace" or "add_or_remove": how the unit's data may change.
@@ -59,20 +59,22 @@ class Council(ClassifierMixin, BaseEstimator):
     ballot : how a teacher turns its scores into its vote. votes : "clear", "secure" or "distributed".
     asking : keys of `[student]`: how the student asks, and its declared prevalence.
     classes, columns : what y and the columns may be, where public rows do not say it.
-    least_rows, minimum_parties : rows that an owner needs to take part (None: one for each teacher); parties below which
-        the run ends.
+    least_rows : that an owner needs to take part; None: one for each teacher. minimum_parties : below, the run ends.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
     if_hopeless : "raise" where the plan expects nothing of a student, or "warn".
     hand_labels : "quick", "full" or "none": how well the student's worth in labels by hand is found.
-    device : "auto", "cpu" or "cuda". out : new folder of the run; None: a temporary one, removed with the object.
-    progress : a function of (stage, done, total), True for bars, None for nothing. name : of the federation.
+    device : "auto", "cpu" or "cuda".
+    out : new folder of the run; None: a temporary one, removed with the object.
+    progress : a function of (stage, done, total), True for bars, None for nothing.
+    name : of the federation, for report and model card.
 
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
-    privacy_ : what was promised, `PrivacyStatement`. run_ : the `Run`. report_ : its report. labels_ : what was released.
-    student_ : the published student. plan_ : forecast of the plan, None where the mechanism was given.
+    privacy_ : `PrivacyStatement`, what was promised.
+    run_ : the `Run`. report_ : its report. labels_ : what was released. student_ : the published student.
+    n_owners_ : owners that took part. plan_ : what the plan expects; None where the mechanism was given.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class Council(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.if_hopeless = if_hopeless
         self.hand_labels = hand_labels
-        self.device = device
+        self.device: Device = device
         self.out = out
         self.progress = progress
         self.name = name
@@ -147,19 +149,20 @@ class Council(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : a pandas or polars frame, an Arrow table, a 2-D numpy array; missing values, texts and booleans may be in it.
+        X : a pandas or polars frame, an Arrow table, or a 2-D array; gaps, texts and booleans may be in it.
         y, owners, patients : name of a column of X that is no feature, or an array.
         public : which rows are treated as public: names of owners, who are held out whole, or a frame of rows that are
             nobody's. None: `public_share`. Half of the public rows are asked, the other half judge the student.
 
         Raises
         ------
-        ConsiliumError : what is wrong, and what to do; wrong input is a ValueError or TypeError too. KeyboardInterrupt :
-            what was released until then stays charged.
+        ConsiliumError : what is wrong, and what to do; wrong input is a ValueError or TypeError too.
+        KeyboardInterrupt : what was released until then stays charged.
         """
         with value_errors(in_python), one_thread():
             rows = Given.of(X, y, owners, patients, public, self.classes)
-            validate_data(self, rows.frame.select(rows.features) if rows.named else X, skip_check_array=True)
+            shown: Any = rows.frame.select(rows.features) if rows.named else X
+            validate_data(self, shown, skip_check_array=True)
             with tempfile.TemporaryDirectory(prefix="consilium-") as folder:
                 self._fit(rows, ObjectFiles(Path(folder)))
         return self
@@ -223,13 +226,15 @@ class Council(ClassifierMixin, BaseEstimator):
         return self.run_.report
 
     def _features(self, X: Frame) -> pl.DataFrame:
+        """The rows with the columns of the fit; those of labels and owners may be there still."""
         named, frame = has_names(X), frame_of(X)
-        if named and hasattr(self, "feature_names_in_"):
+        known: Sequence[str] | None = getattr(self, "feature_names_in_", None)
+        if named and known is not None:
             frame = frame.drop([name for name in self._others if name in frame.columns])
-        validate_data(self, frame if named else X, reset=False, skip_check_array=True)
-        if hasattr(self, "feature_names_in_") and not named:
-            frame = frame.rename(dict(zip(frame.columns, self.feature_names_in_, strict=True)))
-        return frame
+        shown: Any = frame if named else X
+        validate_data(self, shown, reset=False, skip_check_array=True)
+        columns = [column.column for column in self.student_.schema.columns] if known is None else known
+        return frame.rename(dict(zip(frame.columns, columns, strict=True)))
 
     def _planned(self, table: dict[str, Any], seed: int, source: Any) -> tuple[Scenario, dict[str, Any] | None]:
         """The scenario, and what its plan expects. Raises NothingToGain where that is nothing."""

@@ -18,6 +18,8 @@ PublicRows = Frame | Values | None
 
 LEAST_ROWS = 4
 """Two public rows, one to ask and one to judge the student, and one of each of two parties."""
+LEAST_OWNERS = 3
+"""Two parties, and one that is public where no public rows are given."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,9 @@ class Given:
         for what, name in (("owners", owner), ("patients", patient)):
             if name is not None and (count := texts_of(whole[name]).null_count()):
                 raise BadInput(f"{what}: {count} rows have none", "Leave those rows out, or name them")
+        if owner is not None and (count := whole[owner].n_unique()) < (few := LEAST_OWNERS - (more is not None)):
+            what = f"owners: {count} different ones, at least {few} are needed: two that vote"
+            raise BadInput(what if more is not None else f"{what}, and one that is public", "Give rows of more owners")
         targets = [whole[label], *([] if more is None else [more[label]])]
         meant = _meant(targets, None if isinstance(y, str) else y, classes)
         declared = () if classes is None else tuple(_texts("classes", list(classes)))

@@ -44,7 +44,7 @@ def log_to_mlflow(run: Run, private: bool = False) -> None:
 
 
 def log_to_tensorboard(run: Run, folder: str | Path, private: bool = False) -> None:
-    """Write scalars of a run to a folder of event files: its metrics; with `private` the cost of the answers so far too.
+    """Write a run's metrics to a folder of event files; with `private` the cost of the answers so far, too.
 
     private : see `log_to_mlflow`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from consilium.coordinator.planning.choice import made_up
@@ -16,9 +17,12 @@ from consilium.simulations.report.wording import plural
 
 DRAWS = 40
 """Tasks on which another setting is tried: fewer than for a plan, since it is only whether to expect anything."""
-LARGER_EPSILONS = (2.0, 4.0, 8.0, 16.0, 32.0)
-SHARDS = (10, 25)
+LARGER_EPSILONS = (4.0, 16.0)
+"""What is tried for the unit that was asked for."""
+SHARDS = 25
 """Teachers of each party in what is tried for records."""
+FACTORS = (1.0, 2.0, 4.0)
+"""Of the epsilon that was asked for, in what is tried for records."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def refuse_hopeless(
     if not (why := hopeless(planned)):
         return
     found = list(dict.fromkeys(setting.line() for setting in enough(planned.facts, federation, most_queries)))
-    would = f"This would do: {'; or '.join(found)}" if found else f"No epsilon up to {LARGER_EPSILONS[-1]:g} would do"
+    would = f"This would do: {'; or '.join(found)}" if found else f"Nor does epsilon {LARGER_EPSILONS[-1]:g} do"
     raise NothingToGain(
         why,
         f"{would}. More {plural(owner_label)} help most; if_hopeless='warn' runs it all the same",
@@ -71,25 +75,15 @@ def refuse_hopeless(
 
 
 def enough(facts: PublicFacts, federation: Mapping[str, Any], most_queries: int) -> Iterator[OtherSetting]:
-    """The least of the larger epsilons at which something is to be expected; and records instead of parties."""
-    for parameters in _larger(federation):
-        setting = _tried(parameters, facts, federation, most_queries)
-        if setting is not None and setting.hopeful:
-            yield setting
-            break
-    if federation["privacy"]["unit"] != "party":
-        return
-    for shards in SHARDS:
-        own = {"unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": shards}
-        setting = _tried(own, facts, federation, most_queries)
-        if setting is not None and setting.hopeful:
-            yield setting
-            break
-
-
-def _larger(federation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The first of the larger epsilons at which something is to be expected; and records instead of parties."""
     asked = float(federation["privacy"]["epsilon"])
-    return [{"epsilon": epsilon} for epsilon in LARGER_EPSILONS if epsilon > asked]
+    tries: list[list[dict[str, Any]]] = [[{"epsilon": epsilon} for epsilon in LARGER_EPSILONS if epsilon > asked]]
+    if federation["privacy"]["unit"] == "party":
+        records = {"unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": SHARDS}
+        tries.append([{"epsilon": factor * asked, **records} for factor in FACTORS])
+    for parameters in tries:
+        settings = (_tried(each, facts, federation, most_queries) for each in parameters)
+        yield from islice((each for each in settings if each is not None and each.hopeful), 1)
 
 
 def _tried(

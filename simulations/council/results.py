@@ -51,7 +51,7 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What `consilium run --format json` prints; holds the secret data-dependent epsilon. See docs/run-folder.md."""
+        """What `consilium run --format json` prints; it holds the secret data-dependent epsilon."""
         path = self.path / SUMMARY
         try:
             found = json.loads(path.read_text(encoding="utf-8"))

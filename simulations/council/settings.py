@@ -43,6 +43,8 @@ _IN_PYTHON = {
     "simulation.hand_labels": "hand_labels",
 }
 """Keys of a scenario that a caller of `Council` never wrote, and the parameters that they come from."""
+_FILES_ONLY = ". data.drop leaves a column out, data.columns declares it"
+"""Of a message about a table, what a caller with a frame in hand need not be told."""
 _KEYS = re.compile("|".join(sorted(map(re.escape, _IN_PYTHON), key=len, reverse=True)))
 
 
@@ -52,7 +54,9 @@ def in_python(text: str) -> str:
     >>> in_python("Lower data.least_rows or data.public_share")
     'Lower least_rows or public_share'
     """
-    return _KEYS.sub(lambda found: _IN_PYTHON[found.group()], text)
+    return _KEYS.sub(
+        lambda found: _IN_PYTHON[found.group()], text.replace(_FILES_ONLY, ", or say what it is with columns=")
+    )
 
 
 def check(given: Mapping[str, Any]) -> None:

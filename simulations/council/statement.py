@@ -69,15 +69,14 @@ class PrivacyStatement:
     def lines(self) -> list[str]:
         """For people; nothing secret in it."""
         told = [
-            f"epsilon at most {epsilon_text(self.epsilon)} at delta {delta_text(self.delta)}, promised before anything was"
-            " asked",
+            f"epsilon at most {epsilon_text(self.epsilon)} at delta {delta_text(self.delta)},"
+            " promised before anything was asked",
             f"unit: {self.relation}",
             f"towards {_TOWARDS.get(self.towards, self.towards)}; votes: {self.votes}",
         ]
         if self.votes != "distributed":
-            told.append(
-                f"no epsilon towards the coordinator, which is trusted with {'votes' if self.votes == 'clear' else 'sums'}"
-            )
+            seen = "votes" if self.votes == "clear" else "sums of votes"
+            told.append(f"no epsilon towards the coordinator, which is trusted with {seen}")
         if self.fits > 1:
             told.append(
                 f"fitted {self.fits} times on the same owners: together epsilon at most"

@@ -11,7 +11,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.tables.files import files_of
 from consilium.simulations.datasets.array_source import ArraySource
 from consilium.simulations.datasets.arrays import read_arrays
-from consilium.simulations.datasets.parts import Part, Parts, Piece
+from consilium.simulations.datasets.parts import JoinedRows, Part, Piece
 from consilium.simulations.datasets.places import Places
 from consilium.simulations.datasets.spec import SourceSpec
 
@@ -50,7 +50,7 @@ def open_arrays(spec: SourceSpec) -> ArraySource:
     roles = {"label": "y", **{role: role for role in ("owner", "patient") if role in columns}}
     own = {"classes": spec.classes or first.classes, "owner_label": spec.owner_label or "party"}
     known = spec.model_copy(update={**roles, **own})
-    parts = Parts.of(pieces, optional=("owner", "patient"))
+    parts = JoinedRows.of(pieces, optional=("owner", "patient"))
     return ArraySource.of_parts(np.concatenate([each.x for each in read]), first.features, parts, known)
 
 

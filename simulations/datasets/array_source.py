@@ -8,7 +8,7 @@ import numpy as np
 
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.labels import LabelColumn
-from consilium.simulations.datasets.parts import Parts
+from consilium.simulations.datasets.parts import JoinedRows
 from consilium.simulations.datasets.places import Places
 from consilium.simulations.datasets.roles import RowRoles
 from consilium.simulations.datasets.spec import SourceSpec
@@ -32,7 +32,7 @@ class ArraySource:
     places: Places = field(repr=False)
 
     @classmethod
-    def of_parts(cls, x: np.ndarray, features: tuple[str, ...], parts: Parts, spec: SourceSpec) -> ArraySource:
+    def of_parts(cls, x: np.ndarray, features: tuple[str, ...], parts: JoinedRows, spec: SourceSpec) -> ArraySource:
         """Rows `x` float32 of which `parts` has the columns that `spec` names. Raises DataError, ConfigError."""
         rows = RowRoles.of(parts, spec)
         return cls(

@@ -12,9 +12,10 @@ from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.tables.raw import read_table
 from consilium.protocol.tables.rules import TableRule
 from consilium.simulations.datasets.array_source import ArraySource
-from consilium.simulations.datasets.parts import Part, Parts, Piece
+from consilium.simulations.datasets.parts import JoinedRows, Part, Piece
 from consilium.simulations.datasets.places import Places
 from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.table_files import HINTS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,7 +60,7 @@ def open_images(spec: SourceSpec) -> ArraySource:
         for end in ends
     )
     pieces = [Piece(frame.drop(FILE), Places.of_rows("images", frame.height), part) for frame, part in found]
-    parts = Parts.of(pieces, optional=("owner", spec.owner, spec.patient))
+    parts = JoinedRows.of(pieces, optional=("owner", spec.owner, spec.patient))
     if not spec.list:
         spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
     return ArraySource.of_parts(x, features, parts, spec)
@@ -98,7 +99,7 @@ def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
         if not column and key == "label":
             raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
     wanted = [FILE, spec.label, *filter(None, (spec.owner, spec.patient))]
-    frame = read_table([path], TableRule(csv=spec.csv, only=tuple(wanted)))
+    frame = read_table([path], TableRule(csv=spec.csv, only=tuple(wanted)), HINTS)
     return frame.with_columns(pl.Series(FILE, [str(path.parent / name) for name in frame[FILE]]))
 
 

@@ -97,4 +97,4 @@ def _distribution(entry: EntryPoint) -> str:
 
 
 def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:300]
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

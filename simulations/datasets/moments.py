@@ -34,7 +34,7 @@ def public_by_time(series: pl.Series, rule: PublicSpec, places: Places) -> np.nd
         raise DataError(
             f"{places.told(empty)}: {column} has no value, and data.time is that column", "Complete the rows"
         )
-    asked = pl.Series(f"data.public.{key}", [str(bound)])
+    asked = pl.Series(f"data.public.{key}", [bound])
     try:
         limit = times_of(asked)[0]
     except DataError:

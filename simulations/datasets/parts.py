@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Parts:
+class JoinedRows:
     """part: uint8 (rows,) of `Part`, of each row of `frame`."""
 
     frame: pl.DataFrame = field(repr=False)
@@ -42,7 +42,7 @@ class Parts:
     places: Places = field(repr=False)
 
     @classmethod
-    def of(cls, pieces: Sequence[Piece], optional: Collection[str] = ()) -> Parts:
+    def of(cls, pieces: Sequence[Piece], optional: Collection[str] = ()) -> JoinedRows:
         """All pieces. optional: columns that public pieces may lack.
 
         Raises
@@ -70,11 +70,11 @@ class Parts:
         """Indices int64 of the rows of a part."""
         return np.flatnonzero(self.part == part)
 
-    def left(self, kept: np.ndarray) -> Parts:
+    def left(self, kept: np.ndarray) -> JoinedRows:
         """The rows that `kept` bool (rows,) keeps."""
-        return Parts(self.frame.filter(kept), self.part[kept], self.places.left(kept))
+        return JoinedRows(self.frame.filter(kept), self.part[kept], self.places.left(kept))
 
-    def with_nulls(self, missing: Collection[str]) -> Parts:
+    def with_nulls(self, missing: Collection[str]) -> JoinedRows:
         """The same rows with nothing where one of these texts stands, alone in its column or beside numbers."""
         import polars as pl
 

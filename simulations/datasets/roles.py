@@ -11,7 +11,7 @@ from consilium.protocol.rows.encoding import texts_of
 from consilium.simulations.datasets.base import Public
 from consilium.simulations.datasets.labels import LabelColumn, in_order, labels_of
 from consilium.simulations.datasets.moments import public_by_time
-from consilium.simulations.datasets.parts import Part, Parts
+from consilium.simulations.datasets.parts import JoinedRows, Part
 from consilium.simulations.datasets.spec import SourceSpec
 
 
@@ -20,7 +20,7 @@ class RowRoles:
     """Of the rows that have a label. parts: these rows. kept: bool, which of all rows they are. The others as in
     `Source`."""
 
-    parts: Parts
+    parts: JoinedRows
     kept: np.ndarray = field(repr=False)
     labels: LabelColumn = field(repr=False)
     owner: np.ndarray = field(repr=False)
@@ -29,7 +29,7 @@ class RowRoles:
     public: Public | None = field(repr=False)
 
     @classmethod
-    def of(cls, parts: Parts, spec: SourceSpec) -> RowRoles:
+    def of(cls, parts: JoinedRows, spec: SourceSpec) -> RowRoles:
         """By the columns that `spec` names, all of which are there.
 
         Raises
@@ -61,7 +61,7 @@ class RowRoles:
         )
 
 
-def _ids(parts: Parts, column: str, role: str, nobody: bool) -> tuple[np.ndarray, tuple[str, ...]]:
+def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.ndarray, tuple[str, ...]]:
     """Ids int64 (rows,) of a column's texts, and the text of each id.
 
     nobody: whether rows of public files that name none have one id together; else each is by itself.
@@ -82,7 +82,7 @@ def _ids(parts: Parts, column: str, role: str, nobody: bool) -> tuple[np.ndarray
     return ids, (*names, *(["public"] * alone if empty.any() else []))
 
 
-def _public(parts: Parts, spec: SourceSpec) -> Public | None:
+def _public(parts: JoinedRows, spec: SourceSpec) -> Public | None:
     """Rows of files of their own, or by their time; None where owners or a lot decide."""
     if not parts.private.all():
         return Public(parts.rows(Part.QUERIES), parts.rows(Part.TEST))

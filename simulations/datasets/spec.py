@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from datetime import date
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.csv_files import CsvRule
@@ -17,6 +18,10 @@ from consilium.simulations.datasets.installed import installed_sets
 def said(model: Frozen) -> set[str]:
     """Keys that have another value than they would have if they were left out: those of a file, or of its full form."""
     return {name for name, field in type(model).model_fields.items() if getattr(model, name) != field.default}
+
+
+Moment = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int | float | date) else value)]
+"""A date, with or without a time, or a number, as text; in a TOML file it may stand without quotes."""
 
 
 class PublicSpec(Frozen):
@@ -34,8 +39,8 @@ class PublicSpec(Frozen):
         default="",
         description="of `file`: a file of rows to evaluate the student; left out: half of the rows of `file`, by lot",
     )
-    after: str | float | None = Field(default=None, description="of `time`: rows from this moment on are public")
-    before: str | float | None = Field(default=None, description="of `time`: rows before this moment are public")
+    after: Moment | None = Field(default=None, description="of `time`: rows from this moment on are public")
+    before: Moment | None = Field(default=None, description="of `time`: rows before this moment are public")
 
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
@@ -76,7 +81,9 @@ class SourceSpec(Frozen):
     )
     owner: str = Field(default="", description="column of the hospital, site or writer; left out: nobody has owners")
     owner_label: str = Field(default="", description="what one owner is called in reports; left out: the column's name")
-    patient: str = Field(default="", description="column of whose a row is: no patient is divided")
+    patient: str = Field(
+        default="", description="column of whose a row is: all rows of a patient at one party train one teacher"
+    )
     time: str = Field(default="", description='column of numbers or ISO dates, for `public = { by = "time" }`')
     drop: tuple[str, ...] = Field(default=(), description="columns that are no features")
     columns: DeclaredColumns = Field(

@@ -11,9 +11,9 @@ import numpy as np
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.rows.columns import ValueState
 from consilium.protocol.rows.encoding import DeclaredColumns, encode, features_of, infer, texts_of
-from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.base import Dataset, Public, Source
 from consilium.simulations.datasets.labels import LabelColumn
-from consilium.simulations.datasets.parts import Part, Parts, Piece
+from consilium.simulations.datasets.parts import JoinedRows, Part, Piece
 from consilium.simulations.datasets.places import Places
 from consilium.simulations.datasets.roles import RowRoles
 from consilium.simulations.datasets.spec import SourceSpec
@@ -88,7 +88,7 @@ class TableSource:
         """
         roles = _roles(spec)
         _check_columns(pieces[0].frame, spec, roles, pieces[0].places)
-        parts = Parts.of(pieces, optional={spec.owner, spec.patient, spec.time, *spec.drop})
+        parts = JoinedRows.of(pieces, optional={spec.owner, spec.patient, spec.time, *spec.drop})
         if spec.missing:
             parts = parts.with_nulls(spec.missing)
         rows = RowRoles.of(parts, spec)
@@ -112,7 +112,7 @@ class TableSource:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
         y, classes = self.labels.decided(public_rows, self.places, self.label)
         try:
-            columns = infer(self.frame[public_rows], self.declared)
+            columns = infer(self.frame[public_rows], self.declared, lambda row: self.places.of(int(public_rows[row])))
             x, doubts = encode(self.frame, columns)
         except DataError as error:
             action = f"{error.action}. data.drop leaves a column out, data.columns declares it"
@@ -172,3 +172,8 @@ def _check_columns(frame: pl.DataFrame, spec: SourceSpec, roles: list[str], plac
 def _has(columns: list[str]) -> str:
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
     return f"It has {', '.join(columns[:20])}{more}"
+
+
+def raw_rows(source: Source, rows: np.ndarray) -> pl.DataFrame | None:
+    """The raw features of the rows at these indices; None of a source that has none."""
+    return source.frame[rows] if isinstance(source, TableSource) else None

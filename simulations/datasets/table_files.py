@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.tables.faults import in_file
 from consilium.protocol.tables.files import files_of
 from consilium.protocol.tables.raw import read_raw
 from consilium.protocol.tables.rules import TableRule
@@ -12,6 +13,8 @@ from consilium.simulations.datasets.parts import Part, Piece
 from consilium.simulations.datasets.places import Places
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table import TableSource
+
+HINTS = in_file("data.csv")
 
 
 def open_tables(spec: SourceSpec) -> TableSource:
@@ -34,5 +37,5 @@ def open_tables(spec: SourceSpec) -> TableSource:
 
 def _read(given: str, spec: SourceSpec, part: Part) -> Piece:
     paths = files_of(given, Path())
-    table = read_raw(paths, TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing))
+    table = read_raw(paths, TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing), HINTS)
     return Piece(table.frame, Places(table.lines.files), part)

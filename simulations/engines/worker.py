@@ -6,6 +6,7 @@ not a fork: the engine's process has threads, and a party that hangs can be kill
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from multiprocessing.connection import Connection
@@ -13,6 +14,7 @@ from multiprocessing.connection import Connection
 from flwr.app import Context, Error, Message
 
 from consilium.party.client_app import app
+from consilium.party.data.rows import remarks
 from consilium.simulations.engines.flower_internals import assume_identity
 
 CLIENT_APP_RAISED_EXCEPTION = 2
@@ -25,7 +27,11 @@ def serve(connection: Connection) -> None:
             message, context = connection.recv()
         except EOFError:
             return
-        connection.send(handle(message, context))
+        answer = handle(message, context)
+        try:
+            connection.send(answer)
+        except OSError:  # the engine was killed while the app worked
+            return
 
 
 def handle(message: Message, context: Context) -> tuple[Message, object]:
@@ -46,4 +52,5 @@ if __name__ == "__main__":
         signal.SIGHUP,
     ):  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
+    remarks.setLevel(logging.ERROR)
     serve(Connection(int(sys.argv[1])))

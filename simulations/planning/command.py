@@ -9,7 +9,7 @@ import typer
 
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import replace_text, writing
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 UNFIT = 1
 """Exit code of --strict where there is a warning."""
@@ -40,6 +40,7 @@ def plan_command(
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where there is a warning.")] = False,
     output: FormatOption = Format.text,
+    quiet: QuietOption = False,
 ) -> None:
     """Choose mechanism, noise, queries and student before a run, and forecast what it will be worth.
 
@@ -48,6 +49,7 @@ def plan_command(
     """
     import tomli_w
 
+    from consilium.protocol.progress.display import progress_on, showing
     from consilium.simulations.planning.subject import subject_of
 
     if epsilon is not None and not 0 < epsilon < float("inf"):
@@ -55,10 +57,12 @@ def plan_command(
     if out is not None and out.exists():
         raise OutputExists(f"{out} is already there", "Choose another file")
     subject = subject_of(file, overrides or [], seed, epsilon)
-    made = subject.planned(labelled, rows_per_party)
+    with showing(quiet) as display:
+        made = subject.planned(labelled, rows_per_party, progress_on(display))
     if out is not None:
         with writing(out):
             replace_text(out, tomli_w.dumps(subject.resolved(made)))
-    show(output, {"file": file, **made.to_json()}, [*made.lines(), *subject.to_write(made)])
+    lines = [] if quiet else [*made.lines(), *subject.to_write(made)]
+    show(output, {"file": file, **made.to_json()}, lines)
     if strict and made.cautions:
         raise typer.Exit(UNFIT)

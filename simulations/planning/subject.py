@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from consilium.coordinator.provision import planned as provisioning
 from consilium.coordinator.provision.plan import Plan, plan_table, validated
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.progress.stages import CANDIDATES, FORECAST, stage
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.planning.labelled import LabelledTasks, read_labelled
 from consilium.simulations.population.public_rows import schema
@@ -59,15 +62,19 @@ class PlanSubject(ABC):
     def most_queries(self) -> int:
         """Limit of the parties' policies."""
 
-    def planned(self, labelled: Path | None, rows_per_party: int) -> PlannedFederation:
+    def planned(
+        self, labelled: Path | None, rows_per_party: int, progress: Progress = no_progress
+    ) -> PlannedFederation:
         """The plan, on made-up tasks or on labelled public rows. Raises ConfigError, DataError, NotEnoughParties."""
         tasks: Tasks = made_up
         if labelled is not None:
             rows = read_labelled(labelled, self.schema())
             tasks = LabelledTasks(rows, self.schema(), self.federation().teacher, rows_per_party)
         if is_open(self.table):
-            return plan(self.table, self.facts(), self.most_queries, tasks)
-        return look_at(self.federation(), self.facts(), tasks)
+            tried = partial(progress, CANDIDATES)
+            return plan(self.table, self.facts(), self.most_queries, tasks, tried)
+        with stage(progress, FORECAST):
+            return look_at(self.federation(), self.facts(), tasks)
 
     def to_write(self, made: PlannedFederation) -> list[str]:
         """What a file says to have this plan, line by line; nothing where it says so already."""

@@ -31,10 +31,10 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
     """The data set's own public part if it has one, and no owner is held out; else what `public` says.
 
     Owners are drawn by lot, separately among those with `least_rows` rows and the others, so that the number of parties
-    does not depend on the seed; or they are those that are named. By share, rows are drawn, or whole patients where the
-    set says whose rows are. Half of what is public, by lot, is asked, the other half is the test set; no patient is in
-    both. Nothing looks at more than owners, patients and sizes, so every way to divide the rows of the others has the
-    same public part.
+    does not depend on the seed; or they are those that are named. By share, or where all rows have one owner, rows are
+    drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is asked, the other half
+    is the test set; no patient is in both. Nothing looks at more than owners, patients and sizes, so every way to
+    divide the rows of the others has the same public part.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
             return PublicPart(source.public.queries, source.public.test, nobody)
         rows = generator.permutation(source.public.queries)
         return PublicPart(*_halves(source, rows, "data.public"), nobody)
-    if public.by == "share":
+    if public.by == "share" or (not public.owners and len(np.unique(source.owner)) == 1):
         units = _units(source)
         held = generator.permutation(np.unique(units))[: round(public.share * len(np.unique(units)))]
         rows = generator.permutation(np.flatnonzero(np.isin(units, held)))

@@ -22,7 +22,9 @@ from consilium.coordinator.distinguish import GameSetup, MechanismAudit, Pair, a
 from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.party.home import Home
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.noise import NoiseSource
+from consilium.protocol.progress.stages import CHANGES, GAME, stage
 from consilium.simulations.teacher_audit.neighbours import ChangeKind, neighbours, units_of
 from consilium.simulations.teacher_audit.row_files import open_rows
 from consilium.simulations.teacher_audit.teachers import AuditedParty, Predictions
@@ -103,7 +105,12 @@ class TeacherAudit:
 
 
 def audit_teachers(
-    home: Home, config: FederationConfig, queries: np.ndarray, plan: AuditEffort, noise: NoiseSource
+    home: Home,
+    config: FederationConfig,
+    queries: np.ndarray,
+    plan: AuditEffort,
+    noise: NoiseSource,
+    progress: Progress = no_progress,
 ) -> TeacherAudit:
     """Audit a party with these rows in this federation. `queries` float32 (n, features), as a student would ask them.
 
@@ -138,20 +145,23 @@ def audit_teachers(
         if not (predictions("again", base).said == before.said).all():
             what = "training twice on the same rows gives teachers that vote otherwise"
             raise ConfigError(what, "Give your own [teacher] a fixed random_state")
-        changes = tuple(
-            _change(each.kind, before, predictions(str(number), each.order)) for number, each in enumerate(changed)
-        )
+        changes = []
+        for number, each in enumerate(changed):
+            progress(CHANGES, number, plan.changes)
+            changes.append(_change(each.kind, before, predictions(str(number), each.order)))
+        progress(CHANGES, plan.changes, plan.changes)
     worst = max(changes, key=lambda change: _worth(change, plan.queries))
     played = None
     if worst.moved.any() and config.mechanism.name in PLAYABLE:
-        played = _game(worst, config, plan, noise)
+        with stage(progress, GAME):
+            played = _game(worst, config, plan, noise)
     return TeacherAudit(
         plan=plan,
         teachers=config.teachers_per_party,
         claimed=votes_moved(plan.unit, config.teachers_per_party, plan.neighbouring),
         asked=len(queries),
         units=len(units),
-        changes=changes,
+        changes=tuple(changes),
         game=played,
         seconds=time.perf_counter() - start,
     )

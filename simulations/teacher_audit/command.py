@@ -14,7 +14,7 @@ import typer
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +45,7 @@ def audit_teachers_command(
     runs: Annotated[int, typer.Option(help="Runs of each of the two databases in the game.")] = 20_000,
     seed: Annotated[int | None, typer.Option(min=0, help="Of changes, shards and noise; else a fresh one.")] = None,
     output: FormatOption = Format.text,
+    quiet: QuietOption = False,
 ) -> None:
     """Change single records or patients, train anew, and count the votes that move: as few as is claimed?
 
@@ -54,11 +55,15 @@ def audit_teachers_command(
     from rich.console import Console
 
     from consilium.protocol.noise import SeededNoise
+    from consilium.protocol.progress.display import progress_on, showing
     from consilium.simulations.teacher_audit.audit import AuditEffort, audit_teachers
     from consilium.simulations.teacher_audit.report import audit_to_json, print_audit
 
     chosen = secrets.randbits(32) if seed is None else seed
-    with _subject(where, federation, pool, overrides or [], party, chosen) as (home, config, rows):
+    with (
+        _subject(where, federation, pool, overrides or [], party, chosen) as (home, config, rows),
+        showing(quiet) as display,
+    ):
         if teachers is not None:
             config = config.model_copy(update={"teachers_per_party": teachers})
         plan = AuditEffort(
@@ -69,10 +74,10 @@ def audit_teachers_command(
             runs=runs,
             seed=chosen,
         )
-        found = audit_teachers(home, config, rows, plan, SeededNoise(chosen))
+        found = audit_teachers(home, config, rows, plan, SeededNoise(chosen), progress_on(display))
     if output is Format.json:
         show(output, audit_to_json(found, f"--seed {chosen}"), ())
-    else:
+    elif not quiet:
         console = Console(file=sys.stdout, highlight=False, soft_wrap=True, markup=False, width=140)
         print_audit(found, console, f"--seed {chosen}")
     if found.violated:
@@ -103,7 +108,7 @@ def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[H
     from consilium.party.home import open_home
     from consilium.protocol.config_files import load
     from consilium.protocol.rows.queries import canonical_queries
-    from consilium.student.asking.pool import load_pool
+    from consilium.student.asking.pool import PoolFile
 
     if federation is None:
         raise ConfigError("a party's home needs the federation's file", "Give it after the home: HOME FEDERATION.json")
@@ -112,7 +117,7 @@ def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[H
     if pool is None:
         queries = made_up_queries(schema, min(config.caps.queries, MADE_UP))
     else:
-        loaded = load_pool(pool)
+        loaded = PoolFile(pool).load(schema)
         if tuple(loaded.features) != schema.features:
             raise ConfigError(f"the features of {pool} are not the federation's", "Give the student's rows")
         queries = loaded.queries

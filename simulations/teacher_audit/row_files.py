@@ -9,9 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.party.data import DataRules, csv_file, npz, parquet
+from consilium.party.data import DataRules, npz, table_files
 from consilium.party.data.problems import Unreadable
 from consilium.protocol.errors import DataError
+from consilium.protocol.rows.columns import Wanted
 
 
 class RowFile(Protocol):
@@ -27,7 +28,7 @@ class RowFile(Protocol):
 
 class _Npz:
     def __init__(self, path: Path, rules: DataRules) -> None:
-        self.patients = npz.read(path, [_LABEL], rules.patient.column).patients
+        self.patients = npz.read(path, [], _LABEL, rules.patient.column).patients
         with np.load(path, allow_pickle=False) as file:
             self._arrays = {name: file[name] for name in file.files}
         self.count = len(self._arrays["y"])
@@ -41,7 +42,7 @@ class _Npz:
 class _Csv:
     def __init__(self, path: Path, rules: DataRules) -> None:
         self._rule = rules.csv
-        self.patients = csv_file.read(path, [], rules.csv, rules.patient.column).patients
+        self.patients = table_files.read([path], [], None, rules.csv, rules.patient.column).patients
         with open(path, encoding=rules.csv.encoding, newline="") as file:
             lines = [line for line in csv.reader(file, delimiter=rules.csv.separator, strict=True) if line]
         self._header, self._rows = lines[0], lines[1:]
@@ -57,7 +58,7 @@ class _Parquet:
     def __init__(self, path: Path, rules: DataRules) -> None:
         import polars as pl
 
-        self.patients = parquet.read(path, [], rules.patient.column).patients
+        self.patients = table_files.read([path], [], None, rules.csv, rules.patient.column).patients
         self._frame = pl.read_parquet(path)
         self.count = self._frame.height
 
@@ -65,7 +66,7 @@ class _Parquet:
         self._frame[list(order)].write_parquet(path)
 
 
-_LABEL = npz.patient_of("y")  # a reader wants one column at least, and the label is always there
+_LABEL = Wanted("label", "y")
 _READERS = {".npz": _Npz, ".csv": _Csv, ".parquet": _Parquet}
 
 

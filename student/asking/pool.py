@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from consilium.protocol.errors import DataError
+from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
+from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.tables.faults import ON_COMMAND_LINE
+from consilium.protocol.tables.schema_rows import NO_LABEL, Reading, SchemaRows, read_schema_rows
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,83 @@ class Pool:
     test_y: np.ndarray | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True)
+class PoolFile:
+    """Where a student's rows are: an .npz as `load_pool` takes it, or a CSV or Parquet file of raw rows.
+
+    label: column with the classes. In the pool itself, rows with a label are test rows and are not asked; in `test`, a
+    file of its own, all rows have one. missing: texts that mean "missing", besides empty ones.
+    """
+
+    path: Path
+    csv: CsvRule = field(default_factory=CsvRule)
+    label: str | None = None
+    test: Path | None = None
+    missing: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Look at what can be seen without a schema. Raises ConfigError, DataError."""
+        if self.test is not None and self.label is None:
+            raise ConfigError(
+                f"{self.test} is of rows with a label, in which column nothing says", "Give --label COLUMN"
+            )
+        if self.test is None and self.label is not None and _is_npz(self.path):
+            raise ConfigError(f"--label is of a table, and {self.path} is an .npz", "Put its labels into test_y")
+        for path in filter(None, (self.path, self.test)):
+            if path == self.path and _is_npz(path):
+                load_pool(path)
+                continue
+            try:
+                open(path, "rb").close()
+            except OSError as error:
+                raise unreadable(path, error, "Give a .csv, .parquet or .npz of public rows") from None
+
+    def load(self, schema: Schema, tell: Callable[[str], None] = lambda remark: None) -> Pool:
+        """The rows as the schema's features. `tell` gets what is odd about them.
+
+        Raises
+        ------
+        DataError : they do not fit. PathError
+        """
+        self.check()
+        pool = load_pool(self.path) if _is_npz(self.path) else self._from_table(schema, tell)
+        if self.test is None:
+            return pool
+        rows = self._read(self.test, schema, self.label, tell)
+        if (rows.y == NO_LABEL).any():
+            first = int(np.flatnonzero(rows.y == NO_LABEL)[0])
+            raise DataError(f"{self.test}: test row {first + 1} has no label", "Leave it out, or label it")
+        return replace(pool, test_x=rows.x, test_y=rows.y)
+
+    def _from_table(self, schema: Schema, tell: Callable[[str], None]) -> Pool:
+        label = self.label if self.test is None else None
+        rows = self._read(self.path, schema, label, tell)
+        if rows.y is None:
+            return Pool(schema.features, rows.x)
+        tested = rows.y != NO_LABEL
+        if tested.all():
+            raise DataError(
+                f"every row of {self.path} has a label, so that none is left to ask",
+                f"Empty {label!r} of the rows that are to be asked, or give the labelled ones as --test",
+            )
+        if not tested.any():
+            return Pool(schema.features, rows.x)
+        return Pool(schema.features, rows.x[~tested], rows.x[tested], rows.y[tested])
+
+    def _read(self, path: Path, schema: Schema, label: str | None, tell: Callable[[str], None]) -> SchemaRows:
+        how = Reading(self.csv, ON_COMMAND_LINE, "the federation's", public=True, missing=self.missing, label=label)
+        rows = read_schema_rows(path, schema, how)
+        for remark in rows.told:
+            tell(f"{path.name}: {remark}")
+        return rows
+
+
+def _is_npz(path: Path) -> bool:
+    return path.suffix.lower() == ".npz"
+
+
 def load_pool(path: Path) -> Pool:
-    """Read an .npz with `features` and `queries`, and optionally `test_x` and `test_y`.
+    """Read an .npz of encoded rows with `features` and `queries`, and optionally `test_x` and `test_y`.
 
     Raises
     ------

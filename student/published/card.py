@@ -115,6 +115,7 @@ def make_card(
             "file": MODEL_FILE,
             "format": FORMAT,
             "kind": published.kind,
+            "needs": published.needs,
             "sha256": published.sha256,
             "holds_public_rows": published.kind in ("kernel", "both"),
         },
@@ -172,12 +173,17 @@ def _what(card: dict[str, Any]) -> list[str]:
     choice = card["choice"]
     chosen = f": {choice['trainer']}, chosen by the {choice['by']}" if choice else ""
     return [
-        f"A model ({spec['trainer']['name']}{chosen}) that tells {len(card['classes'])} classes apart: {classes}.",
+        f"A model ({_trained(spec['trainer'])}{chosen}) that tells {len(card['classes'])} classes apart: {classes}.",
         "",
         f"It was trained on labels that {card['parties']} data holders released for public rows, and on nothing else of"
         f" theirs{how}. {card['asked']} rows were asked, {card['answered']} got a label by noisy vote"
         f" ({_plain(card['mechanism'])}), {card['reinforced']} were confirmed.",
     ]
+
+
+def _trained(trainer: dict[str, Any]) -> str:
+    """The kind of student, and the name of one that others wrote."""
+    return f"{trainer['name']}, `{trainer['factory']}`" if "factory" in trainer else trainer["name"]
 
 
 def _data(card: dict[str, Any]) -> list[str]:
@@ -274,11 +280,15 @@ def _of_probabilities(calibration: PrevalenceShift | None) -> str:
 
 def _file(card: dict[str, Any]) -> list[str]:
     model, made_by = card["model"], card["versions"]
+    holds = "it holds numbers only; loading it runs no code of whoever made it"
+    if model["needs"]:
+        holds = f"it holds {model['needs']}"
+    use = [] if model["needs"] else ["- `consilium predict FOLDER ROWS.csv` uses it"]
     return [
         f"- `{model['file']}` ({model['format']}, {model['kind']}), SHA-256 `{model['sha256']}`",
-        "- it holds numbers only; loading it runs no code of whoever made it",
+        f"- {holds}",
         f"- made with {', '.join(f'{name} {version}' for name, version in made_by.items())}",
-        "- `consilium predict FOLDER ROWS.csv` uses it",
+        *use,
     ]
 
 

@@ -27,6 +27,8 @@ from consilium.student.trainers.base import Model
 from consilium.student.trainers.own_model import OwnModel
 
 ESTIMATOR, TORCH = "estimator", "torch"
+OWN_INPUTS = "representation"
+"""What these models take, see `StudentSpec.inputs`."""
 
 _MODULE = "module."
 
@@ -91,12 +93,13 @@ def needed(parts: Parts) -> str:
         )
     if parts.kind != ESTIMATOR:
         return ""
+    use = "; `consilium predict FOLDER ROWS.csv` then uses it"
     foreign = [name for name in parts.settings["classes"] if name not in skops_file.TRUSTED]
-    action = f"; load it with `trust={foreign!r}`, if you trust them" if foreign else ""
+    action = f"; load it with `load_model(path, trust={foreign!r})`, if you trust them" if foreign else use
     return f"{parts.settings['title']} as skops writes it: the libraries of its classes must be installed{action}"
 
 
-def _estimator(parts: Parts, schema: Schema, inputs: str, trusted: OwnCodeTrust) -> Model:
+def _estimator(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
     settings = validate(parts.settings, _Estimator, parts.kind)
     check_shapes(parts.arrays, {}, {"skops": ("u1", "bytes"), "seen": ("i8", "seen")})
     seen = check_seen(parts.arrays["seen"], schema)
@@ -105,7 +108,7 @@ def _estimator(parts: Parts, schema: Schema, inputs: str, trusted: OwnCodeTrust)
     return OwnModel(_guarded(seen, estimator), len(schema.classes), settings.title)
 
 
-def _torch(parts: Parts, schema: Schema, inputs: str, trusted: OwnCodeTrust) -> Model:
+def _torch(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
     settings = validate(parts.settings, _Torch, parts.kind)
     arrays = dict(parts.arrays)
     seen = arrays.pop("seen", np.zeros(0, dtype=np.int64))
@@ -133,7 +136,7 @@ def _torch(parts: Parts, schema: Schema, inputs: str, trusted: OwnCodeTrust) -> 
     return OwnModel(_guarded(seen, restored), len(schema.classes), f"torch {settings.factory}")
 
 
-OWN_KINDS: dict[str, Callable[[Parts, Schema, str, OwnCodeTrust], Model]] = {ESTIMATOR: _estimator, TORCH: _torch}
+OWN_KINDS: dict[str, Callable[[Parts, Schema, OwnCodeTrust], Model]] = {ESTIMATOR: _estimator, TORCH: _torch}
 
 
 def _torch_parts(estimator: Any, seen: np.ndarray) -> Parts:

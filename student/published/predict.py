@@ -14,9 +14,10 @@ import numpy as np
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import write_private, writing
 from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.tables.faults import ON_COMMAND_LINE
+from consilium.protocol.tables.schema_rows import Reading, SchemaRows, read_schema_rows
 from consilium.student.published.card import check_card
 from consilium.student.published.model import Published, find_model, load_model
-from consilium.student.published.table import RawRows, read_rows
 
 _MOST_TOLD = 10
 
@@ -28,21 +29,23 @@ def predict_file(
     output: Literal["text", "json"],
     out: Path | None,
     tell: Callable[[str], None],
+    missing: tuple[str, ...] = (),
 ) -> str:
-    """Predictions for a file of rows, as CSV or JSON; written to `out`, for its owner's eyes, if that is given.
+    """Predictions for a file of rows as CSV or JSON; written to `out`, for its owner's eyes, if that is given.
 
-    `given`: a student's folder, a run's, or the model file. `tell` gets remarks: ignored columns, odd values.
+    `given`: a student's folder, a run's, or the model file. `rows`: CSV or Parquet, in which `missing` are texts that
+    mean "missing", besides empty ones. `tell` gets remarks: ignored columns, odd values.
 
     Raises
     ------
-    OutputExists, PathError, StorageError : `out` is there, or cannot be written. BadModel, BadRows : of no use.
+    OutputExists, PathError, StorageError : `out` is there, or cannot be written. BadModel, BadTable : of no use.
     """
     if out is not None and out.exists():
         raise OutputExists(f"{out} is already there", "Choose another with --out, or remove it")
     path = find_model(given)
     published = load_model(path)
     check_card(path.parent, published)
-    table = read_rows(rows, published.schema, rule)
+    table = read_schema_rows(rows, published.schema, Reading(rule, ON_COMMAND_LINE, "the student's", missing=missing))
     if table.ignored:
         names = ", ".join(repr(name) for name in table.ignored[:_MOST_TOLD])
         more = f" and {len(table.ignored) - _MOST_TOLD} more" if len(table.ignored) > _MOST_TOLD else ""
@@ -72,7 +75,7 @@ def _csv(published: Published, probabilities: np.ndarray) -> str:
     return text.getvalue()
 
 
-def _json(published: Published, probabilities: np.ndarray, table: RawRows) -> str:
+def _json(published: Published, probabilities: np.ndarray, table: SchemaRows) -> str:
     classes, flags = published.schema.classes, _flags(published, probabilities)
     answers = [
         {

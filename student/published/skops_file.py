@@ -36,6 +36,7 @@ TRUSTED = frozenset(
         *(f"{_GP}.kernels.{name}" for name in ("ConstantKernel", "Matern", "Product", "RBF", "Sum", "WhiteKernel")),
         "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
         "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+        "sklearn.utils._bunch.Bunch",
         "xgboost.core.Booster",
         "xgboost.sklearn.XGBClassifier",
         "xgboost.sklearn.XGBRFClassifier",

@@ -18,7 +18,7 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.rows.representation import width
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel
-from consilium.student.published.own_models import NOTHING, OWN_KINDS, OwnCodeTrust, own_parts
+from consilium.student.published.own_models import NOTHING, OWN_INPUTS, OWN_KINDS, OwnCodeTrust, own_parts
 from consilium.student.published.parts import Arrays, Parts, check_seen, check_shapes, unfit
 from consilium.student.published.rows_within import Form, pack, unpack
 from consilium.student.trainers.base import Constant, Model
@@ -117,15 +117,16 @@ def put_together(parts: Parts, schema: Schema, inputs: Inputs, trusted: OwnCodeT
     ------
     BadModel : not one of the known kinds, or its parts do not fit each other or the schema.
     """
-    if parts.kind in OWN_KINDS:
-        return OWN_KINDS[parts.kind](parts, schema, inputs, trusted)
-    if parts.kind not in _BUILDERS:
+    if parts.kind not in {**_BUILDERS, **OWN_KINDS}:
         known = ", ".join((*_BUILDERS, *OWN_KINDS))
         raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {known}")
-    wanted, settings_type, build = _BUILDERS[parts.kind]
+    wanted = OWN_INPUTS if parts.kind in OWN_KINDS else _BUILDERS[parts.kind][0]
     if wanted not in (inputs, None):
         raise BadModel(f"a student of kind {parts.kind} does not take {inputs}", "Such a student must not be used")
     try:
+        if parts.kind in OWN_KINDS:
+            return OWN_KINDS[parts.kind](parts, schema, trusted)
+        _, settings_type, build = _BUILDERS[parts.kind]
         settings = validate(parts.settings, settings_type, parts.kind)
         return build(dict(parts.arrays), settings, schema)
     except ConfigError as error:

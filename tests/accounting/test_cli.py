@@ -47,6 +47,7 @@ def invoke(*args):
     return consilium("accounting", *args)
 
 
+@pytest.mark.slow
 def test_published_mnist_votes(mnist_votes, tmp_path):
     """282.7 expected answers, 1.9988 classic, 1.7117 CKS: with the options of the paper and its continuous noise."""
     np.savez(tmp_path / "mnist.npz", votes=mnist_votes)

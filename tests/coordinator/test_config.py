@@ -8,10 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.config import Caps, FederationConfig, Privacy, Sanitised
+from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.ballot import BallotKind, RelativeBallot, TopBallot

@@ -76,9 +76,10 @@ class TestCalibration:
 
     @pytest.mark.slow
     def test_the_ratio_of_two_scales_and_a_scale_that_is_given(self) -> None:
-        both = Federation.model_validate(table({"name": "confident", "threshold": 150}, 800, 300)).mechanism
+        two = {"name": "distributed_two_phase", "threshold": 150, "noise_shares": 3}
+        both = Federation.model_validate(table(two, 800, 300)).mechanism
         assert both.sigma1 / both.sigma2 == pytest.approx((3 * 800 / 300) ** 0.5, rel=2e-3)  # pyright: ignore
-        one = Federation.model_validate(table({"name": "confident", "threshold": 150, "sigma1": 300.0}, 800, 300))
+        one = Federation.model_validate(table({**two, "sigma1": 300.0}, 800, 300))
         assert one.mechanism.sigma1 == 300.0  # pyright: ignore
         assert 0.995 <= promise(one) <= 1.0
 
@@ -157,7 +158,7 @@ class TestDigest:
         assert (Federation.model_validate({**self.BASE, **change}).federation_digest() == base) == same
 
     def test_defaults_and_calibrated_noise_are_written_out(self) -> None:
-        short = Federation.model_validate(table({"name": "gnmax"}))
+        short = Federation.model_validate(table({"name": "histogram"}))
         long = Federation.model_validate(short.model_dump())
         assert short.federation_digest() == long.federation_digest()
 

@@ -37,6 +37,10 @@ SHORTER = {
         "data.least_rows=200", "federation.minimum_parties=5", "federation.least_survivors=8",
         "federation.mechanism.noise_shares=8", "federation.caps={queries=20, answers=20}",
     ),
+    "heart.toml": changes(
+        "federation.caps={queries=20, answers=20}", 'federation.mechanism={name="gnmax", sigma=20}',
+        'simulation.hand_labels="none"',
+    ),
 }  # fmt: skip
 """Ten hospitals instead of 371 or 207, and few queries: what `run` and `prepare` are given besides what is printed."""
 OWN_KEYS = "cleveland"
@@ -83,6 +87,16 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "pool.npz", features=np.array(FEATURES), queries=make_rows(300, 1000)[0])
     make(OWN_KEYS, folder / "keys")
     shutil.copy(folder / "keys" / f"{OWN_KEYS}.enrol.json", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def own_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """heart.toml as docs/data.md has it, and a heart.csv."""
+    folder = tmp_path_factory.mktemp("own")
+    shown = [block for block in blocks() if block.page.name == "data.md" and block.language == "toml"]
+    (folder / "heart.toml").write_text(shown[0].text, encoding="utf-8")
+    write_heart(folder)
     return folder
 
 
@@ -142,6 +156,8 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     operator = ("federation.toml", "public.csv", "pool.npz", f"{OWN_KEYS}.enrol.json")
     makers = {
         **{name: made("operator", name) for name in operator},
+        "heart.toml": made("own_table", "heart.toml"),
+        "heart.csv": made("own_table", "heart.csv"),
         "out1": made("short_run"),
         "student": made("short_run", "student"),
         "ROWS.csv": made("raw_rows"),
@@ -153,6 +169,17 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
         "FEDERATION.toml": made("operator", "federation.toml"),
     }
     return Desk(tmp_path, makers)
+
+
+def write_heart(folder: Path) -> None:
+    """A heart.csv of four hospitals, with the columns that docs/data.md names."""
+    generator = np.random.default_rng(5)
+    rows = ["age,cp,thal,hospital,disease"]
+    for hospital in ("cleveland", "budapest", "zurich", "long-beach"):
+        for age in generator.integers(30, 80, 100):
+            ill = age + generator.normal(0, 8) > 55
+            rows.append(f"{age},{generator.integers(1, 5)},{generator.choice([3, 6, 7])},{hospital},{int(ill)}")
+    (folder / "heart.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
 def copy(source: Path, target: Path) -> None:

@@ -15,10 +15,12 @@ import pytest
 import tomli_w
 
 from consilium.party.home import open_home
+from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.student.published.model import load_model
-from tests.docs.conftest import Desk
+from tests.docs.conftest import Desk, write_heart
 from tests.docs.pages import ROOT, Block, blocks
+from tests.simulations.council.warm import hospitals
 
 
 def of(language: str) -> list[Any]:
@@ -50,7 +52,28 @@ def as_party(shown: dict[str, Any], folder: Path) -> None:
     open_home(folder)
 
 
+def as_own_data(shown: dict[str, Any], folder: Path) -> None:
+    """A scenario of the user's own table, or a fragment about an installed package's, which is not installed."""
+    if "federation" not in shown:
+        assert set(shown) == {"data"} and shown["data"].keys() <= DataSpec.model_fields.keys()
+        return
+    write_heart(folder)
+    path = folder / "heart.toml"
+    path.write_text(tomli_w.dumps(shown), encoding="utf-8")
+    load_scenario(str(path), ['federation.mechanism={name="gnmax", sigma=9}', "federation.caps={queries=2, answers=2}"])
+
+
+def as_model(shown: dict[str, Any], folder: Path) -> None:
+    """A teacher in a party.toml, or a part of a scenario; what is named is trained in `test_models_page`."""
+    if "teacher" in shown:
+        as_party(shown, folder)
+    else:
+        as_scenario(shown, folder, "stroke")
+
+
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
+    "docs/data.md": as_own_data,
+    "docs/models.md": as_model,
     "docs/parties.md": as_party,
     "docs/published-student.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
     "docs/scenarios.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
@@ -78,8 +101,10 @@ def test_json_is_valid(block: Block) -> None:
 @pytest.mark.slow  # the short run that it works on
 @pytest.mark.parametrize("block", of("python"))
 def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder with a student; `rows` are rows for it."""
+    """In a folder with a student, and with patients of many hospitals; `rows` are rows for the student."""
     desk.lay_out(["student"])
     monkeypatch.chdir(desk.folder)
+    hospitals(100, rows=6).write_csv("patients.csv")
+    (desk.folder / "teacher.pkl").unlink(missing_ok=True)
     rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
     exec(compile(block.text, block.place, "exec"), {"rows": rows})

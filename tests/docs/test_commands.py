@@ -27,12 +27,16 @@ ONLY_PARSED = {
     r"audit teachers": "minutes: tests/simulations/teacher_audit/test_teacher_audit.py",
     r"(coordinator|party|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
     r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",
+    r"watch (kits/|.*--wait)": "a coordinator, and a run that is killed: tests/simulations/test_watching.py",
     r"student run --coordinator": "needs a coordinator that serves: tests/deploy/test_kits_loopback.py",
 }
 """Beginning of a `consilium` command -> why it is not run here, and where it is."""
 
 SIMULATES = r"(run|prepare)\b"
-MORE = {r"audit mechanism": ["--runs", "400", "--queries", "10"]}
+MORE = {
+    r"audit mechanism": ["--runs", "400", "--queries", "10"],
+    r"plan stroke": ["--set", "data.least_rows=200", "--set", "federation.minimum_parties=5"],
+}
 """What is added to a command to make it short; an option that is there twice counts the second time."""
 EXIT_CODES = {
     r"doctor": {0, 1},  # 1 where nothing listens yet
@@ -75,7 +79,7 @@ TO_RUN = [command for command in ALL if matching(ONLY_PARSED, command.text) is N
 def marked(command: Command) -> Any:
     """With its text as the test's name; what is a simulation, or works on one, is slow."""
     on_a_run = {word.split("/")[0] for word in command.words[2:]} & {"out1", "student"}
-    slow = on_a_run or re.match(SIMULATES, command.text.removeprefix("consilium "))
+    slow = on_a_run or re.match(rf"plan|{SIMULATES}", command.text.removeprefix("consilium "))
     return pytest.param(command, id=command.text, marks=[pytest.mark.slow] if slow else [])
 
 
@@ -96,7 +100,7 @@ def test_it_runs(
     elif words[0] == "provision":
         desk.lay_out([*words, "public.csv", "pool.npz", f"{OWN_KEYS}.enrol.json"])
     else:
-        desk.lay_out(words)
+        desk.lay_out([*words, *(["heart.csv"] if "heart.toml" in words else [])])
     words += matching(MORE, command.text) or []
     if re.match(SIMULATES, " ".join(words)):
         named = words[1:2] if words[1:2] and words[1] in SHORTER else []

@@ -38,7 +38,7 @@ def test_every_key_has_a_meaning(name: str) -> None:
     [
         (Federation, "federation", "| `federation.teachers_per_party` | whole number | `1` | ≥ 1, ≤ 1,000 |"),
         (DataSpec, "data", "| `data.public_share` | number | `0.2` | > 0, < 1 |"),
-        (DataSpec, "data", "| `data.classes` | list of texts | required |  |"),
+        (DataSpec, "data", "| `data.set` | text | required |  |"),
         (DataSpec, "data", '| `data.partition` | `owners`, `iid`, `groups`, `dirichlet` | `"owners"` |  |'),
     ],
 )

@@ -20,6 +20,7 @@ from consilium.protocol.warnings.before import (
     share_error,
 )
 from consilium.protocol.warnings.kinds import SECRET, RunWarning, WarningCode, listed, publishable, well_formed
+from consilium.protocol.warnings.rows import Looked, of_rows
 
 QUIET = Expected(epsilon=1.0, delta=1e-5, unit="party", classes=2, answers=300, votes=1000, noise=100.0)
 """Nothing to warn of."""
@@ -112,6 +113,23 @@ AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
     "parties-left-out": [({"left_out": 1}, True), ({"left_out": 0}, False)],
 }
 
+SOUND = Looked(public={"well": 100, "ill": 100}, asked=100, test=100)
+ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
+    "label-among-features": [({"leaks": ("died",)}, True), ({"leaks": ()}, False)],
+    "features-unscaled": [
+        ({"spreads": {"age": 101.0, "crp": 1.0}}, True),
+        ({"spreads": {"age": 100.0, "crp": 1.0}}, False),
+        ({"spreads": {"pixel": 0.4, "edge": 0.0001, "corner": 0.0}}, False),
+        ({"spreads": {}}, False),
+    ],
+    "class-not-public": [({"public": {"well": 200, "ill": 0}}, True), ({"public": {"well": 199, "ill": 1}}, False)],
+    "few-public-rows": [({"asked": 49}, True), ({"test": 49}, True), ({"asked": 50, "test": 50}, False)],
+    "identifier-as-feature": [({"identifiers": ("number",)}, True), ({"identifiers": ()}, False)],
+    "constant-column": [({"constant": ("country",)}, True), ({"constant": ()}, False)],
+    "rows-twice": [({"twice": 0.0101}, True), ({"twice": 0.01}, False)],
+    "one-large-party": [({"largest": 0.501}, True), ({"largest": 0.5}, False)],
+}
+
 
 @pytest.mark.parametrize(
     ("code", "change", "fires"), [(code, *case) for code, given in BEFORE.items() for case in given]
@@ -129,8 +147,14 @@ def test_after_a_run(code: str, change: dict, fires: bool) -> None:
     assert (code in codes(after_run(replace(GOOD, **change)))) == fires
 
 
+@pytest.mark.parametrize(("code", "change", "fires"), [(code, *case) for code, given in ROWS.items() for case in given])
+def test_of_rows(code: str, change: dict, fires: bool) -> None:
+    assert codes(of_rows(SOUND)) == []
+    assert (code in codes(of_rows(replace(SOUND, **change)))) == fires
+
+
 def test_every_code_has_cases_of_both_kinds() -> None:
-    cases = {**BEFORE, **AFTER}
+    cases = {**BEFORE, **AFTER, **ROWS}
     assert sorted(cases) == sorted(WarningCode)
     assert all({fires for _, fires in given} == {True, False} for given in cases.values())
 

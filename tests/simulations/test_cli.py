@@ -68,7 +68,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
     assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 371
 
     again = consilium("run", "--out", "result", cwd=tmp_path)
-    assert (again.returncode, again.stderr.count("\n")) == (6, 2)
+    assert (again.returncode, again.stderr.count("\n")) == (6, 4)
     assert "exists already" in again.stderr
     assert json.loads((run / "manifest.json").read_text())["status"] == "complete"
 

@@ -9,6 +9,7 @@ import pytest
 
 from consilium.coordinator.config import Caps
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
+from consilium.protocol.warnings.rows import Looked
 from consilium.simulations.warned import run_warnings
 from consilium.student.config import StudentSpec
 from tests.federation import make_config
@@ -22,6 +23,7 @@ SUMMARY: dict[str, Any] = {
     "worth": {"metric": "auc", "released": {"labels": 100, "auc": 0.84, "accuracy": 0.9}},
 }
 CARD: dict[str, Any] = {"model": {"kind": "linear"}, "test": {"rows_per_class": {"well": 300, "ill": 300}}}
+LOOKED = Looked(public={"well": 300, "ill": 300}, asked=300, test=300)
 
 
 def codes(
@@ -30,10 +32,11 @@ def codes(
     mechanism: AnyMechanism | None = None,
     queries: int = 100,
     spec: StudentSpec | None = None,
+    looked: Looked = LOOKED,
 ) -> list[str]:
     """Codes of a run in which nothing else is wrong."""
     config = make_config(mechanism=mechanism or GNMax(sigma=100.0), caps=Caps(queries=queries, answers=queries))
-    return [each.code.value for each in run_warnings(config, spec or StudentSpec(), summary, card)]
+    return [each.code.value for each in run_warnings(config, spec or StudentSpec(), summary, card, looked)]
 
 
 def changed(table: dict[str, Any], *path: str, to: object) -> dict[str, Any]:

@@ -52,6 +52,41 @@ def pool(count: int = 100, test: bool = True) -> Pool:
     return Pool(FEATURES, x[:count], x[count:] if test else None, y[count:] if test else None)
 
 
+@pytest.mark.parametrize(
+    ("settings", "left", "expected"),
+    [
+        (
+            {"batch": 20},
+            1000,
+            "ask 0/50, ask 20/50, ask 40/50, ask 50/50, train student 0/1, train student 1/1",
+        ),
+        (
+            {"rounds": 2},
+            1000,
+            "ask 0/50, round 0/2, ask 25/50, train student 0/1, train student 1/1, round 1/2,"
+            " ask 50/50, train student 0/1, train student 1/1, round 2/2",
+        ),
+        ({}, 5, "ask 0/5, ask 5/5, train student 0/1, train student 1/1"),
+    ],
+)
+def test_it_tells_how_far_it_is(tmp_path: Path, settings: dict, left: int, expected: str) -> None:
+    told: list[str] = []
+    spec = student_of(C=1.0, queries=50, **settings)
+    run_student(Source(left), pool(), spec, tmp_path, 0, lambda *step: told.append("{} {}/{}".format(*step)))
+    assert ", ".join(told) == expected
+
+
+@pytest.mark.parametrize("trainer", ["auto", "mlp"])
+def test_a_trainer_tells_how_far_it_is_itself(tmp_path: Path, trainer: str) -> None:
+    told: list[tuple[str, int, int]] = []
+    spec = student_of(trainer=trainer, queries=40)
+    run_student(Source(), pool(40), spec, tmp_path, 0, lambda *step: told.append(step))
+    inner = [step for step in told if step[0] not in ("ask", "train student")]
+    assert [done for _, done, _ in inner] == list(range(len(inner)))
+    assert all(done <= total == len(inner) - 1 for _, done, total in inner)
+    assert bool(inner) == (trainer == "auto")
+
+
 def test_asks_trains_evaluates_and_saves(tmp_path: Path) -> None:
     source = Source()
     result = run_student(source, pool(), student_of(C=1.0), tmp_path, seed=0)

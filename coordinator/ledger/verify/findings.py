@@ -20,6 +20,8 @@ class Verdict(StrEnum):
     """As a crash leaves it, or a run that still goes on: no lie, and no proof either."""
     ABSENT = "not there"
     """Skipped, for the reason that is given."""
+    UNCHECKED = "cannot be checked"
+    """What it is held against lies outside the run, and is not there any more: no lie, and nothing that holds."""
 
 
 class Contradiction(ConsiliumError):
@@ -34,6 +36,10 @@ class Unfinished(ConsiliumError):
     """Not there yet, or broken off as a crash leaves it."""
 
 
+class Unchecked(ConsiliumError):
+    """What a claim is held against is not there."""
+
+
 class Absent(ConsiliumError):
     """Nothing to check, and nothing wrong with that."""
 
@@ -42,6 +48,7 @@ _VERDICTS: dict[type[Exception], Verdict] = {
     Damaged: Verdict.DAMAGED,
     Unfinished: Verdict.UNFINISHED,
     Absent: Verdict.ABSENT,
+    Unchecked: Verdict.UNCHECKED,
 }
 
 
@@ -55,8 +62,9 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """False for a contradiction and for a damaged file; a crash or a file that need not be there is no lie."""
-        return self.verdict not in (Verdict.FAILS, Verdict.DAMAGED)
+        """False for a contradiction, for a damaged file, and where a claim cannot be checked; a crash or a file that
+        need not be there is no lie."""
+        return self.verdict not in (Verdict.FAILS, Verdict.DAMAGED, Verdict.UNCHECKED)
 
 
 def holds(findings: Iterable[Finding]) -> bool:

@@ -12,7 +12,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.errors import EventError, UnitError
 from consilium.accounting.events import ReleaseEvent, event_from_json
-from consilium.accounting.events.distributed import DistributedEvent
+from consilium.accounting.events.distributed import DistributedEvent, DistributedTwoPhaseEvent
 from consilium.accounting.events.gaussian import ConfidentEvent, GNMaxEvent, HistogramEvent, InteractiveEvent
 from consilium.accounting.events.laplace import LNMaxEvent
 from consilium.accounting.events.sanitised import SanitisedEvent
@@ -28,6 +28,7 @@ STATED = {
     "towards": Towards.STUDENT,
     "noise": Noise.DISCRETE,
 }
+REAL = {"unit": Unit.PARTY, "neighbouring": Neighbouring.REPLACE, "noise": Noise.CONTINUOUS}
 EVENTS: dict[str, Callable[..., ReleaseEvent]] = {
     "gnmax": lambda **more: GNMaxEvent(asked=30, answered=30, sigma=40.0, **STATED, **more),
     "histogram": lambda **more: HistogramEvent(asked=30, answered=30, sigma=40.0, **STATED, **more),
@@ -72,6 +73,38 @@ def test_an_answer_that_counts_three_times_costs_what_three_teachers_of_a_party_
     assert weighted.added_delta() == teachers.added_delta()
     once = EVENTS[kind](teachers_per_party=1)
     assert (once.worst_case_rdp(ORDERS[:2]) < weighted.worst_case_rdp(ORDERS[:2])).all()
+
+
+SCALED: dict[str, Callable[..., ReleaseEvent]] = {
+    "gnmax": lambda by, **more: GNMaxEvent(asked=30, answered=30, sigma=40.0 * by, **REAL, **more),
+    "histogram": lambda by, **more: HistogramEvent(asked=30, answered=30, sigma=40.0 * by, **REAL, **more),
+    "confident": lambda by, **more: ConfidentEvent(
+        asked=30, answered=20, threshold=50.0, sigma1=90.0 * by, sigma2=40.0 * by, **REAL, **more
+    ),
+    "interactive": lambda by, **more: InteractiveEvent(
+        asked=30, answered=20, threshold=50.0, sigma1=90.0 * by, sigma2=40.0 * by, **REAL, **more
+    ),
+    "lnmax": lambda by, **more: LNMaxEvent(asked=30, answered=30, gamma=0.05 / by, **REAL, **more),
+    "distributed": lambda by, **more: DistributedEvent(
+        asked=30, answered=30, sigma=40.0 * by, noise_shares=10, **REAL, **more
+    ),
+    "two_phase": lambda by, **more: DistributedTwoPhaseEvent(
+        asked=30, answered=20, sigma1=90.0 * by, sigma2=40.0 * by, noise_shares=10, **REAL, **more
+    ),
+}
+
+
+@pytest.mark.parametrize("towards", Towards)
+@pytest.mark.parametrize("kind", SCALED)
+def test_real_noise_in_units_of_the_weight_is_the_noise_of_one_vote(kind: str, towards: Towards) -> None:
+    """Votes that always go together are one vote of another size: every part of a cost knows sigma / weight alone."""
+    weighted, once = (SCALED[kind](weight, towards=towards, teachers_per_party=2, weight=weight) for weight in (3, 1))
+    np.testing.assert_allclose(weighted.worst_case_rdp(ORDERS), once.worst_case_rdp(ORDERS), rtol=1e-9)
+    parts = [event.composed_parts() or () for event in (weighted, once)]
+    sizes = [
+        [(part.releases, part.what, part.sigma / part.together, part.votes_moved) for part in some] for some in parts
+    ]
+    assert sizes[0] == sizes[1]
 
 
 def test_a_weight_multiplies_what_the_unit_moves() -> None:

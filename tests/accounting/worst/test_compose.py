@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import gammaln, ndtr
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
@@ -113,8 +113,8 @@ def test_histograms_have_an_exact_value(noise, releases, sigma):
         ((640, 150.0), (640, 40.0), 1e-5, 3.297, 3.193),
         ((640, 150.0), (283, 40.0), 1e-5, 2.141, 2.090),
         ((0, 1.0), (1000, 100.0), 1e-6, 1.684, 1.624),
-        ((0, 1.0), (100, 40.0), 1e-5, 1.161, 1.158),
-        ((0, 1.0), (10, 40.0), 1e-5, 0.340, 0.369),
+        ((0, 1.0), (100, 40.0), 1e-5, 1.161, 1.159),
+        ((0, 1.0), (10, 40.0), 1e-5, 0.340, 0.370),
     ],
 )
 def test_table_of_the_documentation(checks, labels, delta, renyi, composed):
@@ -188,6 +188,27 @@ def test_what_is_left_over_grows_along_the_moves(moves):
     claimed = composed_epsilon(parts, 1e-5)
     assert claimed >= moves * composed_epsilon([parts[0]._replace(votes_moved=1)], 1e-5)
     assert claimed <= epsilon_of(mu_squared(200, 100.0, moves), 1e-5)
+
+
+@pytest.mark.parametrize("moves", [1, 2, 4])
+def test_what_is_left_over_is_taken_from_delta(monkeypatch, moves):
+    """The imagined release, each release's eta, and what both grow to along the moves: none may be forgotten."""
+    seen = {}
+
+    def squared(release, beside, eta):
+        seen.update(beside=beside, eta=eta)
+        return 0.65 * release.mu**2
+
+    monkeypatch.setattr(compose, "_squared", squared)
+    monkeypatch.setattr(compose, "epsilon_of", lambda *given: seen.update(given=given) or 1.0)
+    composed_epsilon([Composed(200, "argmax", 80.0, DISCRETE, votes_moved=moves)], 1e-5)
+    total = seen["beside"] ** 2 + 200 * 0.65 * 2 / 80.0**2
+    eta = rest = 200 * seen["eta"]
+    for _ in range(moves - 1):
+        rest = eta + norm.cdf(norm.ppf(rest) + math.sqrt(total))
+    assert seen["beside"] > 0
+    assert rest > 1e-10
+    assert seen["given"] == (pytest.approx(moves**2 * total, rel=1e-12), pytest.approx(1e-5 - rest, rel=1e-12))
 
 
 def test_equal_parts_may_be_split():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting.units import Noise
+from consilium.accounting.worst import argmax, profiles
 from consilium.accounting.worst.channel import Reach, Ties, check_tail, duel_tail, planes, third_tail
 from consilium.accounting.worst.lattice import SLACK, TAU, Lattice, both_tails, reduce
 from consilium.accounting.worst.supremum import envelope
@@ -125,14 +126,33 @@ def test_envelope_finds_every_maximum():
     facts = np.stack((random.uniform(0, 2, 30_000), random.uniform(-3, 3, 30_000), random.normal(0, 1, 30_000)))
 
     def value(x, facts):
+        x = x[:, None]
         return facts[0] * (x - facts[1]) ** 2 + facts[2] * x
 
     arguments = np.sort(random.uniform(-2, 4, 60))
-    expected = [value(x, facts).max() for x in arguments]
+    expected = value(arguments, facts).max(axis=1)
     assert envelope(value, facts, arguments).tolist() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_envelope_of_few_arguments(count):
     facts = np.array([[1.0, 2.0, 3.0]])
-    assert envelope(lambda x, f: f[0] * x, facts, np.arange(1.0, count + 1)).tolist() == [3.0, 6.0, 9.0][:count]
+    assert (
+        envelope(lambda x, f: f[0] * x[:, None], facts, np.arange(1.0, count + 1)).tolist() == [3.0, 6.0, 9.0][:count]
+    )
+
+
+@pytest.mark.parametrize("name", ["check_tail", "duel_tail", "third_tail"])
+def test_what_lies_beyond_the_places_that_are_tried_is_charged(monkeypatch, name):
+    """Each bound is far too small to be seen in a curve; were it larger, curve and profile would be as well."""
+
+    def found():
+        curve = argmax._one_move.__wrapped__(10.0, (2.0,), Noise.DISCRETE, 1)
+        return curve[0], profiles.argmax_profile(10.0, Noise.DISCRETE, 1, 0.2, np.array([1.0, 1.1]), 6.0)[0]
+
+    before = found()
+    for module in (argmax, profiles):
+        monkeypatch.setattr(module, name, lambda *_: 8e-3)
+    after = found()
+    assert after[0] > 1.1 * before[0]
+    assert after[1] >= before[1] + 2 * 7.9e-3

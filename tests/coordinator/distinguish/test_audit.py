@@ -268,7 +268,7 @@ class TestCommand:
         words = ("gnmax", "--set", "sigma=10", "--runs", "2000", "--one-call", "--format", "json")
         low, high = self.run(*words, "--claim", "0.1"), self.run(*words, "--claim", "7")
         assert (low.exit_code, high.exit_code) == (1, 0)
-        found = json.loads(low.output)
+        found = json.loads(low.stdout)
         assert found["violated"] is True
         assert found["epsilon_claimed"] == 0.1 < found["epsilon_at_least"]
         assert found["false_alarm_rate_at_most"] == 0.001
@@ -280,7 +280,7 @@ class TestCommand:
         text, found = self.run(*words), self.run(*words, "--format", "json")
         assert (text.exit_code, found.exit_code) == (0, 0)
         assert "No epsilon is claimed" in text.output
-        assert json.loads(found.output)["epsilon_claimed"] is None
+        assert json.loads(found.stdout)["epsilon_claimed"] is None
 
     @pytest.mark.parametrize(
         ("words", "message"),

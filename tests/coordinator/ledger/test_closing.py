@@ -16,13 +16,14 @@ from scipy.stats import kstest, truncnorm
 from consilium.accounting.sanitise.release import secret_smoothness
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Histogram
-from consilium.coordinator.config import Caps, FederationConfig, Privacy, Sanitised, check_sanitised
+from consilium.coordinator.config import Caps, FederationConfig, check_sanitised
 from consilium.coordinator.federation import normal_for
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.closing import answered_batches, close, most_teachers
 from consilium.coordinator.ledger.privacy import promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, Stable
+from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.party.promise import parse_events
 from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
 from consilium.protocol.noise import SeededNoise

@@ -140,11 +140,12 @@ def test_whatever_is_chosen_of_parties_with_weights_keeps_the_rule(situation, ki
     earlier: list[frozenset[int]] = []
     for seed, answered in enumerate(answers):
         try:
-            chosen = WeightedChooser(weights, u_min, least, tuple(earlier), spare, seed)(answered)
+            chosen = WeightedChooser(weights, Chooser(n, u_min, least, tuple(earlier), spare, seed))(answered)
         except SetTooClose as error:
             assert error.limit == least
             continue
         assert chosen <= answered and len(chosen) >= u_min
+        assert all(len(chosen & group) >= least for group in groups if chosen & group)
         found = nearest(chosen, earlier, groups)
         assert found is None or found >= least
         earlier.append(chosen)
@@ -152,14 +153,21 @@ def test_whatever_is_chosen_of_parties_with_weights_keeps_the_rule(situation, ki
 
 def test_those_of_a_rare_weight_are_left_out_and_the_sum_goes_on() -> None:
     weights = [2] * 8 + [1]
-    choose = WeightedChooser(weights, 6, 2)
+    choose = WeightedChooser(weights, Chooser(9, 6, 2))
     assert choose(range(9)) == frozenset(range(8))
     with pytest.raises(SetTooClose):
-        WeightedChooser([2] * 5 + [1] * 1, 6, 2)(range(6))  # too few are left
+        WeightedChooser([2] * 5 + [1] * 1, Chooser(6, 6, 2))(range(6))  # too few are left
+
+
+@pytest.mark.parametrize("spare", [0, 4, 8, 12])
+def test_parties_that_are_spared_leave_the_least_of_each_weight(spare: int) -> None:
+    """Two of the three that count twice stay, however many may be spared: one alone would be the sum's only one."""
+    chosen = WeightedChooser([1] * 9 + [2] * 3, Chooser(12, 4, 2, spare=spare))(range(12))
+    assert len(chosen & {9, 10, 11}) == max(2, 3 - spare // 4)
 
 
 def test_a_weight_that_was_left_out_once_stays_out() -> None:
     weights = [2] * 8 + [1] * 2
-    first = WeightedChooser(weights, 6, 2)({*range(9)})
+    first = WeightedChooser(weights, Chooser(10, 6, 2))({*range(9)})
     assert first == frozenset(range(8))
-    assert WeightedChooser(weights, 6, 2, [first])(range(10)) == first  # else the difference is those two
+    assert WeightedChooser(weights, Chooser(10, 6, 2, [first]))(range(10)) == first  # else the difference is those two

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from consilium.party.data import DataReport, DataRules, load_rows, read_rows
-from consilium.party.data.csv_file import BLOCK
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.tables.csv_table import BLOCK
 
 SCHEMA = Schema(
     features=("age", "pressure"),
@@ -42,7 +42,7 @@ def test_a_good_file_has_no_problems(tmp_path: Path) -> None:
     report = report_on(tmp_path, GOOD)
     assert (report.problems, report.doubts, report.rows, report.used) == ((), (), 3, 3)
     assert report.classes == {"well": 1, "ill": 2}
-    assert repr(report) == "DataReport(problems=(), doubts=())"
+    assert repr(report) == "DataReport(problems=(), doubts=(), remarks=())"
 
 
 CSV_FAULTS: list[tuple[str, str | bytes, dict, str, str]] = [
@@ -229,11 +229,11 @@ def test_all_problems_come_at_once_each_with_its_column_and_count(tmp_path: Path
     content = 'age;puls,label\n"61,5",,well\nx,NA,sick\n'.replace(";puls", ",puls")
     report = report_on(tmp_path, content, columns={"age": "age", "pressure": "puls"}, missing={"codes": ["?"]})
     assert [str(problem).split(". ")[0] for problem in report.problems] == [
-        "age: 1 of 2 rows hold text that is no number",
-        "age: 1 of 2 rows have a decimal comma",
-        "pressure (column 'puls'): 1 of 2 rows hold text that is no number",
-        "pressure (column 'puls'): 1 of 2 rows have no value",
-        "label: 1 of 2 rows have a label that is no class",
+        "age: 1 of 2 rows hold text that is no number (first: line 3)",
+        "age: 1 of 2 rows have a decimal comma (first: line 2)",
+        "pressure (column 'puls'): 1 of 2 rows hold text that is no number (first: line 3)",
+        "pressure (column 'puls'): 1 of 2 rows have no value (first: line 2)",
+        "label: 1 of 2 rows have a label that is no class (first: line 3)",
     ]
 
 
@@ -262,4 +262,6 @@ def test_a_fault_is_found_in_every_block(tmp_path: Path, row: int) -> None:
     assert report_on(tmp_path, clean).used == 2 * BLOCK + 1
     lines[row] = "61,x4711,well"
     report = report_on(tmp_path, "age,pressure,label\n" + "\n".join(lines))
-    assert [problem.what for problem in report.problems] == [f"1 of {2 * BLOCK + 1} rows hold text that is no number"]
+    assert [problem.what for problem in report.problems] == [
+        f"1 of {2 * BLOCK + 1} rows hold text that is no number (first: line {row + 2})"
+    ]

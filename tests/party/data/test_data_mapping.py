@@ -15,6 +15,7 @@ from consilium.party.data import DataRules, load_rows, read_rows
 from consilium.party.policy import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.columns import Wanted
 from consilium.protocol.rows.schema import Schema
 
 SCHEMA = Schema(
@@ -190,11 +191,11 @@ def party_file(tmp_path: Path, **changes: Any) -> PartyFile:
 
 def test_the_mapping_stands_in_party_toml(tmp_path: Path) -> None:
     rules = party_file(tmp_path, missing={"rule": "mean", "codes": ["?"]}, csv={"separator": ";"}).rules
-    assert rules.column_of("age") == "Alter"
-    assert rules.column_of("other") == "other"
-    assert rules.codes_of("female") == {"w": 1, "m": 0, "1": 1, "2": 0}
-    assert (rules.missing_of("age"), rules.missing_codes_of("age")) == ("mean", ("?",))
-    assert rules.missing_codes_of("pressure") == ("-9", "unbekannt")
+    assert rules.wanted("age") == Wanted("age", "Alter", missing=("?",))
+    assert rules.wanted("other").column == "other"
+    assert rules.wanted("female").codes == {"w": 1, "m": 0, "1": 1, "2": 0}
+    assert rules.missing_of("age") == "mean"
+    assert rules.wanted("pressure").missing == ("-9", "unbekannt")
     assert (rules.label.column, rules.csv.separator, rules.allow_one_class) == ("Ergebnis", ";", False)
 
 

@@ -104,6 +104,8 @@ def test_what_strangers_write_votes_as_well_as_it_can(name: str) -> None:
         (stranger("Answers", shape="none"), "predict_proba gives ()"),
         (stranger("Answers", shape="objects"), "TypeError"),
         (stranger("NotKept"), "cannot pickle"),
+        (stranger("Moody"), "its answer for a row changes"),
+        (stranger("Herd"), "its answer for a row changes"),
         (EstimatorSpec(factory="sklearn.linear_model:LogisticRegression", parameters={"C": -1}), "InvalidParameter"),
         (EstimatorSpec(factory="sklearn.svm.SVR"), "its answers are no probabilities"),
         (TorchSpec(factory="tests.strangers:one_output"), "It must give a logit for each class"),

@@ -163,7 +163,7 @@ BAD: list[tuple[str, str | bytes, dict, str]] = [
         "unknown code",
         GOOD + "4711,x,\n",
         {"columns": {"age": {"codes": {"61": 1, "72": 2}}}},
-        "line 4, column 'age': the value is not among codes",
+        "line 4, column 'age': the value is a number, and not among codes. Set other = \"number\"",
     ),
     (
         "no number",
@@ -224,7 +224,7 @@ BAD_PARQUET: list[tuple[str, Callable[[Path], Any], dict, str]] = [
         "unknown code",
         parquet(a=[1, 4711]),
         {"columns": {"a": {"codes": {"1": 1}}}},
-        "row 2, column 'a': the value is not among",
+        "row 2, column 'a': the value is a number, and not among",
     ),
     (
         "no number",
@@ -280,7 +280,7 @@ def test_a_column_that_one_file_lacks(tmp_path: Path, other: str, told: str) -> 
 
 @pytest.mark.parametrize(
     ("given", "told"),
-    [("no.csv", "is not there"), ("no*.csv", "no file is like"), (".", "no format that is known by its name")],
+    [("no.csv", "is not there"), ("no*.csv", "no file is like"), (".", "Is a directory")],
 )
 def test_paths_that_hold_no_table(tmp_path: Path, given: str, told: str) -> None:
     with pytest.raises((ConfigError, DataError), match=told):

@@ -71,7 +71,10 @@ def perfect(y: np.ndarray) -> np.ndarray:
 )
 def test_ends(change: dict, student, expected: tuple) -> None:
     public = replace(made_up(), **change)
-    block = worth(public, student(public.test_y), SPEC, 20, ROWS[:50], 0, "quick")
+    told: list[tuple[str, int, int]] = []
+    block = worth(public, student(public.test_y), SPEC, 20, ROWS[:50], 0, "quick", lambda *step: told.append(step))
+    assert [step[1] for step in told] == sorted({step[1] for step in told})  # how far it is never falls
+    assert {step[2] for step in told} == {told[-1][1]} and told[0][1] == 0
     assert (block["hand_labels"], block["low"], block["high"]) == expected
 
 

@@ -222,6 +222,21 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"student": {"name": "logistic_regression", "D": 1}}, {}, BadSetting, "D"),
     ({"device": "tpu"}, {}, BadSetting, "device"),
 ]
+ODD: list[tuple[pl.Expr, str]] = [
+    (
+        pl.lit(None).alias("empty"),
+        "column 'empty': no public row has a value. Leave it out, or declare its values, or say",
+    ),
+    (pl.lit("2020-01-01").str.to_date().alias("day"), "column 'day' is of dates"),
+    (pl.lit([1]).alias("list"), "column 'list' is of type List"),
+    (pl.lit("=1+1").alias("ill"), "in all 160 rows: there is nothing to vote on"),
+    (
+        pl.when(pl.col("age") > 60).then(pl.lit("=x")).otherwise(pl.lit("y")).alias("ill"),
+        "take the class '=x' for a form",
+    ),
+    (pl.col("age").alias("ill"), "Unknown label type"),
+    (pl.lit("a").alias("hospital"), "owners: 1 different ones"),
+]
 
 
 @pytest.mark.parametrize(("changed", "arguments", "kind", "told"), REFUSED)
@@ -233,3 +248,11 @@ def test_mistakes_have_a_type_and_leave_nothing_behind(
     with pytest.raises(kind, match=told):
         Council(**{**QUICK, "out": out, **changed}).fit(FRAME, "ill", owners="hospital", **arguments)
     assert not out.exists()
+
+
+@pytest.mark.parametrize(("column", "told"), ODD)
+@pytest.mark.usefixtures("quick")
+def test_odd_columns_are_told_before_anything_is_asked(tmp_path: Path, column: pl.Expr, told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        fitted(FRAME.with_columns(column), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

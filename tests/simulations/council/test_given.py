@@ -11,7 +11,7 @@ import pytest
 from consilium.simulations.council.errors import BadInput, WrongType
 from consilium.simulations.council.given import Given
 
-FRAME = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ill": ["n", "y", "n", "y"], "site": ["a", "a", "b", "b"]})
+FRAME = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ill": ["n", "y", "n", "y"], "site": ["a", "a", "b", "c"]})
 ROWS = np.arange(8.0).reshape(4, 2)
 Y = np.array([0, 1, 0, 1])
 
@@ -28,9 +28,9 @@ def test_columns_by_name_are_no_features() -> None:
 
 def test_arrays_become_columns_beside_those_that_are_there() -> None:
     rows = FRAME.rename({"ill": "y", "site": "owner"})
-    found = given(rows, Y, ["p", "p", "q", "q"])
+    found = given(rows, Y, ["p", "p", "q", "r"])
     assert (found.features, found.label, found.owner) == (("age", "y", "owner"), "y_", "owner_")
-    assert found.frame["owner_"].to_list() == ["p", "p", "q", "q"]
+    assert found.frame["owner_"].to_list() == ["p", "p", "q", "r"]
 
 
 LABELS: list[tuple[Any, dict[str, Any]]] = [
@@ -56,7 +56,7 @@ def test_public_rows_need_no_owner() -> None:
 
 
 def test_public_owners_are_named_as_texts() -> None:
-    assert given(ROWS, Y, [1, 1, 2, 2], public=[2]).public_owners == ("2",)
+    assert given(ROWS, Y, [1, 1, 2, 3], public=[2]).public_owners == ("2",)
 
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -70,6 +70,16 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"y": [0, 1, 0]}, BadInput, "y has 3 values for 4 rows"),
     ({"y": [0.5, 1.5, 0.25, 1.0]}, BadInput, "Unknown label type"),
     ({"y": [0, None, 0, 1]}, BadInput, "y contains NaN: 1 rows have no label"),
+    (
+        {"owners": ["a", "a", "b", "b"]},
+        BadInput,
+        "owners: 2 different ones, at least 3 are needed: two that vote, and one",
+    ),
+    (
+        {"owners": "sex", "rows": FRAME.with_columns(sex=pl.lit("f")), "public": FRAME},
+        BadInput,
+        "1 different ones, at least 2",
+    ),
     ({"owners": ["a", None, "b", "b"]}, BadInput, "owners: 1 rows have none"),
     ({"owners": ["a", "", "b", "b"]}, BadInput, "owners: 1 rows have none"),
     ({"patients": ["a", None, "b", "b"]}, BadInput, "patients: 1 rows have none"),

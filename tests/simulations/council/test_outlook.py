@@ -20,14 +20,14 @@ def test_too_few_hospitals_are_told_with_figures_and_nothing_is_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outlook, "LARGER_EPSILONS", (200.0,))
-    monkeypatch.setattr(outlook, "SHARDS", (40,))
+    monkeypatch.setattr(outlook, "SHARDS", 40)
     council = Council(unit="party", epsilon=0.5, random_state=0, out=tmp_path / "run")
     with pytest.raises(NothingToGain) as error:
         council.fit(FEW, "ill", owners="hospital")
     assert "4 parties cannot have a useful student at epsilon 0.5 for a party: the noise is ±" in error.value.what
     assert "on a count of at most 4 votes" in error.value.what
     assert "epsilon=200.0: student's AUC" in error.value.action
-    assert "unit='record', neighbouring='add_or_remove', teachers_per_party=40" in error.value.action
+    assert "epsilon=0.5, unit='record', neighbouring='add_or_remove', teachers_per_party=40" in error.value.action
     assert "More hospitals help most" in error.value.action
     assert not (tmp_path / "run").exists()
 

@@ -23,7 +23,9 @@ from consilium.simulations.scenario import Scenario
 ROWS, Y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
 
 
-def scenario(folder: Path, owners: Any = ("a", "a", "b", "b"), patients: Any = None, public: Any = None, **changed: Any):
+def scenario(
+    folder: Path, owners: Any = ("a", "a", "b", "c"), patients: Any = None, public: Any = None, **changed: Any
+):
     council = Council(**{"unit": "party", **changed})
     rows = Given.of(ROWS, Y, None if owners is None else list(owners), patients, public, council.classes)
     return scenario_of(council.get_params(deep=False), rows, ObjectFiles(folder))

@@ -101,7 +101,8 @@ def test_a_whole_federation(tmp_path: Path) -> None:
     assert summary["parties"] == ["p00", "p01", "p02", "p03", "p04"]
     assert summary["parties_counted"] == [5]
     assert summary["asked"] == 30
-    assert [event["stage"] for event in events if event["event"] == "stage"] == ["enrol", "train", "vote"]
+    stages = [event["stage"] for event in events if event["event"] == "stage"]
+    assert stages == ["enrol", "train", "ask", "vote", "train student"]
     assert (tmp_path / "run" / "student" / "student.json").exists()
 
 

@@ -242,7 +242,7 @@ def test_the_command_exits_1_for_a_violation(folder: Path, federation: Path, old
         result = CliRunner().invoke(cli.app, [*arguments, "--format", "json"])
         text = CliRunner().invoke(cli.app, arguments)
     assert result.exit_code == text.exit_code == int(old)
-    table = json.loads(result.output)
+    table = json.loads(result.stdout)
     assert table["violated"] == old
     assert table["votes_moved_claimed"] == 1
     assert ("VIOLATED: one changed record moved" in text.output) == old

@@ -18,6 +18,7 @@ from consilium.student.run import inputs, train
 from consilium.student.trainers.base import Model
 from tests.federation import make_rows
 from tests.specs import student_of
+from tests.strangers import Net
 
 TABLE: dict[str, dict[str, Any]] = {
     "logistic_regression": {"C": 1.0},
@@ -55,6 +56,11 @@ class Case:
     model: Model
     pool: np.ndarray
     rows: np.ndarray
+
+    @property
+    def factory(self) -> type[Net] | None:
+        """What whoever loads it must pass."""
+        return Net if self.spec.trainer.name == "torch" else None
 
     def in_memory(self) -> np.ndarray:
         """What the student that was trained says, without any file."""

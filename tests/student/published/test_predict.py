@@ -15,10 +15,12 @@ import pytest
 from consilium import cli
 from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.tables.faults import ON_COMMAND_LINE
+from consilium.protocol.tables.schema_rows import Reading, read_schema_rows
 from consilium.student.published.model import publish
-from consilium.student.published.table import read_rows
 from tests.student.published.models import case
 
+READING = Reading(CsvRule(), ON_COMMAND_LINE, "the student's")
 GOOD = "age,pressure,drowsy\n60,140,0\n72,165.5,1\n"
 
 
@@ -140,7 +142,7 @@ def test_a_rare_category_is_not_odd(tmp_path: Path, value: str, odd: bool) -> No
     schema = Schema(features=("code",), classes=("a", "b"), center=(0.001,), scale=(0.03,))
     path = tmp_path / "rows.csv"
     path.write_text(f"code\n{value}\n")
-    assert bool(read_rows(path, schema, CsvRule()).told) == odd
+    assert bool(read_schema_rows(path, schema, READING).told) == odd
 
 
 def test_nothing_odd_where_all_is_well(tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ def test_nothing_odd_where_all_is_well(tmp_path: Path) -> None:
                     ranges=(Range(feature="age", low=0, high=120, whole=True),))  # fmt: skip
     path = tmp_path / "rows.csv"
     path.write_text("age\n" + "".join(f"{value}\n" for value in range(40, 80)))
-    assert read_rows(path, schema, CsvRule()).told == ()
+    assert read_schema_rows(path, schema, READING).told == ()
 
 
 FAULTS: dict[str, tuple[str | bytes, str]] = {

@@ -29,7 +29,7 @@ def test_a_saved_student_says_what_the_trained_one_said(name: str, tmp_path: Pat
     trained = case(name)
     path = tmp_path / "model.safetensors"
     publish(path, trained.model, trained.schema, trained.spec.inputs, trained.pool)
-    loaded = load_model(path)
+    loaded = load_model(path, factory=trained.factory)
     expected, found = trained.in_memory(), loaded.predict_proba(trained.rows)
     assert found.shape == (len(trained.rows), 3)
     assert np.abs(found - expected).max() <= 1e-6
@@ -151,7 +151,8 @@ for path in map(Path, sys.argv[1:]):
         import joblib
         joblib.load(path)
     from consilium.student.published.model import load_model
-    model = load_model(path)
+    from tests.strangers import Net
+    model = load_model(path, factory=Net)
     model.predict_proba(np.zeros((1, len(model.schema.features))))
 """
     paths = []

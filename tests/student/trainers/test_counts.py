@@ -33,6 +33,9 @@ SPECS = {
     "kernel ridge": student_of(trainer="kernel_ridge"),
     "graph": student_of(trainer="graph"),
     "auto": student_of(trainer="auto"),
+    "estimator": student_of(trainer="estimator", factory="sklearn.linear_model.LogisticRegression"),
+    "estimator without weights": student_of(trainer="estimator", factory="tests.strangers:Nearest"),
+    "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=5, parameters={"hidden": 8}),
 }
 
 

@@ -19,6 +19,10 @@ SPECS = {
     "kernel ridge": student_of(trainer="kernel_ridge", gamma=0.2),
     "graph": student_of(trainer="graph", gamma=0.2),
     "auto": student_of(trainer="auto"),
+    "estimator": student_of(trainer="estimator", factory="sklearn.linear_model.LogisticRegression"),
+    "estimator without weights": student_of(trainer="estimator", factory="tests.strangers:Nearest"),
+    "estimator without probabilities": student_of(trainer="estimator", factory="sklearn.svm.LinearSVC"),
+    "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=60, batch=64, parameters={"hidden": 8}),
     "self-training": student_of(C=1.0, self_training=True, self_training_confidence=0.8),
     "self-training mlp": student_of(trainer="mlp", epochs=10, self_training=True, self_training_rounds=1),
 }

@@ -1,0 +1,90 @@
+"""What is seen of divided rows, for warnings: public statistics, and counts that only a simulation may know."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import numpy as np
+
+from consilium.protocol.rows.encoding import ColumnEncoding
+from consilium.protocol.warnings.rows import Looked
+from consilium.simulations.datasets import NAMES
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.specs import DataSpec
+
+LEAST_ROWS = 30
+"""Fewer whole numbers, or labels, agree with a pattern by chance."""
+
+
+MOST_COLUMNS = 200
+"""More are pixels or embeddings, of which a constant one is no mistake."""
+
+
+def look(data: DataSpec, dataset: Dataset, partition: Partition) -> Looked:
+    """Of the rows of a simulation. Data sets that ship are known: their columns and copies are not looked at."""
+    asked, test = np.concatenate([partition.queries, partition.too_near]), partition.test
+    public = np.concatenate([asked, test])
+    counts = np.bincount(dataset.y[public], minlength=len(dataset.classes))
+    x, y = dataset.x[public], dataset.y[public]
+    unscaled = not data.standardise and data.representation == "none"
+    spreads = dict(zip(dataset.features, x.std(axis=0, dtype=np.float64).tolist(), strict=True)) if unscaled else {}
+    own = data.set not in NAMES
+    parts = _columns(dataset) if own and len(dataset.features) <= MOST_COLUMNS else {}
+    sizes = [len(rows) for rows in partition.parties.values()]
+    return Looked(
+        public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
+        asked=len(asked),
+        test=len(test),
+        spreads=spreads,
+        constant=tuple(name for name, part in parts.items() if (x[:, part] == x[:1, part]).all())
+        if data.standardise
+        else (),
+        identifiers=tuple(name for name, part in parts.items() if _identifies(x[:, part])),
+        leaks=tuple(name for name, part in parts.items() if _says_the_label(x[:, part], y)),
+        largest=max(sizes) / sum(sizes) if own else 0.0,
+        twice=_twice(dataset, partition, public) if own else 0.0,
+    )
+
+
+def _columns(dataset: Dataset) -> dict[str, list[int]]:
+    """Positions of the features of each column."""
+    columns = dataset.columns or [ColumnEncoding(column=name, kind="number") for name in dataset.features]
+    found, at = {}, 0
+    for column in columns:
+        found[column.column] = list(range(at, at + len(column.features)))
+        at += len(column.features)
+    return found
+
+
+def _identifies(values: np.ndarray) -> bool:
+    numbers = values[:, 0]
+    return len(numbers) >= LEAST_ROWS and len(np.unique(numbers)) == len(numbers) and bool((numbers % 1 == 0).all())
+
+
+def _says_the_label(values: np.ndarray, y: np.ndarray) -> bool:
+    """Whether each value stands for one class, or one number divides two classes."""
+    classes = np.unique(y)
+    if len(classes) < 2 or len(y) < LEAST_ROWS:
+        return False
+    _, code = np.unique(values, axis=0, return_inverse=True)
+    pairs = np.unique(np.stack([code.reshape(-1), y]), axis=1).shape[1]
+    if len(np.unique(code)) == pairs and pairs <= 2 * len(classes):
+        return True
+    if len(classes) > 2 or min(np.count_nonzero(y == label) for label in classes) < LEAST_ROWS // 2:
+        return False
+    low, high = (values[y == label, 0] for label in classes)
+    return bool(low.max() < high.min() or high.max() < low.min())
+
+
+def _twice(dataset: Dataset, partition: Partition, public: np.ndarray) -> float:
+    """Share of the private rows that are equal, label and all, to one of another party or to a public one."""
+    sides = [*partition.parties.values(), public]
+    rows = np.concatenate(sides)
+    side = np.repeat(np.arange(len(sides)), [len(each) for each in sides])
+    whole = np.column_stack([dataset.x[rows], dataset.y[rows].astype(np.float32)]) + np.float32(0)  # -0 is 0
+    _, code = np.unique([blake2b(row.tobytes(), digest_size=16).digest() for row in whole], return_inverse=True)
+    pairs = np.unique(np.stack([code, side]), axis=1)[0]
+    shared = np.bincount(pairs)[code] > 1
+    private = side < len(partition.parties)
+    return float(shared[private].mean())

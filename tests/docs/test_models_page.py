@@ -1,0 +1,70 @@
+"""docs/models.md: every teacher and student that it shows is built from the code that it shows, and trained."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from safetensors.torch import save_file
+
+from consilium.party.teachers.builders import check
+from consilium.party.teachers.own_teacher import OwnTeacher
+from consilium.protocol.own_models.naming import resolve
+from consilium.protocol.rows.schema import Schema
+from consilium.student.config import StudentSpec
+from consilium.student.published.trial import check_trainer
+from tests.docs.pages import Block, blocks
+from tests.federation import make_config
+
+PAGE = [block for block in blocks() if block.page.name == "models.md"]
+TABLES = [block for block in PAGE if block.language == "toml"]
+IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(144)), ("well", "ill"), "none")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch) -> Path:
+    """A folder with the page's modules, the package that offers one, and weights of the page's backbone."""
+    for block in PAGE:
+        first = block.text.splitlines()[0]
+        if block.language == "python" and first.startswith("# "):
+            (tmp_path / first.removeprefix("# ")).write_text(block.text, encoding="utf-8")
+    (offer,) = (block.text for block in PAGE if "entry-points" in block.text)
+    info = tmp_path / "their_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their_package\nVersion: 1.0\n")
+    ((group, offered),) = tomllib.loads(offer)["project"]["entry-points"].items()
+    (info / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in offered.items()))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "backbone").mkdir()
+    torch.manual_seed(0)
+    save_file(resolve("my_networks:Body", "")().state_dict(), tmp_path / "backbone" / "model.safetensors")
+    return tmp_path
+
+
+def quick(table: dict[str, Any]) -> dict[str, Any]:
+    """The same, with fewer epochs."""
+    return {**table, "epochs": 2} if "epochs" in table else table
+
+
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.place) for block in TABLES])
+def test_what_the_page_shows_can_be_trained(block: Block, desk: Path) -> None:
+    shown = tomllib.loads(block.text)
+    if "student" in shown:
+        check_trainer(
+            StudentSpec.model_validate({"trainer": quick(shown["student"]["trainer"])}).trainer, make_config().rows
+        )
+        return
+    teacher = shown.get("teacher") or shown["simulation"]["own_teacher"]
+    spec = TypeAdapter(OwnTeacher).validate_python(quick(teacher))
+    check(spec, IMAGES if teacher.get("images") else make_config().rows)
+
+
+def test_the_page_shows_every_kind() -> None:
+    tables = [tomllib.loads(block.text) for block in TABLES]
+    assert {each["teacher"]["model"] for each in tables if "teacher" in each} == {"estimator", "torch"}
+    assert {each["student"]["trainer"]["name"] for each in tables if "student" in each} == {"estimator", "torch"}

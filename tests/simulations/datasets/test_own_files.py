@@ -1,0 +1,286 @@
+"""Arrays, images, Hugging Face data sets, and data sets of installed packages."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
+from consilium.simulations.datasets.spec import SourceSpec
+from tests.simulations.datasets.own import divided, patients
+
+OWNERS = ("Nord", "Ost", "Süd", "West")
+
+
+def arrays(**changes: Any) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(3)
+    known: dict[str, Any] = {
+        "x": generator.standard_normal((120, 3)),
+        "y": generator.integers(0, 2, 120),
+        "owner": np.repeat(OWNERS, 30),
+        "features": np.array(["a", "b", "c"]),
+        "classes": np.array(["no", "yes"]),
+    }
+    return {name: np.asarray(value) for name, value in {**known, **changes}.items() if value is not None}
+
+
+NPZ = {"set": "npz", "path": "rows.npz", "public_share": 0.25}
+
+
+def test_arrays_with_everything(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", **arrays())
+    data, parts = divided(tmp_path, NPZ)
+    assert (data.features, data.classes) == (("a", "b", "c"), ("no", "yes"))
+    assert (data.x == arrays()["x"].astype(np.float32)).all() and (data.y == arrays()["y"]).all()
+    assert set(parts.parties) < {"Nord", "Ost", "Sud", "West"} and len(parts.parties) == 3
+
+
+def test_arrays_with_little(tmp_path: Path) -> None:
+    """Images without names, labels as text, nobody's rows."""
+    given = arrays(x=np.ones((120, 4, 4), dtype=np.uint8), y=np.repeat(["p", "q"], 60), owner=None, features=None)
+    given.pop("classes")
+    np.savez(tmp_path / "rows.npz", **given)
+    data, _ = divided(tmp_path, {**NPZ, "partition": "iid", "parties": 3})
+    assert (data.features[:2], data.features[-1], data.classes) == (("x00", "x01"), "x15", ("p", "q"))
+
+
+def test_arrays_in_several_files_with_a_public_one(tmp_path: Path) -> None:
+    for at in range(2):
+        np.savez(tmp_path / f"part-{at}.npz", **arrays(patient=np.arange(120) // 2))
+    np.savez(tmp_path / "public.npz", **arrays(owner=None))
+    public = {"by": "file", "file": "public.npz"}
+    data, parts = divided(tmp_path, {"set": "npz", "path": "part-*.npz", "public": public})
+    assert len(parts.parties) == 4 and len(parts.queries) == len(parts.test) == 60
+    assert data.patient is not None and len(np.unique(data.patient)) == 60 + 120
+
+
+BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "no labels": ({"y": None}, "rows.npz has no array y. Write it with numpy.savez"),
+    "text": ({"x": np.full((120, 3), "a")}, "x has 2 dimensions of <U1, rows of numbers"),
+    "labels that are no classes": ({"y": np.full(120, 2)}, "row 1: y is 2, and there are 2 classes"),
+    "labels with fractions": ({"y": np.full(120, 0.5)}, r"y has shape \(120,\) of float64"),
+    "too few labels": ({"y": np.zeros(3, int)}, r"y has shape \(3,\) of int64, 120 whole numbers or texts"),
+    "a name too few": ({"features": np.array(["a", "b"])}, "features must be 3 different names.*it has 2"),
+    "a name twice": ({"features": np.array(["a", "b", "b"])}, "features must be 3 different names"),
+    "missing": ({"x": np.where(np.eye(120, 3) > 0, np.nan, 1)}, "rows.npz, row 1: a is nan, as are 3 numbers in all"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARRAYS)
+def test_arrays_that_are_not_usable(tmp_path: Path, case: str) -> None:
+    changes, told = BAD_ARRAYS[case]
+    np.savez(tmp_path / "rows.npz", **arrays(**changes))
+    with pytest.raises(DataError, match=told) as caught:
+        divided(tmp_path, NPZ)
+    assert caught.value.action
+
+
+def test_files_with_other_features_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **arrays())
+    np.savez(tmp_path / "b.npz", **arrays(features=np.array(["a", "c", "b"])))
+    with pytest.raises(DataError, match=r"b\.npz has other features than .*a\.npz"):
+        divided(tmp_path, {**NPZ, "path": "?.npz"})
+
+
+@pytest.fixture
+def pillow() -> Any:
+    return pytest.importorskip("PIL.Image", reason="Pillow is not installed: pip install 'consilium-pate[images]'")
+
+
+def paint(pillow: Any, path: Path, value: int, size: tuple[int, int] = (20, 20)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pillow.new("RGB", size, (value, value, 0)).save(path)
+
+
+IMAGES = {"set": "images", "path": "scans", "size": 16, "public_share": 0.34, "least_rows": 4}
+
+
+@pytest.mark.parametrize("folders", ["owner/class", "class/owner"])
+def test_images_in_folders(tmp_path: Path, pillow: Any, folders: str) -> None:
+    for site in "ABC":
+        for at in range(8):
+            levels = {"owner": site, "class": "ill" if at % 2 else "well"}
+            above = [levels[name] for name in folders.split("/")]
+            paint(
+                pillow, tmp_path.joinpath("scans", *above, f"{at}.{'png' if at < 4 else 'JPG'}"), 200 if at % 2 else 50
+            )
+    data, parts = divided(tmp_path, {**IMAGES, "folders": folders})
+    assert (data.classes, data.owner_names, len(data.features)) == (("ill", "well"), ("A", "B", "C"), 256)
+    assert data.features[0] == "pixel-00-00"
+    assert (data.x.min() >= 0) and (data.x.max() <= 1)
+    assert data.x[data.y == 0].mean() > 2 * data.x[data.y == 1].mean()
+    assert len(parts.parties) == 2
+
+
+def test_images_in_colour_by_a_list(tmp_path: Path, pillow: Any) -> None:
+    lines = ["file,finding,clinic,child"]
+    for at in range(24):
+        paint(pillow, tmp_path / "pictures" / f"{at}.png", 10 * at, (30, 20))
+        lines.append(f"pictures/{at}.png,{'ab'[at % 2]},{'XYZ'[at % 3]},{at // 6}")
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+    keys = {"list": "list.csv", "label": "finding", "owner": "clinic", "patient": "child", "colour": "rgb"}
+    data, _ = divided(tmp_path, {**{k: v for k, v in IMAGES.items() if k != "path"}, **keys})
+    assert len(data.features) == 3 * 256 and data.features[:2] == ("pixel-00-00-red", "pixel-00-00-green")
+    assert data.x[3, :3] == pytest.approx([30 / 255, 30 / 255, 0])
+    assert data.patient is not None and data.owner_label == "clinic"
+
+
+BAD_IMAGES: dict[str, tuple[Callable[[Path, Any], Any], dict[str, Any], type[ConsiliumError], str]] = {
+    "no size": (lambda folder, pillow: None, {"size": None}, ConfigError, r"needs data\.size"),
+    "no folder": (lambda folder, pillow: None, {}, PathError, r"scans is no folder"),
+    "no images": (lambda folder, pillow: (folder / "scans").mkdir(), {}, DataError, r"has no images \(\.png, \.jpg"),
+    "too deep": (
+        lambda folder, pillow: paint(pillow, folder / "scans" / "a" / "b" / "1.png", 3),
+        {},
+        DataError,
+        r"a/b/1\.png lies 2 folders deep, data\.folders 'class' are 1",
+    ),
+    "no image": (
+        lambda folder, pillow: (
+            paint(pillow, folder / "scans/a/1.png", 3),
+            (folder / "scans/a/1.png").write_bytes(b"x"),
+        ),
+        {},
+        DataError,
+        r"1\.png is no image that can be read",
+    ),
+    "folder and list": (
+        lambda folder, pillow: None,
+        {"list": "l.csv"},
+        ConfigError,
+        r"either data\.path.*or data\.list",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_IMAGES)
+def test_images_that_are_not_usable(tmp_path: Path, pillow: Any, case: str) -> None:
+    spoil, keys, kind, told = BAD_IMAGES[case]
+    spoil(tmp_path, pillow)
+    with pytest.raises(kind, match=told) as caught:
+        divided(tmp_path, {name: value for name, value in {**IMAGES, **keys}.items() if value is not None})
+    assert caught.value.action
+
+
+@pytest.mark.parametrize(
+    ("kind", "extra", "keys"),
+    [("images", "images", {"path": "scans", "size": 16}), ("hub", "hub", {"path": "heart", "label": "outcome"})],
+)
+def test_what_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, extra: str, keys: dict[str, Any]
+) -> None:
+    absent = {"PIL", "PIL.Image", "datasets"}
+    original = importlib.import_module
+
+    def import_module(name: str, package: str | None = None) -> Any:
+        if name in absent:
+            raise ImportError(name)
+        return original(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    with pytest.raises(ConfigError, match=rf"not installed\. pip install 'consilium-pate\[{extra}\]'"):
+        divided(tmp_path, {"set": kind, **keys})
+
+
+@pytest.mark.slow
+def test_a_hub_data_set_from_a_folder_of_parquet(tmp_path: Path) -> None:
+    hub = pytest.importorskip("datasets", reason="datasets is not installed: pip install 'consilium-pate[hub]'")
+    frame = patients()
+    (tmp_path / "heart").mkdir()
+    frame.write_parquet(tmp_path / "heart" / "train.parquet")
+    frame.head(30).write_parquet(tmp_path / "heart" / "test.parquet")
+    keys = {"set": "hub", "path": "heart", "label": "outcome", "owner": "hospital", "drop": ["case", "day"]}
+    data, parts = divided(tmp_path, {**keys, "public": {"by": "file", "file": "test"}})
+    plain, _ = divided(tmp_path, {**keys, "set": "table", "path": "heart/train.parquet", "public_share": 0.34})
+    assert set(data.features) <= set(plain.features) and len(parts.parties) == 6
+    assert (data.y[:240] == plain.y).all()
+
+    told = hub.ClassLabel(names=["well", "ill"])
+    saved = hub.Dataset.from_dict({"age": [1, 2, 3, 4], "ill": [0, 1, 1, 0]}).cast_column("ill", told)
+    saved.save_to_disk(str(tmp_path / "saved"))
+    with pytest.raises(ConfigError, match=r"has no split 'valid'\. It has train"):
+        divided(tmp_path, {"set": "hub", "path": "saved", "label": "ill", "split": "valid"})
+    few = {"set": "hub", "path": "saved", "label": "ill", "partition": "iid", "parties": 2, "least_rows": 1}
+    labelled, _ = divided(tmp_path, {**few, "public": {"by": "share", "share": 0.5}, "classes": ["well", "ill"]})
+    assert labelled.y.tolist() == [0, 1, 1, 0]
+    with pytest.raises(DataError, match=r"no data set can be read from it on this machine.*Nothing is downloaded"):
+        divided(tmp_path, {**keys, "path": "absent-here"})
+
+
+PACKAGE = """
+import numpy as np
+from consilium.simulations.datasets.base import Dataset
+
+def registry(rows=60, fault=""):
+    if fault == "raise":
+        raise ValueError("the server\\nis away")
+    if fault == "other":
+        return {"x": 1}
+    y = np.arange(rows) % 2
+    return Dataset(
+        name="registry", title="A registry", attribution="", features=("a", "b"), classes=("no", "yes"),
+        owner_label="clinic", x=np.ones((rows, 2), dtype=np.float64 if fault == "double" else np.float32),
+        y=y.astype(np.int64), owner=np.arange(rows) // 10, owner_names=tuple("ABCDEF") if fault != "names" else ("A",),
+    )
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A distribution as pip installs one, in a folder of its own."""
+    site = tmp_path / "site"
+    info = site / "clinic_registry-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: clinic-registry\nVersion: 1.0\n")
+    points = (
+        "registry = clinic_registry:registry\nbroken = clinic_registry_absent:f\nvalue = clinic_registry:PACKAGES\n"
+    )
+    (info / "entry_points.txt").write_text(f"[consilium.datasets]\n{points}")
+    (info / "RECORD").write_text("")
+    (site / "clinic_registry.py").write_text(f"{PACKAGE}\nPACKAGES = 3\n")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delitem(sys.modules, "clinic_registry", raising=False)
+    return tmp_path
+
+
+def test_a_data_set_of_an_installed_package(installed: Path) -> None:
+    data, parts = divided(installed, {"set": "registry", "options": {"rows": 50}, "least_rows": 5})
+    assert (data.title, len(data.y), data.owner_label) == ("A registry", 50, "clinic")
+    assert set(parts.parties) < set("ABCDE")
+
+
+BAD_PACKAGES: dict[str, tuple[dict[str, Any], type[ConsiliumError], str]] = {
+    "fails": (
+        {"options": {"fault": "raise"}},
+        DataError,
+        r"package clinic-registry\) fails: ValueError: the server is",
+    ),
+    "no data set": ({"options": {"fault": "other"}}, DataError, "dict has no 'name'"),
+    "double numbers": ({"options": {"fault": "double"}}, DataError, r"x must be float32 of shape \(60, 2\)"),
+    "too few names": ({"options": {"fault": "names"}}, DataError, "owner goes up to 5, and there are 1 owner_names"),
+    "another option": ({"options": {"row": 3}}, ConfigError, r"does not take data\.options \{'row': 3\}"),
+    "cannot be imported": ({"set": "broken"}, ConfigError, "cannot be imported: ModuleNotFoundError"),
+    "no function": ({"set": "value"}, ConfigError, "is no function"),
+    "unknown": ({"set": "registri"}, ConfigError, "no known data set, choose from .*broken, registry, value"),
+    "a key of others": ({"label": "x"}, ConfigError, 'label is no key of set = "registry"'),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PACKAGES)
+def test_packages_that_do_not_give_a_data_set(installed: Path, case: str) -> None:
+    keys, kind, told = BAD_PACKAGES[case]
+    with pytest.raises(kind, match=told) as caught:
+        divided(installed, {"set": "registry", **keys})
+    assert "\n" not in str(caught.value)
+
+
+def test_shipped_sets_have_no_keys_of_tables() -> None:
+    with pytest.raises(ValueError, match=re.escape('label is no key of set = "stroke"')):
+        SourceSpec(set="stroke", label="x")

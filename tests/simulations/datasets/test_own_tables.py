@@ -1,0 +1,256 @@
+"""A stranger's table: divided first, then encoded by its public rows alone; who is a party, and what is public."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.parties.messages import NAME_PATTERN
+from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.table import TableSource
+from consilium.simulations.population.names import party_names, safe
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.public_rows import schema
+from consilium.simulations.population.specs import DataSpec
+from consilium.simulations.scenario import load_scenario
+from tests.simulations.datasets.own import HOSPITALS, divided, patients, table_keys, write_scenario
+
+
+def private_of(partition: Partition) -> np.ndarray:
+    return np.concatenate(list(partition.parties.values()))
+
+
+def public_of(partition: Partition) -> np.ndarray:
+    return np.concatenate([partition.queries, partition.test])
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    patients().write_csv(tmp_path / "patients.csv")
+    return tmp_path
+
+
+def test_owners_are_parties_with_names_that_a_kit_may_have(csv: Path) -> None:
+    data, parts = divided(csv, table_keys())
+    assert data.features == ("age", "crp", "crp missing", "sex=m", "stage=I", "stage=II", "stage=III")
+    assert (data.classes, data.owner_label) == (("alive", "dead"), "hospital")
+    assert set(parts.parties) < {"St.-Anna", "Nord", "Sud", "Nord-2", "West", "Ost"}
+    assert len(parts.parties) == 4
+    assert sorted([*private_of(parts), *public_of(parts)]) == list(range(240))
+    assert not set(data.owner[private_of(parts)]) & set(data.owner[public_of(parts)])
+    frame = patients()
+    for name, rows in parts.parties.items():
+        (hospital,) = set(frame["hospital"].gather(rows).to_list())
+        assert safe(hospital) == name
+
+
+def test_what_is_missing_has_the_mean_of_the_pool_alone(csv: Path) -> None:
+    data, parts = divided(csv, table_keys())
+    crp = patients()["crp"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    pool = crp[parts.queries]
+    mean = np.float32(np.nanmean(pool.astype(np.float32), dtype=np.float64))
+    assert data.x[np.isnan(crp), 1] == pytest.approx(mean)
+    known = schema(load_scenario(str(csv / "own.toml")).data, data, parts)
+    assert known.columns == data.columns
+    assert known.scale[1] == pytest.approx(np.nanstd(pool), rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_private_rows_shape_nothing(csv: Path, seed: int) -> None:
+    """Other private values and categories: the same schema, the same public rows, the same parties."""
+    before, parts = divided(csv, table_keys(), seed)
+    private = private_of(parts)
+    frame = patients().with_columns(pl.col("age").cast(pl.Int64))
+    strange = {"age": 1_000_000, "crp": None, "sex": "x", "stage": "IV"}
+    kept = pl.Series(np.isin(np.arange(frame.height), private))
+    frame = frame.with_columns(
+        [pl.when(kept).then(pl.lit(value)).otherwise(pl.col(name)).alias(name) for name, value in strange.items()]
+    )
+    frame.write_csv(csv / "patients.csv")
+    after, again = divided(csv, table_keys(), seed)
+    spec = load_scenario(str(csv / "own.toml"), [], seed).data
+    assert schema(spec, after, again) == schema(spec, before, parts)
+    assert list(again.parties) == list(parts.parties)
+    assert (after.x[public_of(again)] == before.x[public_of(parts)]).all()
+    stage = [after.features.index(f"stage={value}") for value in ("I", "II", "III")]
+    assert not after.x[private][:, stage].any()
+
+
+PARTS: dict[str, tuple[dict[str, Any], int]] = {
+    "named owners": ({"public": {"by": "owner", "owners": ["Nord", "Süd"]}}, 80),
+    "a share of owners": ({"public": {"by": "owner", "share": 0.5}}, 120),
+    "a share of rows": ({"public": {"by": "share", "share": 0.25}}, 60),
+    "a share of patients": ({"public": {"by": "share", "share": 0.25}, "patient": "case", "drop": ["day"]}, 60),
+    "after a day": ({"public": {"by": "time", "after": "2023-12-01"}, "time": "day", "drop": ["case"]}, 20),
+    "after a TOML date": (
+        {"public": {"by": "time", "after": date(2023, 12, 1)}, "time": "day", "drop": ["case"]},
+        20,
+    ),
+    "before a day": ({"public": {"by": "time", "before": "2023-04-01"}, "time": "day", "drop": ["case"]}, 60),
+    "after a number": ({"public": {"by": "time", "after": 80}, "time": "age", "classes": ["alive", "dead"]}, 39),
+    "the old key": ({"public_share": 0.5}, 120),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_public_parts(csv: Path, case: str) -> None:
+    changes, count = PARTS[case]
+    data, parts = divided(csv, table_keys(**{"public_share": None, **changes}))
+    public = public_of(parts)
+    assert len(public) == count
+    assert abs(len(parts.queries) - len(parts.test)) <= 2
+    assert sorted([*private_of(parts), *public]) == list(range(240))
+    frame = patients()
+    match changes.get("public"):
+        case {"owners": names}:
+            assert set(frame["hospital"].gather(public)) == set(names)
+        case {"after": day} if changes["time"] == "day":
+            assert all(frame["day"].gather(public) >= str(day))
+        case {"before": day}:
+            assert all(frame["day"].gather(public) < day)
+    if data.patient is not None:
+        sides = [data.patient[rows] for rows in (private_of(parts), parts.queries, parts.test)]
+        assert not set(sides[0]) & {*sides[1], *sides[2]} and not set(sides[1]) & set(sides[2])
+
+
+@pytest.mark.parametrize("with_test", [False, True])
+def test_public_rows_of_their_own_file(csv: Path, with_test: bool) -> None:
+    """They need no owner, patient or time, and are nobody's."""
+    public = patients(5).drop("hospital", "case", "day")
+    public.write_parquet(csv / "public.parquet")
+    public.head(7).write_csv(csv / "test.csv")
+    given = {"by": "file", "file": "public.parquet", **({"test": "test.csv"} if with_test else {})}
+    data, parts = divided(csv, table_keys(public=given, public_share=None, patient="case", drop=["day"]))
+    assert (len(parts.queries), len(parts.test)) == ((30, 7) if with_test else (15, 15))
+    assert len(parts.parties) == 6 and len(private_of(parts)) == 240
+    assert data.patient is not None and len(set(data.patient[240:])) == len(data.y) - 240
+
+
+def test_several_files_by_a_pattern_are_one_table(csv: Path) -> None:
+    whole, parts = divided(csv, table_keys())
+    frame = patients()
+    (csv / "parts").mkdir()
+    for at in range(3):
+        frame.slice(at * 80, 80).write_csv(csv / "parts" / f"{at}.csv")
+    again, same = divided(csv, table_keys(path="parts/*.csv"))
+    assert (again.x == whole.x).all() and (again.y == whole.y).all()
+    assert list(same.parties) == list(parts.parties)
+
+
+def test_rows_without_owners_are_dealt_by_lot(csv: Path) -> None:
+    keys = table_keys(owner=None, drop=["case", "day", "hospital"], public_share=None)
+    data, parts = divided(csv, {**keys, "partition": "iid", "parties": 5})
+    assert (data.owner_label, data.owner_names) == ("party", None)
+    assert len(public_of(parts)) == 48  # a fifth, of rows
+    assert sorted(parts.parties) == [f"party-{at}" for at in range(5)]
+
+
+@pytest.mark.parametrize("owner", ["hospital", None])
+def test_patients_are_whole_wherever_groups_are_drawn(csv: Path, owner: str | None) -> None:
+    drop = ["day"] if owner else ["day", "hospital"]
+    keys = table_keys(owner=owner, patient="case", drop=drop, partition="groups", parties=4, least_rows=5)
+    data, parts = divided(csv, keys)
+    assert data.patient is not None
+    held = [set(data.patient[rows]) for rows in parts.parties.values()]
+    assert sum(map(len, held)) == len(set().union(*held))
+
+
+LABELS: dict[str, tuple[list[Any], dict[str, Any], tuple[str, ...]]] = {
+    "texts in order": (["b", "a", "b"], {}, ("a", "b")),
+    "numbers by size": ([10, 9, 10], {}, ("9", "10")),
+    "whole floats": ([1.0, 0.0, 1.0], {}, ("0", "1")),
+    "truth values": ([True, False, True], {}, ("false", "true")),
+    "declared order": (["b", "a", "b"], {"classes": ("b", "a")}, ("b", "a")),
+    "declared beyond the rows": (["b", "a", "b"], {"classes": ("c", "b", "a")}, ("c", "b", "a")),
+    "several values of one class": ([0, 3, 1], {"label_values": {"0": "no", "1": "yes", "3": "yes"}}, ("no", "yes")),
+    "without a label, dropped": (["b", None, "a"], {"unlabelled": "drop"}, ("a", "b")),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_classes_are_declared_or_those_of_public_rows(case: str) -> None:
+    values, keys, classes = LABELS[case]
+    frame = pl.DataFrame({"x": [1, 2, 3], "y": values})
+    source = TableSource.of_frame(frame, SourceSpec(set="table", label="y", **keys))
+    data = source.dataset(np.arange(len(source.y)))
+    named = keys.get("label_values", {})
+    texts = [str(value).lower().removesuffix(".0") for value in values if value is not None]
+    assert data.classes == classes
+    assert [data.classes[at] for at in data.y] == [named.get(text, text) for text in texts]
+
+
+def test_names_of_parties_are_safe_and_differ() -> None:
+    names = ("A/B", "a b", "../../etc", "", "北京", "x" * 200, "Klinik Süd", "-")
+    frame = pl.DataFrame({"x": range(16), "y": ["n", "j"] * 8, "site": [name or "?" for name in names] * 2})
+    source = TableSource.of_frame(frame, SourceSpec(set="table", label="y", owner="site"))
+    found = party_names(source, np.unique(source.owner))
+    assert len({name.casefold() for name in found.values()}) == len(found) == 8
+    assert found[source.owner[2]] == "etc" and found[source.owner[6]] == "Klinik-Sud"
+    assert all(re.match(NAME_PATTERN, name) for name in found.values())
+
+
+def test_numbered_owners_are_called_after_their_column() -> None:
+    frame = pl.DataFrame({"x": range(4), "y": ["n", "j"] * 2, "site": [7, 7, 12, 12]})
+    source = TableSource.of_frame(frame, SourceSpec(set="table", label="y", owner="site"))
+    assert party_names(source, np.array([0, 1])) == {0: "site-7", 1: "site-12"}
+
+
+def test_public_frames_in_memory_are_nobodys() -> None:
+    spec = DataSpec(set="table", label="outcome", owner="hospital", drop=("case", "day"))
+    extra = patients(2).drop("hospital")
+    source = TableSource.of_frame(patients(), spec, public=extra, test=extra.head(5))
+    assert source.public is not None
+    assert (len(source.public.queries), len(source.public.test)) == (12, 5)
+    assert source.owner_names == (*sorted(HOSPITALS), "public")
+
+
+def test_paths_are_relative_to_the_scenario_and_of_overrides_to_the_working_folder(
+    csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = write_scenario(csv, table_keys())
+    assert load_scenario(str(scenario)).data.path == str(csv / "patients.csv")
+    (csv / "elsewhere").mkdir()
+    monkeypatch.chdir(csv / "elsewhere")
+    loaded = load_scenario(str(scenario), ["data.path=other.csv"])
+    assert loaded.data.path == str(csv / "elsewhere" / "other.csv")
+
+
+def test_a_specification_comes_back_from_its_full_form(csv: Path) -> None:
+    keys = table_keys(public={"by": "time", "after": "2023-06-01"}, time="day", drop=["case"], public_share=None)
+    spec = DataSpec.model_validate(keys)
+    assert DataSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_a_shipped_set_says_nothing_of_columns() -> None:
+    table = DataSpec(set="stroke", classes=("a", "b")).model_dump(mode="json")
+    assert {"label", "owner", "columns", "csv", "public", "options"}.isdisjoint(table)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"public": {"by": "owner", "owners": ["Nowhere"]}}, r"no hospital 'Nowhere'\. It has Nord, Nord 2, Ost"),
+        ({"public": {"by": "time", "after": "2030-01-01"}, "time": "day", "drop": ["case"]}, "no row is public with"),
+        ({"public": {"by": "time", "after": 3}, "time": "day", "drop": ["case"]}, "'3', a number, and day has dates"),
+        ({"public": {"by": "time", "after": "soon"}, "time": "day", "drop": ["case"]}, "'soon': neither a date nor"),
+        ({"public": {"by": "time", "after": 3}}, 'needs a column of times. Set data.time = "COLUMN"'),
+        ({"public": {"by": "file"}}, 'by = "file" needs file'),
+        ({"public": {"by": "time"}}, "needs either after or before"),
+        ({"public": {"by": "share", "owners": ["Nord"]}}, 'by = "share" has no key owners'),
+        ({"public": {"share": 0.1}, "public_share": 0.3}, "give either public or public_share"),
+        ({"public": {"by": "file", "file": "absent.csv"}}, "absent.csv is not there"),
+        ({"size": 28}, 'size is no key of set = "table"'),
+    ],
+)
+def test_public_parts_that_cannot_be(csv: Path, data: dict[str, Any], told: str) -> None:
+    keys = table_keys(**{"public_share": None, **data})
+    with pytest.raises((ConfigError, DataError)) as caught:
+        divided(csv, keys)
+    assert re.search(told, str(caught.value))

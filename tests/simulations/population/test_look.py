@@ -1,0 +1,116 @@
+"""What a simulation says of its rows: each kind fires on a table that has the fault, and none on one that has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.protocol.warnings.kinds import SECRET
+from consilium.protocol.warnings.rows import Looked, of_rows
+from consilium.simulations.population.look import look
+from consilium.simulations.scenario import load_scenario
+from tests.simulations.datasets.own import HOSPITALS, divided, patients, table_keys
+
+ROWS, COUNT = 60, 60 * len(HOSPITALS)
+PUBLIC = {"by": "owner", "owners": ["Nord", "West"]}
+GENERATOR = np.random.default_rng(11)
+
+
+def sound(**changes: Any) -> pl.DataFrame:
+    """A table without a fault: enough rows, numbers that make them differ."""
+    return patients(ROWS, **{"dose": np.round(GENERATOR.uniform(0, 5, COUNT), 4).tolist(), **changes})
+
+
+def outcomes() -> pl.Series:
+    return patients(ROWS)["outcome"]
+
+
+def copied() -> pl.DataFrame:
+    """Half of the rows of one hospital stand at the next one, too."""
+    frame = sound()
+    again = frame.slice(0, ROWS // 2).with_columns(pl.lit(HOSPITALS[2]).alias("hospital"))
+    return pl.concat([frame, again])
+
+
+def lopsided() -> pl.DataFrame:
+    frame = sound()
+    more = pl.concat([frame.slice(0, ROWS).with_columns(pl.col("dose") + at / 7) for at in range(1, 7)])
+    return pl.concat([frame, more])
+
+
+FAULTS: dict[str, tuple[Callable[[], pl.DataFrame], dict[str, Any]]] = {
+    "label-among-features": (lambda: sound(died=(outcomes() == "dead").to_list()), {}),
+    "features-unscaled": (lambda: sound(salary=(1e5 * GENERATOR.random(COUNT)).tolist()), {"standardise": False}),
+    "class-not-public": (sound, {"classes": ["alive", "dead", "lost"]}),
+    "few-public-rows": (sound, {"public": {"by": "owner", "owners": ["Nord"]}}),
+    "identifier-as-feature": (lambda: sound(number=list(range(7000, 7000 + COUNT))), {}),
+    "constant-column": (lambda: sound(country=["DE"] * COUNT), {}),
+    "rows-twice": (copied, {}),
+    "one-large-party": (lopsided, {}),
+}
+
+
+def codes(folder: Path, frame: pl.DataFrame, keys: dict[str, Any]) -> list[str]:
+    frame.write_csv(folder / "patients.csv")
+    data, parts = divided(folder, table_keys(**{"public_share": None, "public": PUBLIC, **keys}))
+    spec = load_scenario(str(folder / "own.toml")).data
+    return [warning.code.value for warning in of_rows(look(spec, data, parts))]
+
+
+def test_a_sound_table_is_not_warned_of(tmp_path: Path) -> None:
+    assert codes(tmp_path, sound(), {}) == []
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_each_fault_is_told_and_no_other(tmp_path: Path, code: str) -> None:
+    make, keys = FAULTS[code]
+    assert codes(tmp_path, make(), keys) == [code]
+
+
+LEAKS: dict[str, Callable[[], list[Any]]] = {
+    "the label itself": lambda: outcomes().to_list(),
+    "other words": lambda: outcomes().replace({"alive": "home", "dead": "morgue"}).to_list(),
+    "a number that divides": lambda: [10 + at % 5 if says == "dead" else at % 7 for at, says in enumerate(outcomes())],
+}
+NO_LEAKS: dict[str, Callable[[], list[Any]]] = {
+    "one row is other": lambda: ["dead" if 60 <= at < 90 else says for at, says in enumerate(outcomes())],
+    "chance": lambda: GENERATOR.integers(0, 2, COUNT).tolist(),
+}
+
+
+@pytest.mark.parametrize("kind", [*LEAKS, *NO_LEAKS])
+def test_leaks(tmp_path: Path, kind: str) -> None:
+    made = {**LEAKS, **NO_LEAKS}[kind]()
+    assert codes(tmp_path, sound(other=made), {}) == (["label-among-features"] if kind in LEAKS else [])
+
+
+def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
+    from consilium.simulations.scenario import divided_data
+
+    scenario = load_scenario("stroke-labels")
+    assert of_rows(look(scenario.data, *divided_data(scenario, 0))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"leaks": tuple("abcdefg")}, "column 'a', 'b', 'c', 'd', 'e' and 2 more says the label"),
+        ({"asked": 49}, "49 public rows can be asked and 200 are the test set, below 50"),
+        ({"twice": 0.25}, "25.0% of the private rows stand at a second party"),
+        ({"largest": 0.51}, "one party has 51% of the private rows, above 50%"),
+        ({"spreads": {"a": 2e4, "b": 0.5}}, "deviate by 2e+04 (a) and by 0.5 (b)"),
+    ],
+)
+def test_words_have_figures(changes: dict[str, Any], told: str) -> None:
+    (warning,) = of_rows(Looked(**{"public": {"a": 1}, "asked": 200, "test": 200, **changes}))
+    assert told in warning.text
+
+
+def test_what_private_rows_say_is_secret() -> None:
+    found = of_rows(Looked(public={"a": 0}, asked=0, test=0, twice=1.0, largest=1.0))
+    assert [warning.code.value for warning in found if warning.code in SECRET] == ["rows-twice", "one-large-party"]

@@ -1,0 +1,111 @@
+"""Federations whose teachers and student others wrote: a run from start to audit, and what is found before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from lightgbm import LGBMClassifier
+
+from consilium.party.teachers import store
+from consilium.party.teachers.own_code import OwnCodeTeacher
+from consilium.party.teachers.own_teacher import EstimatorSpec, PickledSpec
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.own_models.pickles import write_estimator
+from consilium.protocol.parties.teachers import RidgeSpec
+from consilium.simulations.audit import audit_run
+from consilium.simulations.population.specs import SimulationSpec, TeacherShare
+from consilium.simulations.population.teacher_mix import check_own_teachers, own_teachers
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from consilium.student.published.model import load_model
+from tests.federation import make_config
+from tests.simulations.engines.test_engines_agree import quiet
+from tests.simulations.population.test_kinds import SMALL
+
+STUDENT = [
+    "student.trainer.name=estimator",
+    "student.trainer.factory=lightgbm.LGBMClassifier",
+    "student.trainer.parameters={n_estimators=20, verbose=-1}",
+    "simulation.hand_labels=none",
+]
+
+
+@pytest.mark.slow
+def test_a_federation_of_models_that_others_wrote(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # one worker process: starting one takes longer than its work
+    sha256 = write_estimator(tmp_path / "theirs.pkl", LGBMClassifier(n_estimators=10, verbose=-1))
+    own = f"simulation.own_teacher={{model='pickled', file='{tmp_path / 'theirs.pkl'}', sha256='{sha256}'}}"
+    scenario = load_scenario("stroke-labels", [*SMALL, *STUDENT, own])
+    out = tmp_path / "run"
+    summary = run_scenario("stroke", scenario, "local", 3, out, quiet, keep_work=True, device="cpu")
+    federation = json.loads((out / "manifest.json").read_text())["federation"]
+    home = next((out / "private/work/parties").iterdir())
+    (manifest,) = (home / "state").rglob(store.MANIFEST)
+    assert {type(each) for each in store.load(manifest.parent, federation).teachers} == {OwnCodeTeacher}
+    assert (home / "teacher.pkl").stat().st_mode & 0o777 == 0o600
+    assert summary["student"]["accuracy"] > 0.6
+    assert summary["baselines"]["pooled"]["auc"] > 0.7
+    assert summary["baselines"]["noisy_average"]["absent"] == "teachers of kind pickled theirs.pkl are not linear"
+    assert [finding for finding in audit_run(out) if not finding.holds] == []
+    student = load_model(out / "student" / "model.safetensors")
+    assert (student.kind, student.schema.classes) == ("estimator", scenario.data.classes)
+    card = (out / "student" / "MODEL_CARD.md").read_text()
+    assert "estimator, `lightgbm.LGBMClassifier`" in card
+    assert "lightgbm.LGBMClassifier as skops writes it" in card
+
+
+def test_who_trains_what() -> None:
+    everybody = EstimatorSpec(factory="a.B")
+    share = TeacherShare(share=0.25, teacher=RidgeSpec())
+    own = own_teachers([share], 8, 0, everybody)
+    assert sorted(own) == list(range(8))
+    assert sum(each is everybody for each in own.values()) == 6
+    assert own_teachers([], 8, 0) == {}
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"model": "estimator", "factory": "absent_package.Thing"}, "own teacher:.*absent_package is not there"),
+        ({"model": "estimator", "factory": "tests.strangers:Raises"}, "made-up rows: RuntimeError"),
+        ({"model": "pickled", "file": "/absent/teacher.pkl"}, "cannot read /absent/teacher.pkl"),
+        ({"model": "cnn"}, "3 features are no square image"),
+    ],
+)
+def test_what_cannot_be_trained_is_found_before_the_run(table: dict, told: str) -> None:
+    schema = make_config().rows
+    for simulation in (
+        SimulationSpec.model_validate({"own_teacher": table}),
+        SimulationSpec.model_validate({"teachers": [{"share": 0.5, "teacher": table}]}),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            check_own_teachers(simulation, schema)
+
+
+def test_reading_a_scenario_imports_nothing(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "planted_by_scenario.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    scenario = load_scenario(
+        "stroke-labels",
+        [
+            "simulation.own_teacher={model='estimator', factory='planted_by_scenario:Evil'}",
+            "student.trainer.name=torch",
+            "student.trainer.factory=planted_by_scenario:Evil",
+            "student.trainer.loss=planted_by_scenario:evil",
+        ],
+    )
+    assert isinstance(scenario.simulation.own_teacher, EstimatorSpec)
+    assert "planted_by_scenario" not in sys.modules
+
+
+def test_a_copy_goes_into_each_home(tmp_path: Path) -> None:
+    write_estimator(tmp_path / "theirs.pkl", LGBMClassifier())
+    spec = PickledSpec(file=str(tmp_path / "theirs.pkl"))
+    (tmp_path / "home").mkdir()
+    placed = spec.placed(tmp_path / "home")
+    assert (placed.file, len(placed.sha256)) == ("teacher.pkl", 64)
+    assert placed.at(tmp_path / "home").build(0).random_state == 0

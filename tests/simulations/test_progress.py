@@ -1,0 +1,156 @@
+"""The event log as what it says of progress: written, read while it is written, shown, and told to a program."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consilium.protocol.progress.display import Nothing
+from consilium.protocol.progress.stages import stage
+from consilium.simulations.progress import EventReader, Showing, following, following_with, recording
+
+AT = "2026-01-01T00:00:10.000+00:00"
+MOMENT = 1767225610.0
+
+
+class Calls(Nothing):
+    """Remembers what it was told to show."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Any, ...]] = []
+
+    def begin(self, stage: str, total: int, at: float) -> None:
+        self.made.append(("begin", stage, total))
+
+    def update(self, stage: str, done: int, total: int, at: float) -> None:
+        self.made.append(("update", stage, done, total))
+
+    def say(self, text: str, at: float, warning: bool = False) -> None:
+        assert at == MOMENT
+        self.made.append(("warning" if warning else "say", text))
+
+    def restart(self, at: float) -> None:
+        self.made.append(("restart",))
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ({"event": "stage", "stage": "train", "total": 3}, [("begin", "train", 3)]),
+        ({"event": "progress", "stage": "train", "done": 1, "total": 3}, [("update", "train", 1, 3)]),
+        ({"event": "begin", "resumed": False}, [("restart",)]),
+        ({"event": "begin", "resumed": True}, [("restart",), ("say", "the run goes on where it was")]),
+        (
+            {"event": "left-out", "stage": "vote", "party": "ward-a", "reason": "no answer", "for_data": False},
+            [("say", "left out of vote: ward-a (no answer)")],
+        ),
+        ({"event": "warned", "code": "few", "text": "few parties"}, [("warning", "few parties")]),
+        (
+            {"event": "promised", "epsilon": 0.79929, "delta": 1e-5, "unit": "party"},
+            [("say", "promised before anything is asked: epsilon at most 0.800 at delta 1e-05, unit: a party")],
+        ),
+        (
+            {"event": "promised", "epsilon": None, "infinite": ["epsilon"], "delta": 1e-5, "unit": "party"},
+            [("say", "promised before anything is asked: epsilon at most unbounded at delta 1e-05, unit: a party")],
+        ),
+        (
+            {"event": "released", "asked": 9, "answered": 7, "parties": 3},
+            [("say", "asked 9, released 7 labels, counted 3 parties")],
+        ),
+        ({"event": "serving", "address": "0.0.0.0:8765"}, [("say", "students may ask at 0.0.0.0:8765")]),
+        ({"event": "failed", "error": "X", "what": "no parties", "action": ""}, [("say", "failed: no parties")]),
+        ({"event": "of a later version", "votes": [1, 2]}, []),
+    ],
+    ids=lambda value: value.get("event") if isinstance(value, dict) else "",
+)
+def test_events_as_they_are_shown(event: dict[str, Any], expected: list[tuple[Any, ...]]) -> None:
+    calls = Calls()
+    Showing(calls)({"at": AT, "seconds": 0.1, **event})
+    assert calls.made == expected
+
+
+def test_who_is_connected_is_told_when_it_changes() -> None:
+    calls = Calls()
+    show = Showing(calls)
+    for connected in (0, 0, 1, 1, 1, 2):
+        show({"event": "waiting", "at": AT, "connected": connected, "required": 3})
+    assert calls.made == [("say", f"{count} of 3 parties are connected") for count in range(3)]
+
+
+def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
+    calls = Calls()
+    calls.say = lambda text, at, warning=False: calls.made.append((round(at - MOMENT), text))  # type: ignore[method-assign]
+    show = Showing(calls)
+    for second in range(25):
+        at = datetime.fromtimestamp(MOMENT + second, UTC).isoformat()
+        show({"event": "released", "at": at, "asked": 10, "answered": 4, "parties": 16})
+    assert calls.made == [
+        (second, f"asked {10 * (second + 1)}, released {4 * (second + 1)} labels, counted 16 parties")
+        for second in (0, 10, 20)
+    ]
+
+
+def test_what_is_recorded_is_what_is_told(tmp_path: Path) -> None:
+    events, told, calls = tmp_path / "events.jsonl", [], Calls()
+    with following_with(events, lambda *each: told.append(each)), following(events, calls), recording(events) as record:
+        record.begin(resumed=False)
+        for done in range(3):
+            record("baselines", done, 2)
+        with stage(record, "report"):
+            pass
+    assert told == [("baselines", 0, 2), ("baselines", 1, 2), ("baselines", 2, 2), ("report", 0, 1), ("report", 1, 1)]
+    assert calls.made[:2] == [("restart",), ("begin", "baselines", 2)]
+    assert calls.made[-1] == ("update", "report", 1, 1)
+    for line in events.read_text().splitlines():
+        assert set(json.loads(line)) <= {"event", "at", "seconds", "stage", "done", "total", "resumed"}
+
+
+def test_only_what_is_written_meanwhile_is_told(tmp_path: Path) -> None:
+    """A resumed run does not tell again what it did before."""
+    events, told = tmp_path / "events.jsonl", []
+    with recording(events) as record:
+        record("train", 1, 2)
+    with following_with(events, lambda *each: told.append(each)), recording(events) as record:
+        record("vote", 1, 2)
+    assert told == [("vote", 1, 2)]
+
+
+def test_a_callback_that_raises_is_called_no_more_and_the_run_goes_on(tmp_path: Path) -> None:
+    events, called = tmp_path / "events.jsonl", threading.Event()
+
+    def tell(stage: str, done: int, total: int) -> None:
+        assert not called.is_set()
+        called.set()
+        raise KeyError("no such bar")
+
+    with (
+        pytest.warns(RuntimeWarning, match="progress is told no more: KeyError"),
+        following_with(events, tell),
+        recording(events) as record,
+    ):
+        record("train", 0, 2)
+        assert called.wait(60)
+        record("train", 1, 2)
+    assert len(events.read_text().splitlines()) == 2
+
+
+def test_a_log_is_read_line_by_line_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    reader = EventReader(path)
+    assert reader.read() == []  # not there yet
+    whole = json.dumps({"event": "stage", "at": AT, "stage": "a", "total": 1}) + "\n"
+    path.write_text(whole + whole[:20])
+    assert [event["stage"] for event in reader.read()] == ["a"]
+    with open(path, "a") as file:
+        file.write(whole[20:])
+    assert len(reader.read()) == 1
+    # a crash broke a line off, another process's first line stands behind it; and lines that are no events
+    with open(path, "a") as file:
+        file.write('{"event": "sta' + whole + "[1]\n" + "\n" + '{"at": 3}\n' + whole)
+    assert [event["event"] for event in reader.read()] == ["stage"]
+    assert reader.read() == []

@@ -1,0 +1,156 @@
+"""A student's rows as a table: the schema's features, test rows apart, and every fault with its row and value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.rows.encoding import encode, infer
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.schema import Range, Schema
+from consilium.student.asking.pool import PoolFile, check_fits
+
+PUBLIC = pl.DataFrame(
+    {
+        "age": [61, 72, 55, 40, 66, 58],
+        "sex": ["female", "male", "female", "male", "male", "female"],
+        "creatinine": [0.9, None, 1.1, 1.0, 0.95, 1.2],
+    }
+)
+COLUMNS = infer(PUBLIC)
+SCHEMA = Schema.of_table(COLUMNS, ("well", "ill"), encode(PUBLIC, COLUMNS)[0])
+PLAIN = Schema.from_public_rows(("age", "creatinine"), ("well", "ill"), np.array([[61, 0.9], [72, 1.1], [50.0, 1.0]]))
+OUTCOME = pl.Series("outcome", ["well", None, "ill", None, None, None])
+
+
+def write(path: Path, frame: pl.DataFrame) -> Path:
+    frame.write_parquet(path) if path.suffix == ".parquet" else frame.write_csv(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_pool_is_asked_as_the_schema_says(tmp_path: Path, suffix: str) -> None:
+    told: list[str] = []
+    pool = PoolFile(write(tmp_path / f"pool{suffix}", PUBLIC.reverse())).load(SCHEMA, told.append)
+    check_fits(pool, SCHEMA)
+    assert pool.test_x is None
+    expected = SCHEMA.filled(encode(PUBLIC.reverse(), COLUMNS)[0])
+    assert pool.queries.tobytes() == expected.tobytes()
+    assert canonical_queries(pool.queries, len(SCHEMA.features)).shape == (6, 4)
+    where = "line 6" if suffix == ".csv" else "row 5"
+    assert told == [
+        f"pool{suffix}: creatinine: 1 of 6 rows have no value: 'creatinine missing' says so (first: {where})"
+    ]
+
+
+def test_rows_with_a_label_are_tested_and_not_asked(tmp_path: Path) -> None:
+    pool = PoolFile(write(tmp_path / "pool.csv", PUBLIC.with_columns(OUTCOME)), label="outcome").load(SCHEMA)
+    assert pool.queries.tobytes() == SCHEMA.filled(encode(PUBLIC[[1, 3, 4, 5]], COLUMNS)[0]).tobytes()
+    assert pool.test_x is not None and pool.test_y is not None
+    assert pool.test_x.tobytes() == encode(PUBLIC[[0, 2]], COLUMNS)[0].tobytes()
+    assert pool.test_y.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["pool.csv", "pool.npz"])
+def test_test_rows_of_their_own_file(tmp_path: Path, kind: str) -> None:
+    path, x = tmp_path / kind, SCHEMA.filled(encode(PUBLIC, COLUMNS)[0])
+    if kind == "pool.npz":
+        np.savez(path, features=np.array(SCHEMA.features), queries=x)
+    else:
+        write(path, PUBLIC)
+    test = write(tmp_path / "test.csv", PUBLIC.with_columns(OUTCOME)[[0, 2]])
+    pool = PoolFile(path, label="outcome", test=test).load(SCHEMA)
+    assert pool.queries.tobytes() == x.tobytes()
+    assert pool.test_y is not None
+    assert pool.test_y.tolist() == [0, 1]
+
+
+def test_ways_to_write_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "pool.csv"
+    path.write_text("creatinine;sex;age\n0,9;female;61\nn/k;male;72\n")
+    pool = PoolFile(path, CsvRule(separator=";", decimal_comma=True), missing=("n/k",)).load(SCHEMA)
+    assert pool.queries.tobytes() == SCHEMA.filled(encode(PUBLIC[:2], COLUMNS)[0]).tobytes()
+
+
+def test_a_file_of_features_is_taken_too(tmp_path: Path) -> None:
+    x = SCHEMA.filled(encode(PUBLIC, COLUMNS)[0])
+    frame = pl.DataFrame({name: x[:, index] for index, name in enumerate(SCHEMA.features)})
+    assert PoolFile(write(tmp_path / "pool.parquet", frame)).load(SCHEMA).queries.tobytes() == x.tobytes()
+
+
+HEADER = "age,sex,creatinine,outcome\n"
+FAULTS: dict[str, tuple[str, Schema, str | None, str]] = {
+    "text": ("> 89,male,1,\n", SCHEMA, None, "age: 1 of 1 rows hold text that is no number (first: line 2, '> 89')"),
+    "comma": ('"61,5",male,1,\n', SCHEMA, None, "have a decimal comma (first: line 2, '61,5'); use --decimal-comma"),
+    "infinite": ("1e99,male,1,\n", SCHEMA, None, "are infinite or beyond float32 (first: line 2, '1e99')"),
+    "missing number": ("61,male,1,\n,male,1,\n", SCHEMA, None, "age: 1 of 2 rows have no value (first: line 3); fill"),
+    "missing category": ("61,,1,\n", SCHEMA, None, "sex: 1 of 1 rows have no value (first: line 2)"),
+    "missing in features": ("61,,,\n", PLAIN, None, "creatinine: 1 of 1 rows have no value (first: line 2)"),
+    "no class": (
+        "61,male,1,dead\n",
+        SCHEMA,
+        "outcome",
+        "outcome: 1 of 1 rows have a label that is no class (first: line 2, 'dead'); the classes are 'well', 'ill'",
+    ),
+    "all labelled": ("61,male,1,ill\n", SCHEMA, "outcome", "every row of"),
+    "no such column": (
+        "61,male,1,ill\n",
+        SCHEMA,
+        "outcom",
+        "lacks 1 of the federation's 4 columns: 'outcom' (the file has 'outcome')",
+    ),
+    "no rows": ("", SCHEMA, None, "has a header and no rows"),
+    "torn": ("61,male,1\n", SCHEMA, None, "1 of 1 rows have more or fewer fields than the header's 4 (first: line 2)"),
+    "two faults": (
+        "x,,1,\n",
+        SCHEMA,
+        None,
+        "age: 1 of 1 rows hold text that is no number (first: line 2, 'x'); numbers are asked for | sex",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "schema", "label", "told"), FAULTS.values(), ids=FAULTS.keys())
+def test_pools_that_cannot_be_asked(tmp_path: Path, rows: str, schema: Schema, label: str | None, told: str) -> None:
+    path = tmp_path / "pool.csv"
+    path.write_text(HEADER + rows)
+    with pytest.raises(DataError) as caught:
+        PoolFile(path, label=label).load(schema)
+    assert str(path) in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_what_is_odd_is_told_with_its_value(tmp_path: Path) -> None:
+    ranged = Schema.model_validate({**SCHEMA.model_dump(), "ranges": [Range(feature="age", low=0, high=120)]})
+    path, told = tmp_path / "pool.csv", []
+    path.write_text("age,sex,creatinine,id\n261,divers,97,7\n")
+    pool = PoolFile(path).load(ranged, told.append)
+    assert pool.queries[0].tolist() == [261, 0, 97, 0]
+    assert told == [
+        "pool.csv: sex: 1 of 1 rows hold a value that is none of 'female', 'male' (first: line 2, 'divers')",
+        "pool.csv: age: 1 of 1 rows are outside its range, 0 to 120 (first: line 2)",
+        "pool.csv: creatinine: 1 of 1 rows are 10 standard deviations or more from the public rows' mean"
+        " (first: line 2)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"path": "no.csv"}, PathError, "cannot read"),
+        ({"path": "pool.csv", "test": "no.csv", "label": "outcome"}, PathError, "cannot read"),
+        ({"path": "pool.csv", "test": "pool.csv"}, ConfigError, "Give --label COLUMN"),
+        ({"path": "no.npz", "label": "outcome"}, ConfigError, "Put its labels into test_y"),
+        ({"path": "pool.csv", "test": "pool.csv", "label": "outcome"}, DataError, "test row 2 has no label"),
+    ],
+)
+def test_options_that_do_not_go_together(tmp_path: Path, options: dict, error: type[ConsiliumError], told: str) -> None:
+    write(tmp_path / "pool.csv", PUBLIC.with_columns(OUTCOME))
+    given = {key: tmp_path / value if key != "label" else value for key, value in options.items()}
+    with pytest.raises(error, match=told):
+        PoolFile(**given).load(SCHEMA)

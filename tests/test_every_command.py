@@ -1,0 +1,108 @@
+"""What every command has, found by walking the command line: a new one without it fails here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from consilium.accounting.planning.calibration import PROFILES
+from consilium.cli import app
+from tests.command_line import consilium
+
+ROOT = Path(__file__).resolve().parents[1]
+MINUTES = {"run", "watch", "plan", "student run", "student start", "audit mechanism", "audit teachers"}
+"""Commands that show how far they are."""
+
+
+def leaves(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command that is no group, with its name as one types it."""
+    if isinstance(command, click.Group):
+        for inner_name, inner in command.commands.items():
+            yield from leaves(inner, f"{name} {inner_name}".strip())
+    else:
+        yield name, command
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+def option(command: click.Command, name: str) -> click.Option | None:
+    return next((each for each in command.params if isinstance(each, click.Option) and name in each.opts), None)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_json(name: str) -> None:
+    found = option(COMMANDS[name], "--format")
+    assert found is not None, "declare `output: FormatOption`, and print with `protocol.output.show`"
+    assert isinstance(found.type, click.Choice)
+    assert [getattr(choice, "value", choice) for choice in found.type.choices] == ["text", "json"]
+    assert found.default in ("text", None) or getattr(found.default, "value", "") == "text"
+    assert "json" in (found.help or "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_shows_how_far_it_is_can_be_quiet(name: str) -> None:
+    assert (option(COMMANDS[name], "--quiet") is not None) == (name in MINUTES)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_and_command_has_a_word_of_help(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.help
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    assert [each.opts for each in options if not each.help and each.name != "seed"] == []
+
+
+def test_a_mistake_anywhere_is_an_object() -> None:
+    for name in COMMANDS:
+        done = consilium(*name.split(), "--no-such-option", "--format", "json")
+        assert (done.exit_code, done.json()["error"]["type"], done.stderr) == (2, "Usage", ""), name
+
+
+def test_the_profiles_that_help_names_are_those_that_there_are() -> None:
+    """Named in words, so that help needs no library of numbers."""
+    said = option(COMMANDS["accounting calibrate"], "--consensus")
+    assert said is not None and f"given: {', '.join(PROFILES)}." in (said.help or "")
+
+
+FIRST = """
+import sys
+class First:
+    def write(self, text):
+        if text.strip():
+            heavy = [name for name in ("torch", "flwr", "polars", "sklearn", "scipy") if name in sys.modules]
+            print(heavy, text.split("  ")[-1], file=sys.__stdout__, flush=True)
+            import os
+            os._exit(0)
+    def flush(self):
+        pass
+    def isatty(self):
+        return False
+sys.stderr = First()
+from consilium.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("run", "run of stroke, engine local, seed 0"),
+        ("run --resume absent", "the run in absent goes on"),
+        ("run absent.toml --format json", "run of absent, engine local, seed 0"),
+    ],
+)
+def test_the_first_line_comes_before_the_libraries(tmp_path: Path, line: str, first: str) -> None:
+    """They take seconds to load. What is measured is what is loaded when the line is written, not a time."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST, *line.split()],
+        cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stdout == f"[] {first}\n"
