@@ -148,5 +148,5 @@ print("no such kind:  ", refusal("oracle"))
 # ```
 #
 # and the pipeline `model = "estimator"` with a `factory` that returns it. `consilium party dry-run` trains and votes
-# once on that machine alone, and says what is wrong with a model before a federation sees it
-# ([parties](../parties.md)).
+# once on that machine alone, and says what is wrong with a model before a federation sees it. All kinds of teachers
+# and students of your own, and how such a student is published without a pickle: [models](../models.md).

@@ -83,5 +83,6 @@ print("the audit holds:", bool(audit))
 print(f"the report is one HTML file of {len(bytes(council.report_)) // 1000} kB; council.report_.open() shows it")
 
 # %% [markdown]
-# The scenario that was run can be written out and deployed: [from a simulation to kits](to_kits.ipynb). What the
-# number epsilon means, and how to choose it: [choosing epsilon](choosing_epsilon.ipynb).
+# All of `Council`'s arguments are in [Python](../python.md). A scenario names the same file with `[data] set =
+# "table"` ([data of your own](../data.md)), and what a scenario says is deployed as it stands: [from a simulation to
+# kits](to_kits.ipynb). What epsilon means, and how to choose it: [choosing epsilon](choosing_epsilon.ipynb).
