@@ -58,8 +58,9 @@ def page_of(path: Path) -> tuple[str, dict[str, str]]:
                 parts.append(
                     f"```text\n{(''.join(output.get('text', '')) or data.get('text/plain', '')).rstrip()}\n```"
                 )
-    script = f"`examples/{path.stem}.py`"
-    parts.insert(1, f"[This notebook]({path.name}) is the script {script} of the repository, run as it stands.")
+    title, _, rest = parts[0].partition("\n\n")
+    told = f"[This notebook]({path.name}) is the script `examples/{path.stem}.py` of the repository, run as it stands."
+    parts[0] = f"{title}\n\n{told}\n\n{rest}"
     return "\n\n".join(parts) + "\n", pictures
 
 
