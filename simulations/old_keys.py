@@ -7,6 +7,7 @@ from typing import Any
 
 from consilium.coordinator import old_keys
 from consilium.protocol.parties.teachers import TEACHERS
+from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
 
 SCENARIO = {
@@ -20,7 +21,7 @@ SCENARIO = {
         "teachers_per_party", "colluders", "least_survivors", "least_difference", "spare",
     )},
     **{f"student.{key}": f"student.trainer.{key}" for key in sorted(
-        {key for kind in TRAINERS for key in kind.model_fields} - {"name"}
+        {key for kind in TRAINERS for key in kind.model_fields} - {"name", *StudentSpec.model_fields}
     )},
 }  # fmt: skip
 """Old keys of a scenario, and what stands for them now. `student.trainer`, which named the kind, is a table now."""

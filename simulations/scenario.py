@@ -218,8 +218,12 @@ def divided_source(scenario: Scenario, seed: int, source: Source | None = None) 
 
 def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:
     data, minimum = scenario.data, scenario.federation.minimum_parties
-    if data.public is not None and data.public.by in ("owner", "share") and source.public is not None:
-        raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
+    if data.public is not None:
+        of_rows = data.public.by in ("file", "time")
+        if of_rows and data.set not in OWN:
+            raise ConfigError(f'{source.name} has no public = {{ by = "{data.public.by}" }}', "Choose owner or share")
+        if not of_rows and source.public is not None:
+            raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
     if data.partition == "owners" and len(np.unique(source.owner)) == 1:
         raise ConfigError(
             f'data.partition is "owners", and all rows of {source.name} have one owner',

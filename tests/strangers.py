@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from typing import Any
@@ -177,6 +178,14 @@ class Raises(Nearest):
     def _maybe(self, method: str, x: np.ndarray) -> None:
         if method == self.method and (not self.marked or (np.abs(x) > MARK).any()):
             raise ERRORS[self.error](f"PRIVATE {x[0].tolist()}")
+
+
+class Signalled(Nearest):
+    """Somebody stops the process while it is trained."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+        signal.raise_signal(signal.SIGUSR1)
+        return super().fit(x, y)
 
 
 MARK = 8.0

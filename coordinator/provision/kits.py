@@ -24,7 +24,7 @@ from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
 from consilium.coordinator.provision.plan import PartyPlan
 from consilium.coordinator.provision.planned import read_planned
-from consilium.coordinator.provision.pool import read_pool, read_reference
+from consilium.coordinator.provision.pool import read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
 from consilium.coordinator.provision.write import (
     coordinator_kit,
@@ -120,7 +120,7 @@ def make(plan_file: Path, out: Path) -> Made:
     votes = plan.federation.teachers_per_party * sum(party.weight for party in plan.party)
     return Made(
         there,
-        note=pool.note if pool else "",
+        note=pool.note if pool else remarks(plan_file, plan, rows),
         enrolled=_enrolled(keys),
         federation_digest=registry.federation_digest,
         promised=promised(plan.federation),

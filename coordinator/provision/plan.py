@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import zipfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,15 @@ from pydantic import Field, ValidationError, model_validator
 
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.old_keys import is_old, new_plan, old_form
+from consilium.coordinator.provision.public import array_rows, table_rows, table_schema
 from consilium.protocol.config_faults import faults_of
 from consilium.protocol.config_files import read_table, validate
-from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.files import unreadable
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.node.kit import Coordinator, Port, joined
 from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.rows.encoding import DeclaredColumns
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.representation import Representation
 from consilium.protocol.rows.schema import Name, Range, Schema
@@ -31,9 +31,10 @@ SHIPPED = "consilium.simulations.scenarios"
 class RowsPlan(Frozen):
     """What a row means. Either `features`, `center` and `scale`, or a file of public rows that gives them.
 
-    A file is .csv with one column for each feature and its name in the first line, or .npz with `features` and
-    `queries` (the student's pool) or `x`. Where `federation` names a scenario, `classes`, `representation` and
-    `standardise` are the scenario's unless they are given here.
+    A file is .csv or .parquet with a name for each column, or .npz with `features` and `queries` (the student's pool)
+    or `x`. Where columns of a table are text, or miss values, parties and students bring raw columns too.
+    Where `federation` names a scenario, `classes`, `representation` and `standardise` are the scenario's unless they
+    are given here.
     """
 
     classes: tuple[Name, ...] = Field(min_length=2, description="what is voted on; the scenario's where one is named")
@@ -43,6 +44,13 @@ class RowsPlan(Frozen):
         description="file of all rows that may ever be asked; left out: `public`, where votes are secure",
     )
     features: tuple[Name, ...] = Field(default=(), description="names; of a file, which columns and in which order")
+    columns: DeclaredColumns = Field(
+        default_factory=dict,
+        description='kind ("number" or "category"), `values` and `missing` of some columns; of others as the public'
+        " rows have it",
+    )
+    missing_codes: tuple[str, ...] = Field(default=(), description='texts of public rows that mean "missing"')
+    csv: CsvRule = Field(default=CsvRule(), description="how public rows are written, as `[csv]` of a party")
     center: tuple[float, ...] = Field(default=(), description="mean of each feature, where there is no file")
     scale: tuple[float, ...] = Field(default=(), description="spread of each feature, where there is no file")
     ranges: tuple[Range, ...] = Field(
@@ -58,6 +66,8 @@ class RowsPlan(Frozen):
         if self.as_they_are:
             if inline or not (self.public or self.features):
                 raise ValueError("rows that are not standardised need public or features, and no center or scale")
+        elif self.columns and not self.is_table:
+            raise ValueError("columns are of a table: name a .csv or .parquet as public")
         elif bool(self.public) == inline:
             raise ValueError("give either public, a file of public rows, or features with center and scale")
         return self
@@ -66,6 +76,11 @@ class RowsPlan(Frozen):
     def as_they_are(self) -> bool:
         """Whether models see the rows without centre and scale."""
         return self.representation != "none" or not self.standardise
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the public rows are a table, and no arrays."""
+        return bool(self.public) and Path(self.public).suffix.lower() != ".npz"
 
     def schema(self, folder: Path) -> Schema:
         """The federation's schema.
@@ -80,7 +95,16 @@ class RowsPlan(Frozen):
             return Schema(
                 features=self.features, classes=self.classes, center=self.center, scale=self.scale, ranges=self.ranges
             )
-        names, rows = read_public(folder / self.public)
+        if self.is_table:
+            path = folder / self.public
+            found = table_schema(path, self.features, self.classes, self.columns, self.csv, self.missing_codes)
+            if self.as_they_are and found.columns:
+                action = "Set standardise = true, or give numbers without missing values"
+                raise ConfigError(f"rows.public: {path} has columns that are no numbers", action)
+            if self.as_they_are:
+                found = Schema.of_images(found.features, self.classes, self.representation)
+            return self._with_ranges(found)
+        names, rows = array_rows(folder / self.public)
         chosen = self.features or names
         missing = sorted(set(chosen) - set(names))
         if missing:
@@ -90,6 +114,22 @@ class RowsPlan(Frozen):
         return self._with_ranges(
             Schema.from_public_rows(chosen, self.classes, rows[:, [names.index(name) for name in chosen]])
         )
+
+    def public_rows(self, path: Path, schema: Schema) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Rows of a file of public rows, float (n, features) in the schema's order, and what is odd about them.
+
+        Raises
+        ------
+        ConfigError : it lacks a feature. DataError, PathError : it is of no use.
+        """
+        if path.suffix.lower() != ".npz":
+            found = table_rows(path, schema, self.csv, self.missing_codes)
+            return found.x, found.told
+        names, rows = array_rows(path)
+        missing = sorted(set(schema.features) - set(names))
+        if missing:
+            raise ConfigError(f"rows.pool: {path.name} has no column {missing[0]!r}", f"It has {list(names)}")
+        return rows[:, [names.index(feature) for feature in schema.features]], ()
 
     def _with_ranges(self, schema: Schema) -> Schema:
         return Schema(**{**schema.model_dump(), "ranges": self.ranges})
@@ -208,28 +248,3 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
         shared = {key: data[key] for key in ("classes", "representation", "standardise") if key in data}
         table = {**table, "rows": {**shared, **rows}}
     return {**table, "federation": scenario["federation"]}
-
-
-def read_public(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
-    """Column names and rows float64 (n, features) of a public file. Raises DataError, PathError."""
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                names = tuple(str(name) for name in file["features"])
-                rows = file["queries" if "queries" in file.files else "x"].astype(np.float64)
-        else:
-            with open(path, encoding="utf-8-sig", newline="") as file:
-                lines = list(csv.reader(file))
-            names, rows = tuple(lines[0]), np.array(lines[1:], dtype=np.float64)
-    except OSError as error:
-        raise unreadable(path, error, "Correct rows.public in federation.toml") from None
-    except (KeyError, IndexError, ValueError, EOFError, zipfile.BadZipFile):
-        raise DataError(
-            f"rows.public: {path} is no table of numbers", "Give .csv with a header, or .npz with features and queries"
-        ) from None
-    if rows.ndim != 2 or rows.shape[1] != len(names) or len(rows) < 2 or not np.isfinite(rows).all():
-        raise DataError(
-            f"rows.public: {path} has shape {rows.shape} for {len(names)} columns, or missing values",
-            "Give at least two complete rows",
-        )
-    return names, rows

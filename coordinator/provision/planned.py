@@ -8,7 +8,7 @@ from typing import Any
 from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts, ballot_of
 from consilium.coordinator.planning.plan import PlannedFederation, Tasks, is_open, plan, stand_in
-from consilium.coordinator.provision.plan import Plan, plan_table, read_plan, read_public, validated
+from consilium.coordinator.provision.plan import Plan, plan_table, read_plan, validated
 from consilium.coordinator.provision.pool import read_pool
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.schema import Schema
@@ -50,8 +50,7 @@ def facts_of(known: Plan, schema: Schema, path: Path) -> PublicFacts:
     if pool is not None:
         rows = pool.rows
     elif known.rows.public:
-        names, public = read_public(path.parent / known.rows.public)
-        rows = public[:, [names.index(feature) for feature in schema.features]]
+        rows, _ = known.rows.public_rows(path.parent / known.rows.public, schema)
     else:
         raise ConfigError(
             f"{path}: a plan needs public rows, and the file names none",

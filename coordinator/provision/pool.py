@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.provision.plan import Plan, read_public
+from consilium.coordinator.provision.plan import Plan
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.nearness import thin
 from consilium.protocol.rows.pool import PoolTerms, PoolTree
@@ -22,7 +22,7 @@ POOL_IDS, POOL_ROWS = "pool.npy", "pool.npz"
 class FixedPool:
     """The rows that may be asked, canonical float32 (rows, features), and what is pinned of them.
 
-    note: for the operator, how many rows were left out, or nothing.
+    note: for the operator, how many rows were left out, and what is odd about them, or nothing.
     """
 
     features: tuple[str, ...]
@@ -52,16 +52,24 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
             " same of other parties, and subtract",
             'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public',
         )
-    chosen = _rows(plan_file, name, schema)
+    chosen, told = _rows(plan_file, plan, name, schema)
     stay = thin(schema.standardise(chosen).astype(np.float32).astype(np.float64), least * (1 + 1e-5))
     kept, gone = chosen[stay], len(chosen) - len(stay)
-    note = (
+    left_out = (
         f"{gone} of {len(chosen)} public rows are left out of the pool: each is closer than"
         f" {least:g} to another (students ask rows of pool.npz in their kit)"
         if gone
         else ""
     )
+    note = "; ".join([*filter(None, [left_out]), *(f"{name}: {remark}" for remark in told)])
     return FixedPool(schema.features, kept, PoolTree.of_rows(kept).terms(least), note)
+
+
+def remarks(plan_file: Path, plan: Plan, schema: Schema) -> str:
+    """What is odd about a table of public rows of which no pool is fixed, or nothing. Raises DataError."""
+    if not plan.rows.is_table:
+        return ""
+    return "; ".join(_rows(plan_file, plan, plan.rows.public, schema)[1])
 
 
 def read_reference(plan_file: Path, plan: Plan, schema: Schema, pool: FixedPool | None) -> np.ndarray:
@@ -81,13 +89,10 @@ def read_reference(plan_file: Path, plan: Plan, schema: Schema, pool: FixedPool 
             'federation.ballot rule = "relative" needs public rows, on which teachers find out where their scores lie',
             'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public; or set rule = "top"',
         )
-    return draw_reference(pool.rows if pool else _rows(plan_file, name, schema), schema, ballot.reference_rows)
+    return draw_reference(pool.rows if pool else _rows(plan_file, plan, name, schema)[0], schema, ballot.reference_rows)
 
 
-def _rows(plan_file: Path, name: str, schema: Schema) -> np.ndarray:
-    """Rows of the file that the plan names so, in the schema's order."""
-    names, rows = read_public(plan_file.parent / name)
-    missing = sorted(set(schema.features) - set(names))
-    if missing:
-        raise ConfigError(f"rows.pool: {name} has no column {missing[0]!r}", f"It has {list(names)}")
-    return canonical_queries(rows[:, [names.index(feature) for feature in schema.features]], len(schema.features))
+def _rows(plan_file: Path, plan: Plan, name: str, schema: Schema) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Rows of the file that the plan names so, canonical, in the schema's order, and what is odd about them."""
+    rows, told = plan.rows.public_rows(plan_file.parent / name, schema)
+    return canonical_queries(rows, len(schema.features)), told

@@ -21,8 +21,7 @@ from consilium.protocol.rows.schema import Schema
 from consilium.protocol.tables.lines import Lines
 
 remarks = logging.getLogger("consilium.party.remarks")
-"""What is odd about a party's rows, for whoever looks after them: nobody does in a simulation, where it is switched off.
-"""
+"""What is odd about a party's rows, for whoever looks after them: nobody in a simulation, which switches it off."""
 
 FURTHEST = 1e9
 """Standardised values beyond it are moved there: their squares are still numbers, and an estimator that fails on larger

@@ -14,7 +14,7 @@ import numpy as np
 
 from consilium.party.teachers.own_teacher import OwnCode
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.own_models.guard import GuardedClassifier
+from consilium.protocol.own_models.guard import GuardedClassifier, unless_signalled
 from consilium.protocol.own_models.rehearsal import rehearse
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Schema
@@ -47,6 +47,7 @@ class OwnCodeTeacher:
         try:
             found = self.trained.probabilities(x)
         except (Exception, SystemExit) as error:
+            unless_signalled(error)
             log.warning("[teacher] %s fails on %d questions: %s", self.title, len(x), type(error).__name__)
         silent = np.isnan(found).any(axis=1)
         if silent.any():
@@ -70,7 +71,8 @@ def fit(spec: OwnCode, x: np.ndarray, y: np.ndarray, seed: int) -> OwnCodeTeache
         raise Refused(Rule.POLICY, detail=f"[teacher] {error}") from None
     try:
         return OwnCodeTeacher(GuardedClassifier.trained(estimator, x, y), spec.title)
-    except (Exception, SystemExit):
+    except (Exception, SystemExit) as error:
+        unless_signalled(error)
         return None
 
 
@@ -84,7 +86,7 @@ def check_own_code(spec: OwnCode, schema: Schema) -> None:
             raise ConfigError(
                 f'missing = "keep" and a representation, {schema.representation}, exclude each other', "Leave it out"
             )
-        key = spec.model_dump_json(exclude={"file"}), schema.digest()  # a file is known by its SHA-256
+        key = spec.known_by, schema.digest()
         if key not in _SOUND:
             rehearse(spec.title, lambda: spec.build(0), schema, spec.keeps_missing)
             _SOUND.add(key)

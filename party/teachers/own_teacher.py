@@ -52,6 +52,11 @@ class OwnCode(TeacherKind):
         """See `TeacherKind.keeps_missing`."""
         return self.missing == "keep"
 
+    @property
+    def known_by(self) -> str:
+        """Equal for two tables that train the same. Raises ConfigError."""
+        return self.model_dump_json()
+
 
 class SklearnSpec(OwnCode):
     """Any classifier of scikit-learn, by name.
@@ -145,6 +150,12 @@ class PickledSpec(PickleKeys, OwnCode):
         """What people call it."""
         return f"pickled {Path(self.file).name}"
 
+    @property
+    def known_by(self) -> str:
+        """See `OwnCode.known_by`: by what is in the file, wherever it is."""
+        found = self.sha256 or digest_of(Path(self.file))
+        return self.model_copy(update={"file": "", "sha256": found}).model_dump_json()
+
     def at(self, home: Path) -> PickledSpec:
         """See `TeacherKind.at`. Raises ConfigError for a name that leads out of the home, or a file of others."""
         if Path(self.file).name != self.file:
@@ -170,6 +181,3 @@ class PickledSpec(PickleKeys, OwnCode):
 
 OwnTeacher = Annotated[AnyTeacher | SklearnSpec | EstimatorSpec | TorchSpec | PickledSpec, Field(discriminator="model")]
 """Any kind that a coordinator may ask for, or an estimator that others wrote."""
-
-OWN_CODE: tuple[type[OwnCode], ...] = (EstimatorSpec, TorchSpec, PickledSpec, SklearnSpec)
-"""The kinds that only a party itself may name."""

@@ -71,7 +71,7 @@ def load(folder: Path, federation: str) -> TeacherSet:
 
     Raises
     ------
-    Refused : nothing was trained for it, or a file is not what was written (NOT_TRAINED).
+    Refused : nothing was trained for it, a file is not what was written, or another version wrote it (NOT_TRAINED).
     """
     try:
         content = (folder / MANIFEST).read_bytes()
@@ -91,5 +91,5 @@ def load(folder: Path, federation: str) -> TeacherSet:
             teachers,
             None if manifest["thresholds"] is None else np.array(manifest["thresholds"], dtype=np.float64),
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, ImportError, pickle.UnpicklingError) as error:
         raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: {type(error).__name__}") from None

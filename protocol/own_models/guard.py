@@ -11,6 +11,8 @@ import contextlib
 import inspect
 import io
 import pickle
+import signal
+import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -133,6 +135,13 @@ def weight_key(estimator: Any) -> str | None:
         return "sample_weight" if "sample_weight" in inspect.signature(estimator.fit).parameters else None
     except (TypeError, ValueError):
         return None
+
+
+def unless_signalled(error: BaseException) -> None:
+    """Raise the error again if a signal's handler raised it: what ends this process is no fault of the estimator."""
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    if any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__)):
+        raise error
 
 
 def quoted(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.protocol.own_models.guard import GuardedClassifier, quoted
+from consilium.protocol.own_models.guard import GuardedClassifier, quoted, unless_signalled
 from consilium.protocol.own_models.naming import UnusableModel
 from consilium.protocol.rows.schema import Schema
 
@@ -41,6 +41,7 @@ def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: 
             _check_answers(trained, x)
             return trained
         except (Exception, SystemExit) as error:
+            unless_signalled(error)
             last = error
     if isinstance(last, UnusableModel):
         raise UnusableModel(f"{title}: {last.what}", last.action)

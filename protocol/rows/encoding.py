@@ -32,6 +32,10 @@ MISSING = " missing"
 _LEAST_OF_A_RANGE = 10
 """Different numbers from which on a column is one of numbers in which a few texts were left."""
 _TRUTH = {"true": "1", "false": "0"}
+_NO_TEXT = {
+    ValueState.DECIMAL_COMMA: ("is a number with a decimal comma", "Set decimal_comma, or declare a category"),
+    ValueState.INFINITE: ("is infinite, or beyond float32", "Correct it, or declare a category"),
+}
 _DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
 
 
@@ -216,6 +220,10 @@ def _inferred(series: pl.Series, declared: DeclaredColumn, place: Callable[[int]
     if declared.kind == "number" and len(wrong):
         action = "Say what it means under codes, name it as missing, or declare a category"
         raise DataError(f"column {name!r} is declared a number: {first}, {len(wrong)} such rows in all", action)
+    for state, what in _NO_TEXT.items():
+        if declared.kind is None and read.count(state):
+            row = int(read.rows(state)[0])
+            raise DataError(f"column {name!r}, row {row + 1}: {texts[row][:60]!r} {what[0]}", what[1])
     kind = declared.kind or ("category" if len(wrong) or texts.drop_nulls().is_in(list(_TRUTH)).all() else "number")
     if kind == "number":
         return ColumnEncoding(column=name, kind="number", missing=missing)

@@ -18,6 +18,7 @@ import polars as pl
 from consilium.simulations.council.errors import BadSetting
 from consilium.simulations.council.results import Run
 
+_TENSORBOARD = "pip install 'consilium-pate[tensorboard]'"
 STUDENT_FILES = ("model.safetensors", "student.json", "MODEL_CARD.md")
 _COVERED = ("student", "hand_labels_released", "hand_labels_asked")
 """Names in `Run.metrics` that may be shown to anybody."""
@@ -34,7 +35,7 @@ def log_to_mlflow(run: Run, private: bool = False) -> None:
     ------
     BadSetting : mlflow is not installed.
     """
-    mlflow = _needed("mlflow", "pip install mlflow")
+    mlflow = _needed("mlflow", "pip install 'consilium-pate[mlflow]'")
     mlflow.log_params(dict(parameters(run)))
     mlflow.log_metrics(dict(metrics(run, private)))
     report = run.report if private else run.report.public
@@ -52,9 +53,9 @@ def log_to_tensorboard(run: Run, folder: str | Path, private: bool = False) -> N
     ------
     BadSetting : tensorboard is not installed.
     """
-    _needed("tensorboard", "pip install tensorboard")
+    _needed("tensorboard", _TENSORBOARD)
     asked = run.votes_asked.select("query", "epsilon_worst_case").iter_rows() if private else ()
-    with _needed("torch.utils.tensorboard", "pip install tensorboard").SummaryWriter(str(folder)) as writer:
+    with _needed("torch.utils.tensorboard", _TENSORBOARD).SummaryWriter(str(folder)) as writer:
         for name, value in metrics(run, private):
             writer.add_scalar(name.replace(".", "/"), value)
         for query, epsilon in asked:

@@ -137,9 +137,11 @@ def _data(given: Mapping[str, Any], rows: Given) -> dict[str, Any]:
     if getattr(given["unit"], "value", given["unit"]) == "patient" and rows.patient is None:
         raise BadSetting("unit is 'patient', and nobody says whose rows are whose", "Give fit(..., patients=)")
     by = "owner" if rows.owner is not None else "share"
-    public: dict[str, Any] = {"by": by, "share": given["public_share"]}
+    public: dict[str, Any] | None = {"by": by, "share": given["public_share"]}
     if rows.public_owners:
         public = {"by": "owner", "owners": rows.public_owners}
+    elif rows.public is not None:
+        public = None  # these rows are it
     divided = "owners" if rows.owner is not None else "iid" if rows.patient is None else "groups"
     return _present(
         set=MEMORY,

@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.csv_files import CsvRule
@@ -116,6 +123,13 @@ class SourceSpec(Frozen):
     split: str = Field(default="train", description="of `hub`: the split that the parties have")
     options: dict[str, Any] = Field(default={}, description="what an installed package's data set is called with")
 
+    @field_validator("set")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in KEYS and value not in (others := installed_sets()):
+            raise ValueError(f"not a known data set, choose from {', '.join([*KEYS, *sorted(others)])}")
+        return value
+
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Manifests of data sets that need none of these keys keep their form."""
@@ -123,14 +137,8 @@ class SourceSpec(Frozen):
         return {key: value for key, value in write(self).items() if key not in optional}
 
     @model_validator(mode="after")
-    def _known_with_its_keys(self) -> SourceSpec:
-        own = KEYS.get(self.set)
-        if own is None:
-            others = installed_sets()
-            if self.set not in others:
-                known = [*KEYS, *sorted(others)]
-                raise ValueError(f"set: {self.set!r} is no known data set, choose from {', '.join(known)}")
-            own = {"options", "public"}
+    def _has_its_keys(self) -> SourceSpec:
+        own = KEYS.get(self.set, {"options", "public"})
         foreign = said(self) & set(SourceSpec.model_fields) - {"set", "classes"} - own
         if foreign:
             raise ValueError(f'{min(foreign)} is no key of set = "{self.set}"')

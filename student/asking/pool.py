@@ -44,9 +44,7 @@ class PoolFile:
     def check(self) -> None:
         """Look at what can be seen without a schema. Raises ConfigError, DataError."""
         if self.test is not None and self.label is None:
-            raise ConfigError(
-                f"{self.test} is of rows with a label, in which column nothing says", "Give --label COLUMN"
-            )
+            raise ConfigError(f"{self.test} needs labels, and nothing says in which column", "Give --label COLUMN")
         if self.test is None and self.label is not None and _is_npz(self.path):
             raise ConfigError(f"--label is of a table, and {self.path} is an .npz", "Put its labels into test_y")
         for path in filter(None, (self.path, self.test)):

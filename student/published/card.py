@@ -28,6 +28,7 @@ from consilium.student.published.prevalence import PrevalenceShift
 from consilium.student.result import StudentResult
 
 _MOST_FEATURES_SHOWN = 60
+_MOST_VALUES_SHOWN = 20
 _Z = 1.959963984540054
 _SHARES_OF_VOTES = (
     "Its probabilities are shares of votes, not risks: use their order, and check them before they are read as risks."
@@ -89,6 +90,7 @@ def make_card(
         "center": list(schema.center),
         "scale": list(schema.scale),
         "ranges": [allowed.model_dump(mode="json") for allowed in schema.ranges],
+        **({"columns": [column.model_dump(mode="json") for column in schema.columns]} if schema.columns else {}),
         "representation": schema.representation,
         "inputs": spec.inputs,
         "spec": spec.model_dump(mode="json"),
@@ -192,6 +194,9 @@ def _data(card: dict[str, Any]) -> list[str]:
     if card["representation"] != "none" or card["inputs"] == "features":
         told = "The model computes its representation of a row itself."
     lines = [f"A row has {count} numbers, as they are measured: nothing must be standardised before. {told}"]
+    if columns := card.get("columns"):
+        what = f"A row has {len(columns)} columns, as they are written: numbers as measured, categories by these names"
+        lines = [f"{what}. They become {count} numbers, inside. {told}", "", *_columns(columns)]
     if count > _MOST_FEATURES_SHOWN:
         return [*lines, "", f"The names, statistics and ranges of all {count} are in `{CARD_FILE}`."]
     ranges = {allowed["feature"]: allowed for allowed in card["ranges"]}
@@ -200,6 +205,17 @@ def _data(card: dict[str, Any]) -> list[str]:
         allowed = ranges.get(name)
         span = f"{allowed['low']:g} to {allowed['high']:g}{', whole' * allowed['whole']}" if allowed else "not stated"
         lines.append(f"| {_plain(name)} | {center:.6g} | {scale:.6g} | {span} |")
+    return lines
+
+
+def _columns(columns: list[dict[str, Any]]) -> list[str]:
+    """A table of raw columns."""
+    lines = ["| column | values | may be missing |", "|---|---|---|"]
+    for column in columns:
+        shown = ", ".join(map(_plain, column["values"][:_MOST_VALUES_SHOWN]))
+        more = len(column["values"]) - _MOST_VALUES_SHOWN
+        values = f"{shown} and {more} more" if more > 0 else shown or "a number"
+        lines.append(f"| {_plain(column['column'])} | {values} | {'yes' if column['missing'] else 'no'} |")
     return lines
 
 

@@ -128,7 +128,8 @@ def check_names(schema: Schema) -> None:
     ------
     BadModel : a name has a control character, or a class is what a spreadsheet takes for a formula.
     """
-    for name in (*schema.features, *schema.classes):
+    values = [value for column in schema.columns for value in column.values]
+    for name in (*schema.features, *schema.classes, *values):
         if any(category(sign) == "Cc" for sign in name):
             raise BadModel(f"the name {name!r} has a control character", "Rename it in the federation's schema")
     for name in schema.classes:

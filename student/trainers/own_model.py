@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.protocol.own_models.guard import GuardedClassifier, quoted, weight_key
+from consilium.protocol.own_models.guard import GuardedClassifier, quoted, unless_signalled, weight_key
 from consilium.protocol.own_models.naming import UnusableModel
 from consilium.student.trainers.base import Model
 from consilium.student.trainers.linear import Linear, among
@@ -44,6 +44,7 @@ class OwnModel:
         try:
             found = self.classifier.probabilities(x)
         except (Exception, SystemExit) as error:
+            unless_signalled(error)
             raise UnusableModel(f"the student {self.title} fails on {len(x)} rows: {quoted(error)}") from None
         if bad := int(np.isnan(found).any(axis=1).sum()):
             raise UnusableModel(f"the student {self.title} gives no probabilities for {bad} of {len(x)} rows")
@@ -62,6 +63,7 @@ class OwnTrainer:
         try:
             trained = GuardedClassifier.trained(self.make(seed), x, y)
         except (Exception, SystemExit) as error:
+            unless_signalled(error)
             raise self._failed(error, len(x)) from None
         return in_arrays(OwnModel(trained, classes, self.title), x)
 
@@ -75,8 +77,8 @@ class OwnTrainer:
             rows, labels, weights = weighted_labels(x, shares)
             try:
                 trained = GuardedClassifier.trained(estimator, rows, labels, weights)
-            except (Exception, SystemExit):
-                pass  # a Pipeline whose steps pass weights to an estimator that takes none, say
+            except (Exception, SystemExit) as error:
+                unless_signalled(error)  # else a Pipeline whose steps pass weights on to what takes none, say
             else:
                 return in_arrays(OwnModel(trained, shares.shape[1], self.title), x)
         return self.fit(*copied_labels(x, shares), shares.shape[1], seed)

@@ -52,6 +52,14 @@ def as_party(shown: dict[str, Any], folder: Path) -> None:
     open_home(folder)
 
 
+def as_model(shown: dict[str, Any], folder: Path) -> None:
+    """A teacher in a party.toml, or a part of a scenario; what is named is trained in `test_models_page`."""
+    if "teacher" in shown:
+        as_party(shown, folder)
+    else:
+        as_scenario(shown, folder, "stroke")
+
+
 def as_own_data(shown: dict[str, Any], folder: Path) -> None:
     """A scenario of the user's own table, or a fragment about an installed package's, which is not installed."""
     if "federation" not in shown:
@@ -61,14 +69,6 @@ def as_own_data(shown: dict[str, Any], folder: Path) -> None:
     path = folder / "heart.toml"
     path.write_text(tomli_w.dumps(shown), encoding="utf-8")
     load_scenario(str(path), ['federation.mechanism={name="gnmax", sigma=9}', "federation.caps={queries=2, answers=2}"])
-
-
-def as_model(shown: dict[str, Any], folder: Path) -> None:
-    """A teacher in a party.toml, or a part of a scenario; what is named is trained in `test_models_page`."""
-    if "teacher" in shown:
-        as_party(shown, folder)
-    else:
-        as_scenario(shown, folder, "stroke")
 
 
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {

@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 from consilium import cli
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
-from consilium.coordinator.provision.plan import read_public
 from consilium.coordinator.provision.registry import load_registry
 from consilium.party.data.federation import load_federation
 from consilium.party.home import open_home
@@ -35,6 +34,7 @@ from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, 
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
+from consilium.student.asking.pool import PoolFile
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, plan_table, write_plan
 
 PRIVATE = {"ca.key", "server.key", "client.key", "node.key", "identity.pem"}
@@ -253,7 +253,7 @@ def test_reference_rows_come_from_the_public_rows_and_stay_when_parties_come(tmp
     rows = config.reference_rows()
     with np.load(tmp_path / "pool.npz") as pool:
         asked = canonical_queries(pool["queries"], len(config.rows.features))
-    public = canonical_queries(read_public(tmp_path / "public.csv")[1], len(config.rows.features))
+    public = PoolFile(tmp_path / "public.csv").load(config.rows).queries
     assert rows.shape == (30, len(config.rows.features))
     assert set(query_ids(rows)) <= set(query_ids(asked if votes == "secure" else public))
     for name in PARTIES:
@@ -278,7 +278,7 @@ def test_rows_may_be_given_inline(tmp_path: Path) -> None:
         ({"rows": {"classes": ["no", "yes"]}}, ConfigError, "either public"),
         ({"rows": {**SCHEMA, "scale": [1.0]}}, ConfigError, "scale has 1 numbers"),
         ({"rows": {"public": "absent.csv", "classes": ["no", "yes"]}}, PathError, "absent.csv"),
-        ({"rows": {"public": "federation.toml", "classes": ["no", "yes"]}}, DataError, "no table"),
+        ({"rows": {"public": "federation.toml", "classes": ["no", "yes"]}}, DataError, "federation.toml"),
         ({"rows": {"public": "public.csv", "classes": ["no", "yes"], "features": ["x"]}}, ConfigError, "no column 'x'"),
         ({"party": [{"name": "a"}, {"name": "a"}]}, ConfigError, "two parties have one name"),
         ({"party": [{"name": "a/../b"}, {"name": "c"}]}, ConfigError, "party.0.name"),

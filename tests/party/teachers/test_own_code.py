@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,36 @@ def test_what_fails_on_private_rows_only_says_the_most_frequent_class(error: str
     assert (sound.predict(rows.x) == rows.y).mean() > 0.75
     assert "cannot be fitted to 1 of 2 shards" in caplog.text
     assert "PRIVATE" not in caplog.text
+
+
+def test_who_stops_the_process_stops_it() -> None:
+    """Else a party that is stopped while it trains would keep a constant teacher for ever."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise SystemExit(number)
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        with pytest.raises(SystemExit):
+            own_teachers(stranger("Signalled"), rows_of())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_teachers_that_another_version_kept_are_trained_anew(tmp_path: Path) -> None:
+    party = PartyNode(open_home(home_with(tmp_path, {"model": "ridge"})))
+    join(party)
+    folder = party.home.teachers(HASH)
+    content = b"cconsilium.party.teachers.one_hot\nOneHotTeacher\n."
+    (folder / "teacher-000.pickle").write_bytes(content)
+    manifest = json.loads((folder / store.MANIFEST).read_text())
+    manifest["teachers"] = [hashlib.sha256(content).hexdigest()]
+    (folder / store.MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(Refused) as caught:
+        store.load(folder, HASH)
+    assert caught.value.refusal.rule is Rule.NOT_TRAINED
+    join(party)
+    assert len(store.load(folder, HASH).teachers) == 1
 
 
 @pytest.mark.parametrize("error", ["Odd", "SystemExit"])

@@ -77,6 +77,8 @@ NOT_ENCODED: dict[str, tuple[dict, dict, str]] = {
     "nothing known": ({"a": ["", None]}, {}, "'a': no public row has a value"),
     "text among numbers": ({"a": [*TOO_FEW, "> 89"]}, {}, "30 different numbers, and text between them: row 31 has"),
     "text in a declared number": ({"a": ["1", "x"]}, {"a": DeclaredColumn(kind="number")}, "row 2 has 'x', 1 such row"),
+    "decimal comma": ({"a": ["1,5", "x"]}, {}, "column 'a', row 1: '1,5' is a number with a decimal comma"),
+    "infinite": ({"a": ["1", "inf"]}, {}, "column 'a', row 2: 'inf' is infinite"),
     "dates": ({"a": ["2020-01-01", "2021-12-31 10:00"]}, {}, "of dates: row 1 has '2020-01-01'"),
     "dates as such": ({"a": [datetime.date(2020, 1, 1)]}, {}, "of dates"),
     "names": ({"a": [f"name {number}" for number in range(101)]}, {}, "101 different values in 101 public rows"),

@@ -124,6 +124,7 @@ def test_tensorboard_itself(run: Run, tmp_path: Path) -> None:
 
 
 def test_mlflow_itself(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow: Any = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri(f"file:{tmp_path / 'mlruns'}")
     hooks.log_to_mlflow(run)
@@ -134,5 +135,7 @@ def test_mlflow_itself(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_is_not_installed_says_how(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     log = {"mlflow": lambda: hooks.log_to_mlflow(run), "tensorboard": lambda: hooks.log_to_tensorboard(run, tmp_path)}
-    with pytest.raises(BadSetting, match=rf"{name} is not installed. Install it: pip install {name}"):
+    with pytest.raises(
+        BadSetting, match=rf"{name} is not installed. Install it: pip install 'consilium-pate\[{name}\]'"
+    ):
         log[name]()

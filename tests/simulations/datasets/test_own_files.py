@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
@@ -202,9 +203,10 @@ def test_a_hub_data_set_from_a_folder_of_parquet(tmp_path: Path) -> None:
     assert set(data.features) <= set(plain.features) and len(parts.parties) == 6
     assert (data.y[:240] == plain.y).all()
 
-    told = hub.ClassLabel(names=["well", "ill"])
-    saved = hub.Dataset.from_dict({"age": [1, 2, 3, 4], "ill": [0, 1, 1, 0]}).cast_column("ill", told)
-    saved.save_to_disk(str(tmp_path / "saved"))
+    (tmp_path / "few").mkdir()
+    pl.DataFrame({"age": [1, 2, 3, 4], "ill": [0, 1, 1, 0]}).write_parquet(tmp_path / "few" / "train.parquet")
+    kinds = hub.Features({"age": hub.Value("int64"), "ill": hub.ClassLabel(names=["well", "ill"])})
+    hub.load_dataset(str(tmp_path / "few"), features=kinds)["train"].save_to_disk(str(tmp_path / "saved"))
     with pytest.raises(ConfigError, match=r"has no split 'valid'\. It has train"):
         divided(tmp_path, {"set": "hub", "path": "saved", "label": "ill", "split": "valid"})
     few = {"set": "hub", "path": "saved", "label": "ill", "partition": "iid", "parties": 2, "least_rows": 1}
@@ -268,7 +270,11 @@ BAD_PACKAGES: dict[str, tuple[dict[str, Any], type[ConsiliumError], str]] = {
     "another option": ({"options": {"row": 3}}, ConfigError, r"does not take data\.options \{'row': 3\}"),
     "cannot be imported": ({"set": "broken"}, ConfigError, "cannot be imported: ModuleNotFoundError"),
     "no function": ({"set": "value"}, ConfigError, "is no function"),
-    "unknown": ({"set": "registri"}, ConfigError, "no known data set, choose from .*broken, registry, value"),
+    "unknown": (
+        {"set": "registri"},
+        ConfigError,
+        "data.set: not a known data set, choose from .*broken, registry, value",
+    ),
     "a key of others": ({"label": "x"}, ConfigError, 'label is no key of set = "registry"'),
 }
 
@@ -279,6 +285,57 @@ def test_packages_that_do_not_give_a_data_set(installed: Path, case: str) -> Non
     with pytest.raises(kind, match=told) as caught:
         divided(installed, {"set": "registry", **keys})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "public", "told"),
+    [
+        (
+            "stroke",
+            {"by": "file", "file": "x.csv"},
+            r'stroke has no public = \{ by = "file" \}\. Choose owner or share',
+        ),
+        ("stroke", {"by": "time", "after": "2"}, r'stroke has no public = \{ by = "time" \}'),
+        ("open", {"by": "share"}, r"open has a public part of its own\. Leave data\.public away"),
+    ],
+)
+def test_public_parts_that_a_set_does_not_have(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, name: str, public: dict[str, Any], told: str
+) -> None:
+    (installed / "site" / "open_sets.py").write_text(OPEN)
+    points = installed / "site" / "clinic_registry-1.0.dist-info" / "entry_points.txt"
+    points.write_text(points.read_text() + "open = open_sets:Open\n")
+    monkeypatch.delitem(sys.modules, "open_sets", raising=False)
+    with pytest.raises(ConfigError, match=told):
+        divided(installed, {"set": name, "public": public})
+
+
+def test_a_source_of_an_installed_package_is_told_what_is_public(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a `Dataset`: it makes numbers of its rows when it knows the pool."""
+    (installed / "site" / "open_sets.py").write_text(OPEN)
+    points = installed / "site" / "clinic_registry-1.0.dist-info" / "entry_points.txt"
+    points.write_text(points.read_text() + "open = open_sets:Open\n")
+    monkeypatch.delitem(sys.modules, "open_sets", raising=False)
+    data, parts = divided(installed, {"set": "open", "least_rows": 5})
+    assert data.x[:, 0].tolist() == [float(len(parts.queries))] * 60
+
+
+OPEN = """
+import numpy as np
+from consilium.simulations.datasets.base import Dataset, Public
+
+class Open:
+    name = title = "open"
+    attribution, classes, owner_label, owner_names, patient = "", ("no", "yes"), "site", None, None
+    y, owner = np.arange(60) % 2, np.arange(60) // 10
+    public = Public(np.arange(40, 50), np.arange(50, 60))
+
+    def dataset(self, public_rows):
+        x = np.full((60, 1), len(public_rows), dtype=np.float32)
+        return Dataset("open", "open", "", ("n",), self.classes, "site", x, self.y, self.owner, self.public)
+"""
 
 
 def test_shipped_sets_have_no_keys_of_tables() -> None:

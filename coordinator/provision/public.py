@@ -1,0 +1,116 @@
+"""The operator's files of public rows: what they make of the schema, and the rows as its features."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.files import unreadable
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.rows.encoding import DeclaredColumns, encode, infer
+from consilium.protocol.rows.schema import Schema
+from consilium.protocol.tables.faults import in_file
+from consilium.protocol.tables.files import open_table
+from consilium.protocol.tables.raw import RawTable, read_raw
+from consilium.protocol.tables.rules import TableRule
+from consilium.protocol.tables.schema_rows import Reading, SchemaRows, read_schema_rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+HINTS = in_file("rows.csv")
+LEAST_ROWS = 2
+
+
+def table_schema(
+    path: Path,
+    chosen: tuple[str, ...],
+    classes: tuple[str, ...],
+    declared: DeclaredColumns,
+    csv: CsvRule,
+    missing: tuple[str, ...],
+) -> Schema:
+    """The schema of a CSV or Parquet file: of numbers alone as they stand, else of raw columns (`rows.encoding`).
+
+    chosen: its columns, all where there are none. missing: texts that mean "missing".
+
+    Raises
+    ------
+    DataError : it cannot be read, or a column is neither numbers nor a category. ConfigError : one is the label, or is
+        not there. PathError
+    """
+    try:
+        names = open_table(path, csv, HINTS).names
+    except OSError as error:
+        raise unreadable(path, error, "Correct rows.public in federation.toml") from None
+    absent = sorted(set(chosen) - set(names))
+    if absent:
+        raise ConfigError(f"rows.features: {path.name} has no column {absent[0]!r}", f"It has {list(names)}")
+    table = read_raw([path], TableRule(csv=csv, only=chosen, missing=missing), HINTS)
+    frame = table.frame
+    if frame.height < LEAST_ROWS:
+        raise DataError(f"rows.public: {path} has {frame.height} rows", f"Give at least {LEAST_ROWS}")
+    numbers = None if declared else _numbers(table)
+    if numbers is not None:
+        return Schema.from_public_rows(tuple(frame.columns), classes, numbers)
+    try:
+        columns = infer(frame, declared)
+    except DataError as error:
+        raise DataError(f"rows.public: {path}: {error.what}", f"{error.action} (rows.columns, rows.features)") from None
+    for column in columns:
+        if len(column.values) > 1 and set(column.values) <= set(classes):
+            raise ConfigError(
+                f"rows.public: column {column.column!r} of {path} has the classes as its values: it is the label",
+                "Name the columns that are features in rows.features",
+            )
+    return Schema.of_table(columns, classes, encode(frame, columns)[0])
+
+
+def table_rows(path: Path, schema: Schema, csv: CsvRule, missing: tuple[str, ...]) -> SchemaRows:
+    """Rows of a CSV or Parquet file as the schema's features. Raises DataError, PathError."""
+    return read_schema_rows(path, schema, Reading(csv, HINTS, "the schema's", public=True, missing=missing))
+
+
+def array_rows(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
+    """Features and rows float64 (n, features) of an .npz. Raises DataError, PathError."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = tuple(str(name) for name in file["features"])
+            rows = file["queries" if "queries" in file.files else "x"].astype(np.float64)
+    except OSError as error:
+        raise unreadable(path, error, "Correct rows.public in federation.toml") from None
+    except (KeyError, IndexError, ValueError, EOFError, zipfile.BadZipFile):
+        raise DataError(
+            f"rows.public: {path} is no table of numbers", "Give .npz with features and queries, or .csv, or .parquet"
+        ) from None
+    if rows.ndim != 2 or rows.shape[1] != len(names) or len(rows) < LEAST_ROWS:
+        raise DataError(
+            f"rows.public: {path} has shape {rows.shape} for {len(names)} columns", "Give at least two complete rows"
+        )
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        row, column = bad[0]
+        raise DataError(
+            f"rows.public: {path}: {len(bad)} values are missing or infinite (first: row {row + 1}, {names[column]!r})",
+            "Give complete rows, or a .csv or .parquet of raw columns",
+        )
+    return names, rows
+
+
+def _numbers(table: RawTable) -> np.ndarray | None:
+    """The whole table as float64 (rows, columns); None where a value is none, or is missing."""
+    import polars as pl
+
+    columns: list[pl.Series] = []
+    for series in table.frame.get_columns():
+        if series.dtype == pl.Boolean:
+            return None
+        numbers = series.cast(pl.Float64, strict=False)
+        if numbers.null_count() or not numbers.is_finite().all():
+            return None
+        columns.append(numbers)
+    return np.stack([column.to_numpy() for column in columns], axis=1)

@@ -1,0 +1,160 @@
+"""Public rows with text, truth and missing values become a schema; what is wrong names file, row, column and value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.plan import RowsPlan
+from consilium.party.data import DataRules, read_rows
+from consilium.protocol.config_files import load, validate
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.rows.schema import Schema
+from consilium.student.asking.pool import PoolFile
+from tests.coordinator.provision.test_provision import write_plan
+
+CLASSES = ["well", "ill"]
+GOOD = "age,sex,creatinine,smoker\n61,female,0.9,true\n72,male,,false\n55,female,1.1,true\n40,male,1,false\n"
+FEATURES = ("age", "sex=male", "creatinine", "creatinine missing", "smoker=true")
+
+
+def schema_of(folder: Path, content: str | bytes, name: str = "public.csv", **keys: Any) -> Schema:
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return validate({"classes": CLASSES, "public": name, **keys}, RowsPlan, "rows").schema(folder)
+
+
+def test_text_and_missing_values_become_features(tmp_path: Path) -> None:
+    schema = schema_of(tmp_path, GOOD)
+    assert schema.features == FEATURES
+    assert schema.center[:2] == (57.0, 0.5)
+
+
+def test_numbers_alone_make_the_schema_they_always_made(tmp_path: Path) -> None:
+    generator = np.random.default_rng(2)
+    rows = generator.normal(60, 12, (50, 3))
+    pl.DataFrame({name: rows[:, index] for index, name in enumerate("abc")}).write_csv(tmp_path / "written.csv")
+    found = schema_of(tmp_path, (tmp_path / "written.csv").read_bytes())
+    assert found == Schema.from_public_rows(("a", "b", "c"), ("well", "ill"), rows)
+    assert "columns" not in found.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("keys", "features"),
+    [
+        ({"features": ["sex", "age"]}, ("sex=male", "age")),
+        ({"features": ["sex"], "columns": {"sex": {"values": ["male", "female"]}}}, ("sex=female",)),
+        ({"features": ["age"], "columns": {"age": {"missing": True}}}, ("age", "age missing")),
+        ({"features": ["age"], "columns": {"age": "category"}}, ("age=40", "age=55", "age=61", "age=72")),
+        ({"features": ["age"], "missing_codes": ["40"]}, ("age", "age missing")),
+    ],
+)
+def test_what_is_declared_decides(tmp_path: Path, keys: dict, features: tuple[str, ...]) -> None:
+    assert schema_of(tmp_path, GOOD, **keys).features == features
+
+
+def test_other_ways_to_write_it(tmp_path: Path) -> None:
+    csv = {"separator": ";", "decimal_comma": True}
+    assert schema_of(tmp_path, GOOD.replace(",", ";").replace(".", ","), csv=csv) == schema_of(tmp_path, GOOD)
+
+
+AGES = "".join(f"{age},female,1,true\n" for age in range(20, 40))
+FAULTS: dict[str, tuple[str | bytes, dict, type[ConsiliumError], str]] = {
+    "text among numbers": (
+        GOOD + AGES + "> 89,male,1,true\n",
+        {},
+        DataError,
+        "column 'age' has 24 different numbers, and text between them: row 25 has '> 89'",
+    ),
+    "declared a number": (
+        GOOD + "n/k,male,1,true\n",
+        {"columns": {"age": "number"}},
+        DataError,
+        "row 5 has 'n/k', 1",
+    ),
+    "decimal comma": (
+        GOOD.replace("61", '"61,5"'),
+        {},
+        DataError,
+        "row 1: '61,5' is a number with a decimal comma",
+    ),
+    "the label": ("age,label\n61,well\n72,ill\n", {}, ConfigError, "column 'label' of"),
+    "no such column": (GOOD, {"features": ["ages"]}, ConfigError, "has no column 'ages'"),
+    "declared and absent": (GOOD, {"columns": {"ages": {}}}, DataError, "no column 'ages', which is declared"),
+    "names": (
+        "n,a\n" + "".join(f"Ada {n},{n}\n" for n in range(101)),
+        {},
+        DataError,
+        "has 101 different values",
+    ),
+    "dates": ("a,d\n1,2020-01-01\n2,2020-01-02\n", {}, DataError, "column 'd' is of dates: row 1 has '2020-01-01'"),
+    "nothing known": ("a,b\n1,\n2,\n", {}, DataError, "column 'b': no public row has a value"),
+    "one row": ("a,b\n1,x\n", {}, DataError, "has 1 rows"),
+    "semicolons": (GOOD.replace(",", ";"), {}, DataError, "Set separator = ';' under [rows.csv]"),
+    "Excel": (b"PK\x03\x04", {}, DataError, "is a zip or Excel file"),
+    "torn": (
+        GOOD + "1,2\n",
+        {},
+        DataError,
+        "1 of 5 rows have more or fewer fields",
+    ),
+    "images of text": (GOOD, {"standardise": False}, ConfigError, "has columns that are no numbers"),
+}
+
+
+@pytest.mark.parametrize(("content", "keys", "error", "told"), FAULTS.values(), ids=FAULTS.keys())
+def test_public_rows_that_make_no_schema(
+    tmp_path: Path, content: str | bytes, keys: dict, error: type[ConsiliumError], told: str
+) -> None:
+    with pytest.raises(error) as caught:
+        schema_of(tmp_path, content, **keys)
+    assert told in str(caught.value)
+    assert "public.csv" in str(caught.value)
+
+
+def test_arrays_with_missing_values_name_the_cell(tmp_path: Path) -> None:
+    np.savez(tmp_path / "public.npz", features=np.array(["a", "b"]), x=np.array([[1, 2], [3, np.nan]]))
+    plan = RowsPlan(classes=("well", "ill"), public="public.npz")
+    with pytest.raises(DataError, match=r"1 values are missing or infinite \(first: row 2, 'b'\)"):
+        plan.schema(tmp_path)
+
+
+@pytest.mark.parametrize("columns", [{"a": "text"}, {"a": {"values": ["x", "x"], "kind": "number"}}, {"a": 3}])
+def test_declarations_that_make_no_sense(columns: dict) -> None:
+    with pytest.raises(ConfigError):
+        validate({"classes": CLASSES, "public": "public.csv", "columns": columns}, RowsPlan, "rows")
+
+
+def test_columns_are_of_a_table() -> None:
+    with pytest.raises(ConfigError, match="columns are of a table"):
+        validate({"classes": CLASSES, "public": "public.npz", "columns": {"a": "number"}}, RowsPlan, "rows")
+
+
+def test_the_kits_of_a_table_serve_parties_and_students_with_raw_rows(tmp_path: Path) -> None:
+    """One file of public rows: as the pool, as a party's rows and as a student's, bit by bit the same."""
+    generator = np.random.default_rng(4)
+    frame = pl.DataFrame(
+        {
+            "age": generator.integers(20, 90, 120),
+            "sex": generator.choice(["female", "male"], 120),
+            "creatinine": np.where(generator.random(120) < 0.1, np.nan, generator.normal(1, 0.2, 120)),
+        }
+    ).with_columns(pl.col("creatinine").fill_nan(None))
+    plan = write_plan(tmp_path, rows={"classes": CLASSES, "public": "table.csv"}, votes="secure")
+    frame.write_csv(tmp_path / "table.csv")
+    made = kits.make(plan, tmp_path / "kits")
+    assert "creatinine" in made.note
+    schema = load(tmp_path / "kits" / "coordinator" / "federation.json", FederationConfig).rows
+    assert schema.features == ("age", "sex=male", "creatinine", "creatinine missing")
+    pool = np.load(tmp_path / "kits" / "student-university" / "pool.npz")["queries"]
+    asked = PoolFile(tmp_path / "table.csv").load(schema).queries
+    assert sorted(map(bytes, pool)) == sorted(map(bytes, asked))
+    frame.with_columns(label=pl.lit("well")).write_csv(tmp_path / "party.csv")
+    rows, _ = read_rows(tmp_path / "party.csv", schema, DataRules())
+    assert rows is not None
+    assert rows.x.tobytes() == schema.standardise(asked).tobytes()

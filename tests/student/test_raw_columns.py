@@ -1,0 +1,104 @@
+"""From a pool of raw columns to predictions on raw rows: no one encodes anything by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.protocol.errors import DataError
+from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
+from consilium.protocol.rows.csv_files import CsvRule
+from consilium.protocol.rows.encoding import encode, infer
+from consilium.protocol.rows.schema import Schema
+from consilium.student.asking.pool import PoolFile
+from consilium.student.published.model import BadModel, check_names, load_model
+from consilium.student.published.predict import predict_file
+from consilium.student.run import run_student
+from tests.specs import student_of
+
+GENERATOR = np.random.default_rng(8)
+FRAME = pl.DataFrame(
+    {
+        "age": GENERATOR.integers(20, 90, 200),
+        "stage": GENERATOR.choice(["I", "II", "III"], 200),
+        "creatinine": np.where(GENERATOR.random(200) < 0.1, np.nan, GENERATOR.normal(1, 0.2, 200)),
+    }
+).with_columns(pl.col("creatinine").fill_nan(None))
+COLUMNS = infer(FRAME)
+SCHEMA = Schema.of_table(COLUMNS, ("well", "ill"), encode(FRAME, COLUMNS)[0])
+
+
+class TableSource:
+    """Answers every query: ill from stage II on."""
+
+    def describe(self) -> LabelTerms:
+        return LabelTerms("f" * 64, SCHEMA, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
+
+    def ask(self, queries, progress=None, probabilities=None) -> Answers:
+        labels = (queries[:, SCHEMA.features.index("stage=I")] == 0).astype(np.int64)
+        return Answers(np.full(len(queries), Outcome.ANSWERED, dtype=np.int64), labels)
+
+    def finish(self) -> None:
+        pass
+
+
+@pytest.fixture
+def student(tmp_path: Path) -> Path:
+    """A student's folder."""
+    outcome = pl.when(pl.int_range(200) < 150).then(None).when(pl.col("stage") == "I").then(pl.lit("well"))
+    FRAME.with_columns(outcome=outcome.otherwise(pl.lit("ill"))).write_csv(tmp_path / "pool.csv")
+    pool = PoolFile(tmp_path / "pool.csv", label="outcome").load(SCHEMA)
+    result = run_student(TableSource(), pool, student_of(C=1.0), tmp_path / "out", seed=0)
+    assert result.metrics is not None
+    assert (result.asked, result.metrics["accuracy"]) == (150, 1.0)
+    return tmp_path / "out" / "student"
+
+
+def test_predictions_on_raw_rows(student: Path, tmp_path: Path) -> None:
+    rows, told = tmp_path / "rows.csv", []
+    rows.write_text("stage;id;age;creatinine\nI;7;61;n/k\nIII;8;72,5;1,25\nsecret;9;50;1\n")
+    rule = CsvRule(separator=";", decimal_comma=True)
+    text = predict_file(student, rows, rule, "text", None, told.append, missing=("n/k",))
+    frame = pl.DataFrame({"age": [61.0, 72.5, 50.0], "stage": ["I", "III", "x"], "creatinine": [None, 1.25, 1.0]})
+    expected = load_model(student / "model.safetensors").predict_proba(SCHEMA.filled(encode(frame, COLUMNS)[0]))
+    found = [[float(row["p_well"]), float(row["p_ill"])] for row in csv.DictReader(io.StringIO(text))]
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+    assert [row["class"] for row in csv.DictReader(io.StringIO(text))][:2] == ["well", "ill"]
+    assert told == [
+        "columns that the student does not use: 'id'",
+        "stage: 1 of 3 rows hold a value that is none of 'I', 'II', 'III' (first: line 4)",
+        "creatinine: 1 of 3 rows have no value: 'creatinine missing' says so (first: line 2)",
+    ]
+
+
+def test_raw_rows_that_cannot_be_judged_are_named_and_not_quoted(student: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("stage,age,creatinine\nI,secret,1\n,61,1\n")
+    with pytest.raises(DataError) as caught:
+        predict_file(student, rows, CsvRule(), "text", None, print)
+    assert "age: 1 of 2 rows hold text that is no number (first: line 2)" in str(caught.value)
+    assert "stage: 1 of 2 rows have no value (first: line 3)" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_cards_list_the_columns(student: Path) -> None:
+    card = json.loads((student / "student.json").read_text())
+    assert card["columns"] == [column.model_dump(mode="json") for column in COLUMNS]
+    text = (student / "MODEL_CARD.md").read_text()
+    assert "A row has 3 columns, as they are written" in text
+    assert "| stage | I, II, III | no |\n| creatinine | a number | yes |" in text
+
+
+def test_values_that_would_do_something_to_a_terminal(tmp_path: Path) -> None:
+    columns = [{"column": "a", "kind": "category", "values": ["\x1b[2J", "x"]}]
+    schema = Schema.model_validate(
+        {"features": ["a=x"], "classes": ["b", "c"], "center": [0.0], "scale": [1.0], "columns": columns}
+    )
+    with pytest.raises(BadModel, match="control character"):
+        check_names(schema)
