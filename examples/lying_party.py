@@ -94,7 +94,8 @@ alt.Chart(frame, title="Chance that the first class is released", width=330, hei
 # does not check what it sends.
 
 # %%
-home = Path(tempfile.mkdtemp())
+folder = tempfile.TemporaryDirectory()  # removed with this program
+home = Path(folder.name)
 names = [f"hospital-{number:02d}" for number in range(parties)]
 keys = {name: Identity.generate() for name in names}
 coordinator = Identity.generate()
