@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run keys fast check test test-busy proofs lint docs bench proto clean
+.PHONY: run keys notebooks fast check test test-busy proofs lint docs bench proto clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -61,6 +61,10 @@ test-busy: $(VENV)/.dev
 keys: $(VENV)/.dev
 	@# the tables of keys in docs/, from the models
 	$(BIN)/python -m docs.keys
+
+notebooks: $(VENV)/.dev
+	@# examples/*.py run into docs/notebooks/*.ipynb; ARGS='first_principles': only that one
+	$(BIN)/python -m docs.execute $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
