@@ -127,7 +127,8 @@ class SourceSpec(Frozen):
     @classmethod
     def _known(cls, value: str) -> str:
         if value not in KEYS and value not in (others := installed_sets()):
-            raise ValueError(f"not a known data set, choose from {', '.join([*KEYS, *sorted(others)])}")
+            named = [*(name for name in KEYS if name != MEMORY), *sorted(others)]
+            raise ValueError(f"not a known data set, choose from {', '.join(named)}")
         return value
 
     @model_serializer(mode="wrap")

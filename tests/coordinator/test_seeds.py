@@ -29,6 +29,7 @@ MAY_SEED = {
     "coordinator/planning/rehearsal.py",  # on made-up votes, before there are any
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
     "party/secagg/votes.py",  # only in a federation whose terms say that it is a simulation
+    "simulations/compare/learning.py",  # what other noise would have given, in a simulation's own report
     "simulations/teacher_audit/command.py",  # `consilium audit teachers` plays a game, and releases nothing
 }
 

@@ -171,8 +171,8 @@ class TestKinds:
         assert scenario.federation.mechanism.model_dump() == {
             "name": "confident",
             "threshold": 150,
-            "sigma1": 234.8,
-            "sigma2": 83.01,
+            "sigma1": 234.9,
+            "sigma2": 83.04,
         }
         assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
 

@@ -277,4 +277,4 @@ def test_a_party_of_a_scenario(tmp_path: Path) -> None:
         cli.app, [*arguments, "--teachers", "3", "--runs", "400", "--seed", "1", "--format", "json"]
     )
     assert result.exit_code == 0, result.output
-    assert json.loads(result.output)["teachers_per_party"] == 3
+    assert json.loads(result.stdout)["teachers_per_party"] == 3
