@@ -68,7 +68,8 @@ class Scenario(Frozen):
         if self.data.partition != "dirichlet" and self.data.rows_needed < self.federation.teachers_per_party:
             raise ValueError(
                 f"data.least_rows {self.data.rows_needed} leaves no row for some of the"
-                f" {self.federation.teachers_per_party} teachers of a party"
+                f" {self.federation.teachers_per_party} teachers of a party: set data.least_rows to"
+                f" {self.federation.teachers_per_party} or more, or lower federation.teachers_per_party"
             )
         return self
 

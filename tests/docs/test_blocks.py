@@ -24,8 +24,9 @@ from tests.simulations.council.warm import hospitals
 
 
 def of(language: str) -> list[Any]:
-    """All blocks of a language, by their place."""
-    return [pytest.param(block, id=block.place) for block in blocks() if block.language == language]
+    """All blocks of a language, by their place; what several pages show alike counts once."""
+    once = {block.text: block for block in blocks() if block.language == language}
+    return [pytest.param(block, id=block.place) for block in once.values()]
 
 
 def merged(table: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
