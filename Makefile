@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run keys notebooks fast check test test-busy proofs lint docs bench proto clean
+.PHONY: run keys notebooks fast check test test-busy proofs lint types docs bench proto clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -70,8 +70,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory -j2 types docs
+
+types: $(VENV)/.dev
 	$(BIN)/pyright
-	@$(MAKE) --no-print-directory docs
 
 docs: $(VENV)/.dev
 	@# into site/; not --quiet, with which mkdocs counts no warnings and strict means nothing

@@ -13,7 +13,7 @@ from consilium.party import promise, weight
 from consilium.protocol.parties.refusals import Rule
 from tests.party.lying import TREE, Game
 
-GAMES = 300
+GAMES = 150
 
 
 def play(folder: Path, games: int, seed: int = 0) -> tuple[list[float], Counter]:

@@ -176,7 +176,14 @@ APART = GameSetup(queries=40, runs=4_000)
 """One call of the mechanism per run, or what it reuses would be shared by all runs."""
 
 
-HEAVY = ("half the noise: lnmax", "half the noise: confident", "no check in the event: interactive")
+HEAVY = (
+    "half the noise: lnmax",
+    "half the noise: confident",
+    "no check in the event: interactive",
+    "same noise in a call: histogram",
+    "same noise in a call: lnmax",
+    "same noise in a call: stable",
+)
 CASES: tuple[tuple[str, Planted, GameSetup], ...] = (
     ("half the noise: gnmax", TooLittleNoise(GNMax(sigma=40.0)), LARGE),
     ("half the noise: lnmax", TooLittleNoise(LNMax(gamma=0.05)), replace(LARGE, runs=100_000)),
