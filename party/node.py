@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +15,10 @@ from consilium.party.promise import promise_of
 from consilium.party.secagg.votes import QuerySet, SecureVotes, agreed_weight
 from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
-from consilium.party.teachers.ballot import Lot, cast, check_reference, thresholds_of
-from consilium.party.teachers.ensemble import check_rows, train_all
+from consilium.party.teachers.ballot import Lot, cast, check_reference
+from consilium.party.teachers.ensemble import check_rows
 from consilium.party.teachers.inputs import query_inputs
+from consilium.party.teachers.making import make, simulated_seeds
 from consilium.party.units import check_promised_unit
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
@@ -95,10 +95,9 @@ class PartyNode:
             rows = load_rows(self.home.data_file, schema, self.home.rules)
             parts = shards.split(rows.identities, request.teachers, self._secret(request.seed))
             check_shards(self.home.policy, min(len(part) for part in parts))
-            seeds = [int(seed.generate_state(1)[0]) for seed in self._seed(request.seed).spawn(request.teachers)]
-            teachers = train_all(rows.represented(schema, parts), spec, parts, seeds, len(schema.classes))
+            seeds = self._seeds(request.seed)
+            teachers, limits = make(rows, schema, spec, ballot, request.reference, parts, seeds)
             folder.mkdir(mode=0o700, exist_ok=True)
-            limits = thresholds_of(teachers, schema, ballot, request.reference)
             store.save(folder, request.federation, made_from, schema, teachers, limits)
         return TrainReply(party=self.home.name, teachers=request.teachers)
 
@@ -205,9 +204,6 @@ class PartyNode:
         """What decides over shards: the party's own secret, in simulations one derived from run seed and name."""
         return shards.own_secret(self.home.state) if seed < 0 else shards.simulated_secret(seed, self.home.name)
 
-    def _seed(self, seed: int) -> np.random.SeedSequence:
+    def _seeds(self, seed: int) -> np.random.SeedSequence:
         """Of the estimators; in simulations derived from run seed and party name. Never from the data."""
-        if seed < 0:
-            return np.random.SeedSequence()
-        name = int(canonical_digest(json.dumps([self.home.name, "teacher"])), 16)
-        return np.random.SeedSequence([seed, name]).spawn(2)[1]
+        return np.random.SeedSequence() if seed < 0 else simulated_seeds(seed, self.home.name)

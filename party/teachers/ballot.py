@@ -16,7 +16,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -52,6 +52,12 @@ class Lot:
         """One of the classes `equal` int64 (several,), for a query by its position."""
         drawn = hashlib.sha256(json.dumps([self.party, teacher, self.federation, self.query_ids[query]]).encode())
         return int(equal[int.from_bytes(drawn.digest()) % len(equal)])
+
+
+class Decides(Protocol):
+    """What decides between equal scores: a `Lot`, or whoever wants to know which were equal."""
+
+    def draw(self, teacher: int, query: int, equal: np.ndarray) -> int: ...
 
 
 def check_reference(ballot: BallotKind, schema: Schema, reference: np.ndarray) -> None:
@@ -92,7 +98,7 @@ def thresholds_of(
     return found
 
 
-def ballots(trained: TeacherSet, x: np.ndarray, lot: Lot) -> np.ndarray:
+def ballots(trained: TeacherSet, x: np.ndarray, lot: Decides) -> np.ndarray:
     """The class that each teacher votes for, int64 (teachers, queries). `x` float (queries, inputs). Secret."""
     if trained.thresholds is None:
         return np.array([teacher.predict(x) for teacher in trained.teachers], dtype=np.int64)  # pyright: ignore
@@ -136,7 +142,9 @@ def _(teacher: NetworkTeacher, x: np.ndarray) -> np.ndarray:
     return teacher.log_probabilities(x)
 
 
-def _relative(teacher: Teacher, limits: np.ndarray, x: np.ndarray, classes: int, index: int, lot: Lot) -> np.ndarray:
+def _relative(
+    teacher: Teacher, limits: np.ndarray, x: np.ndarray, classes: int, index: int, lot: Decides
+) -> np.ndarray:
     seen = _seen(teacher)
     above = np.zeros((len(x), classes))
     if len(seen) > 1:

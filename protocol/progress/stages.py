@@ -13,13 +13,14 @@ LOAD = "load"
 PREPARE, BASELINES, POOLED, ACCOUNTING = "prepare", "baselines", "pooled", "accounting"
 HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
 CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
+TRAIN_TEACHERS = "train"
 ASK, ROUND, TRAIN_STUDENT = "ask", "round", "train student"
 
 WORDS = {
     LOAD: "libraries and data load",
     PREPARE: "homes are laid out",
     "enrol": "parties enrol",
-    "train": "parties train",
+    TRAIN_TEACHERS: "parties train",
     "vote": "parties vote",
     ASK: "queries are asked",
     ROUND: "rounds of the student",

@@ -1,0 +1,77 @@
+"""What every method of a study is: keys in a file, what it depends on, and from a case to predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from consilium.protocol.models import Frozen
+from consilium.simulations.study.artifact import Arrays
+from consilium.simulations.study.case import Case
+from consilium.simulations.study.ensemble import Ensemble
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a method says to the rows it is judged on; secret where the method is not private.
+
+    test: float64 (test, classes), probabilities; None for a method that has no one model for public rows.
+    home: float64 (home, classes), of `Case.home_rows`, each by what its own party would use.
+    figures: further numbers by name (epsilon, delta, answered ...), as the results give them. NaN is not allowed: a
+    figure that there is none of is left out. arrays: what measures of this method alone need (rows asked, labels ...).
+    absent: why there is none of it, in words for the report; then the rest is empty.
+    """
+
+    test: np.ndarray | None = field(default=None, repr=False)
+    home: np.ndarray | None = field(default=None, repr=False)
+    figures: dict[str, float] = field(default_factory=dict)
+    arrays: Arrays = field(default_factory=dict, repr=False)
+    absent: str = ""
+
+    def to_arrays(self) -> Arrays:
+        """For an artifact."""
+        found: Arrays = {f"own.{name}": value for name, value in self.arrays.items()}
+        if self.test is not None:
+            found["test"] = self.test
+        if self.home is not None:
+            found["home"] = self.home
+        found["figures.names"] = np.array(list(self.figures), dtype=str)
+        found["figures.values"] = np.array(list(self.figures.values()), dtype=np.float64)
+        found["absent"] = np.array(self.absent)
+        return found
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays) -> Predicted:
+        """The inverse of `to_arrays`."""
+        figures = dict(zip(arrays["figures.names"].tolist(), arrays["figures.values"].tolist(), strict=True))
+        own = {name.removeprefix("own."): value for name, value in arrays.items() if name.startswith("own.")}
+        return cls(arrays.get("test"), arrays.get("home"), figures, own, str(arrays["absent"]))
+
+
+class Method(Frozen):
+    """One method with its keys. A kind is a subclass with `name: Literal["..."]`, registered in `methods.kinds`."""
+
+    title: ClassVar[str]
+    """For tables and pictures: "PATE", "federated averaging"."""
+    private: ClassVar[bool]
+    """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`."""
+    needs_ensemble: ClassVar[bool]
+    """Whether `predict` is given the teachers' votes."""
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
+
+        Two cases of equal division, teachers and seed (`study.keys`) with an equal answer here share one result.
+        """
+        raise NotImplementedError
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """Everything that it takes, from training to predictions. Deterministic in the case.
+
+        Raises
+        ------
+        ConsiliumError : it cannot be done with this case because of a mistake. What does not apply is `absent`.
+        """
+        raise NotImplementedError

@@ -1,0 +1,90 @@
+"""What teachers said to rows, kept so that the votes of any federation with these teachers follow from it exactly.
+
+Under the relative ballot equal scores are decided by a lot of the federation's digest, so the teachers' word alone does
+not fix the vote: which classes were equal is kept too (`party.teachers.ballot`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from consilium.party.teachers.ballot import Lot
+
+_NONE = np.zeros(0, dtype=np.int32)
+
+
+class HeardLot:
+    """In place of the lot: writes down which classes were equal, and gives the first."""
+
+    def __init__(self) -> None:
+        self.teacher: list[int] = []
+        self.row: list[int] = []
+        self.equal: list[np.ndarray] = []
+
+    def draw(self, teacher: int, query: int, equal: np.ndarray) -> int:
+        """See `Lot.draw`."""
+        self.teacher.append(teacher)
+        self.row.append(query)
+        self.equal.append(equal)
+        return int(equal[0])
+
+
+@dataclass(frozen=True)
+class Said:
+    """said: uint8 (parties, teachers, rows), the class that each teacher is for. Secret.
+
+    Of those that were equal: tied_party, tied_teacher, tied_row int32 (ties,), tied bool (ties, classes).
+    """
+
+    said: np.ndarray = field(repr=False)
+    tied_party: np.ndarray = field(repr=False, default_factory=_NONE.copy)
+    tied_teacher: np.ndarray = field(repr=False, default_factory=_NONE.copy)
+    tied_row: np.ndarray = field(repr=False, default_factory=_NONE.copy)
+    tied: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0), dtype=bool))
+
+    def votes(
+        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
+    ) -> np.ndarray:
+        """Votes int64 (parties, rows, classes) on the rows at these positions, as a run of this federation collects.
+
+        `query_ids`: of these rows, in this order. `federation`: its digest.
+        """
+        said = self.said[:, :, rows].astype(np.int64)
+        place = {int(row): at for at, row in enumerate(rows)}
+        if len(place) < len(rows):
+            raise ValueError("a row is asked once")
+        lots = [Lot(party, federation, query_ids) for party in parties]
+        for index in np.flatnonzero(np.isin(self.tied_row, rows)):
+            party, teacher = int(self.tied_party[index]), int(self.tied_teacher[index])
+            at = place[int(self.tied_row[index])]
+            said[party, teacher, at] = lots[party].draw(teacher, at, np.flatnonzero(self.tied[index]))
+        votes = np.zeros((*said.shape[::2], classes), dtype=np.int64)
+        for label in range(classes):
+            votes[:, :, label] = (said == label).sum(axis=1)
+        return votes
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        """For an artifact, see `study.artifact`."""
+        return {f"{name}.{key}": value for key, value in vars(self).items()}
+
+    @classmethod
+    def of_arrays(cls, name: str, arrays: dict[str, np.ndarray]) -> Said:
+        """The inverse of `arrays`."""
+        return cls(**{key: arrays[f"{name}.{key}"] for key in cls.__dataclass_fields__})
+
+    @classmethod
+    def of_parties(cls, said: Sequence[np.ndarray], lots: Sequence[HeardLot], classes: int) -> Said:
+        """said: of each party int64 (teachers, rows)."""
+        tied = np.zeros((sum(len(lot.row) for lot in lots), classes), dtype=bool)
+        for at, equal in enumerate(equal for lot in lots for equal in lot.equal):
+            tied[at, equal] = True
+        return cls(
+            np.stack(said).astype(np.uint8 if classes <= 256 else np.uint16),
+            np.repeat(np.arange(len(lots)), [len(lot.row) for lot in lots]).astype(np.int32),
+            np.array([one for lot in lots for one in lot.teacher], dtype=np.int32),
+            np.array([one for lot in lots for one in lot.row], dtype=np.int32),
+            tied,
+        )
