@@ -65,7 +65,8 @@ class Ensemble:
     def of_arrays(cls, arrays: dict[str, np.ndarray]) -> Ensemble:
         """The inverse of `arrays`."""
         said: dict[str, Any] = {name: Said.of_arrays(name, arrays) for name in _SAID}
-        return cls(**said, **{name: arrays[name] for name in _PLAIN})
+        plain: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
+        return cls(**said, **plain)
 
     def clipped_sums(self, parties: int, teachers_per_party: int) -> ClippedSums | None:
         """What the parties give to a noisy average; None where their teachers are not linear."""

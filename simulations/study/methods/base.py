@@ -50,7 +50,7 @@ class Predicted:
         return cls(arrays.get("test"), arrays.get("home"), figures, own, str(arrays["absent"]))
 
 
-class Method(Frozen):
+class StudyMethod(Frozen):
     """One method with its keys. A kind is a subclass with `name: Literal["..."]`, registered in `methods.kinds`."""
 
     title: ClassVar[str]
