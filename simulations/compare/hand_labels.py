@@ -84,7 +84,7 @@ class HandLabels:
             learn, draws = self._learners[name], 1 if count == len(self._public.labels) else self._draws(name, count)
             found[name] = np.stack(
                 [
-                    self._scores(learn(by_lot(self._seed, draw, len(self._public.labels))[:count], draw))
+                    self._scores(learn(self._by_lot(draw)[:count], draw))
                     for draw in range(draws)
                 ]
             )
@@ -135,7 +135,10 @@ class HandLabels:
         return effort(self._spec.trainer, count, self._own_width, self._classes, self._mode).draws
 
     def _as_chosen(self, draw: int) -> np.ndarray:
-        return self._asked if self._by_rows else by_lot(self._seed, draw, len(self._public.labels))
+        return self._asked if self._by_rows else self._by_lot(draw)
+
+    def _by_lot(self, draw: int) -> np.ndarray:
+        return by_lot(self._seed, draw, len(self._public.labels))
 
 
 def by_lot(seed: int, draw: int, rows: int) -> np.ndarray:
