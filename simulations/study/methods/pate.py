@@ -90,9 +90,9 @@ def _arrays(case: Case, found: Replayed) -> dict[str, np.ndarray]:
     asked, answered = _asked(found), found.outcomes == Outcome.ANSWERED
     truth = case.pool_y[found.rows]
     by_class = {
-        "labels_right": (answered & (found.labels == truth), answered),
-        "abstained": (found.outcomes == Outcome.ABSTAINED, asked),
-        "answered": (answered, asked),
+        "labels_right": _counts(case, truth, answered & (found.labels == truth), answered),
+        "abstained": _counts(case, truth, found.outcomes == Outcome.ABSTAINED, asked),
+        "answered": _counts(case, truth, answered, asked),
     }
     return {
         "asked_rows": found.rows,
@@ -100,7 +100,7 @@ def _arrays(case: Case, found: Replayed) -> dict[str, np.ndarray]:
         "labels": found.labels,
         "voted_rows": found.voted_rows,
         "voted_batch": found.voted_batch,
-        **{BY_CLASS + name: _counts(truth, *which, len(case.classes)) for name, which in by_class.items()},
+        **{BY_CLASS + name: counts for name, counts in by_class.items()},
     }
 
 
@@ -108,6 +108,6 @@ def _asked(found: Replayed) -> np.ndarray:
     return found.outcomes != Outcome.NOT_ASKED
 
 
-def _counts(truth: np.ndarray, which: np.ndarray, among: np.ndarray, classes: int) -> np.ndarray:
+def _counts(case: Case, truth: np.ndarray, which: np.ndarray, among: np.ndarray) -> np.ndarray:
     """int64 (classes, 2): of each true class how many are `which`, of how many `among`."""
-    return np.stack([np.bincount(truth[rows], minlength=classes) for rows in (which, among)], axis=1)
+    return np.stack([np.bincount(truth[rows], minlength=len(case.classes)) for rows in (which, among)], axis=1)
