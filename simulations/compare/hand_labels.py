@@ -82,12 +82,7 @@ class HandLabels:
         found = {}
         for name in self._searched:
             learn, draws = self._learners[name], 1 if count == len(self._public.labels) else self._draws(name, count)
-            found[name] = np.stack(
-                [
-                    self._scores(learn(self._by_lot(draw)[:count], draw))
-                    for draw in range(draws)
-                ]
-            )
+            found[name] = np.stack([self._scores(learn(self._by_lot(draw)[:count], draw)) for draw in range(draws)])
         self.better[count] = max(found, key=lambda name: float(found[name].mean()))
         return found[self.better[count]]
 

@@ -139,8 +139,6 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
 
 
-def _row(
-    method: str, scope: str, name: str, metric: str, value: float, interval: Sequence[float] | None = None
-) -> Row:
+def _row(method: str, scope: str, name: str, metric: str, value: float, interval: Sequence[float] | None = None) -> Row:
     low, high = (None, None) if interval is None else interval
     return Row(method, scope, name, metric, float(value), low, high)

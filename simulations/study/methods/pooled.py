@@ -13,6 +13,9 @@ from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
 from consilium.simulations.study.methods.base import Predicted, StudyMethod
 
+BOOSTED = GradientBoostingSpec(trees=100, depth=4)
+"""Of one size for all data: chosen on none of them."""
+
 
 class PooledModel(StudyMethod):
     """One model on all that the parties train on, without any guarantee."""
@@ -46,5 +49,5 @@ class PooledModel(StudyMethod):
 
     def _model(self, case: Case) -> TeacherKind:
         if self.kind == "boosted":
-            return GradientBoostingSpec()
+            return BOOSTED
         return case.scenario.simulation.own_teacher or case.config.teacher

@@ -16,8 +16,11 @@ from consilium.protocol.strict_json import number
 from consilium.simulations.own_student import load_own
 from consilium.simulations.run import run_scenario
 from consilium.simulations.study.case import Case, make_case
+from consilium.simulations.study.ensemble import Ensemble
+from consilium.simulations.study.judging import judged
 from consilium.simulations.study.methods.base import Predicted
 from consilium.simulations.study.methods.kinds import method_of
+from consilium.simulations.study.methods.plurality import plurality_shares
 from consilium.simulations.study.replay import Replayed, replay
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.study.methods.cases import SEED, few, run_alone, taught
@@ -124,6 +127,20 @@ def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypat
         "labels_right": privacy["released_label_accuracy"],
     }
     assert {name: found.figures[name] for name in expected} == expected
+    rivals = {name: values_of(name, case, ensemble) for name in ("noisy_average", "pooled")}
+    shares = plurality_shares(case, ensemble.test, case.test_x, case.config.digest())
+    rivals["plurality"] = {row.metric: row.value for row in judged("plurality", case, Predicted(test=shares))}
+    alone = values_of("local", case, ensemble)
+    assert alone == pytest.approx(summary["baselines"]["local_only"], abs=1e-6)  # scores are kept as float32
+    for name, metrics in rivals.items():
+        told = summary["baselines"][name]
+        assert metrics["accuracy"] == pytest.approx(told["accuracy"], abs=2e-4)  # draws are, too
+        assert metrics["auc"] == pytest.approx(told["auc"], abs=1e-6)
+
+
+def values_of(method: str, case: Case, ensemble: Ensemble) -> dict[str, float]:
+    rows = judged(method, case, method_of(method).predict(case, ensemble))
+    return {row.metric: row.value for row in rows if row.scope == "run"}
 
 
 def test_weights_count_every_vote_twice() -> None:
@@ -138,7 +155,9 @@ def test_weights_count_every_vote_twice() -> None:
 
 def test_noise_is_seeded_whatever_the_scenario_says() -> None:
     _, ensemble = taught(0.0)
-    cases = [make_case(few(CONFIDENT, f"simulation.noise={noise}"), SEED, 0.0) for noise in ("seeded", "system", "system")]
+    cases = [
+        make_case(few(CONFIDENT, f"simulation.noise={noise}"), SEED, 0.0) for noise in ("seeded", "system", "system")
+    ]
     first, second, third = (asked(replay(case, ensemble.pool)) for case in cases)
     assert first == second == third
 
