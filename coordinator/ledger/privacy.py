@@ -133,7 +133,7 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
 
 
 def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bool = False) -> float | None:
-    """What was released cost at the votes at hand by the bounds of the PATE papers, for comparison with `spent`. Secret.
+    """What the releases cost at the votes at hand by the bounds of the PATE papers, to stand beside `spent`. Secret.
 
     One direction, D(M(D) || M(D')) with D the data at hand. None where there is no such bound. closed: see `spent`.
     """

@@ -60,8 +60,8 @@ def baselines(
     """All that a student is compared with.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
-    local_only: the same, with the 10th and 90th percentile. noisy_average: see `compare.noisy_average`, at the `epsilon`
-    that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
+    local_only: the same, with the 10th and 90th percentile. noisy_average: see `compare.noisy_average`, at the
+    `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
     `mixed`. plurality: all teachers vote, without noise, each counted by its party's weight (1 where none is given).
     pooled: one model on the rows of all. teacher: what all parties train, unless their kinds are mixed.
     """

@@ -30,8 +30,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def over_parties(metric: str, values: Sequence[float]) -> dict[str, float | None]:
     """Mean and percentiles of a metric over the parties, under names of their own; None where no party has it.
 
-    >>> over_parties("auc", [0.5, 0.6, 0.7])
-    {'auc': 0.6, 'auc_p10': 0.52, 'auc_p90': 0.68}
+    >>> over_parties("auc", [0.0, 0.5, 1.0])
+    {'auc': 0.5, 'auc_p10': 0.1, 'auc_p90': 0.9}
     """
     names = (metric, f"{metric}_p{LOW}", f"{metric}_p{HIGH}")
     if not values:

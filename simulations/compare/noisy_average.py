@@ -132,7 +132,8 @@ def _factor(scores: np.ndarray, y: np.ndarray) -> float:
         return -float(log_softmax(scores * math.exp(exponent), axis=1)[np.arange(len(y)), y].mean())
 
     # the loss is convex in the factor, and so has one valley in its logarithm too
-    return math.exp(minimize_scalar(loss, bounds=_FACTORS, method="bounded", options={"xatol": 1e-3}).x)
+    found: Any = minimize_scalar(loss, bounds=_FACTORS, method="bounded", options={"xatol": 1e-3})
+    return math.exp(found.x)
 
 
 def _deviation(given: ClippedSums, promise: Allowance, noise: float, norm: float) -> float:

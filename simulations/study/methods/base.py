@@ -12,7 +12,6 @@ from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
 
-
 BY_CLASS = "by_class."
 """An array of `Predicted` whose name begins so is a figure by class: int64 (classes, 2), how many of how many."""
 TEST_DRAWS = "draws.test"

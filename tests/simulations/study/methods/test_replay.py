@@ -12,7 +12,6 @@ import pytest
 
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.protocol.labels.service import NO_LABEL, Outcome
-from consilium.protocol.strict_json import number
 from consilium.simulations.own_student import load_own
 from consilium.simulations.run import run_scenario
 from consilium.simulations.study.case import Case, make_case
