@@ -12,6 +12,12 @@ from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
 
+BY_CLASS = "by_class."
+"""An array of `Predicted` whose name begins so is a figure by class: int64 (classes, 2), how many of how many."""
+TEST_DRAWS = "draws.test"
+"""Name of the array, float32 (draws, test, classes), of a method whose luck is drawn several times: it is judged by the
+means over them."""
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -75,3 +81,10 @@ class StudyMethod(Frozen):
         ConsiliumError : it cannot be done with this case because of a mistake. What does not apply is `absent`.
         """
         raise NotImplementedError
+
+
+def needed(ensemble: Ensemble | None, name: str) -> Ensemble:
+    """The ensemble of a method with `needs_ensemble`. ValueError if it was left out, which is a caller's mistake."""
+    if ensemble is None:
+        raise ValueError(f"method {name} needs what the teachers said")
+    return ensemble
