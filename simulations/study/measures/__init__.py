@@ -1,1 +1,1 @@
-"""What a study measures of a division, of its teachers, of one party's influence and of who gains, from what is kept."""
+"""What a study measures of a division, of its teachers, of one party's influence, and of who gains."""

@@ -21,7 +21,7 @@ from scipy.spatial.distance import pdist
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.measures.divided import Divided
 from consilium.simulations.study.measures.figures import Figures
-from consilium.simulations.study.measures.resampling import ends, ratio
+from consilium.simulations.study.measures.resampling import ratio
 from consilium.student.evaluation import area_under_curve
 
 MOST_ROWS = 20_000

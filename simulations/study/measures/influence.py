@@ -11,8 +11,6 @@ what happened with these votes and this noise. A small influence is no guarantee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from consilium.protocol.labels.service import NO_LABEL
@@ -38,21 +36,20 @@ _EQUAL = 1e-6
 
 
 def influence_rows(case: Case, ensemble: Ensemble, predicted: Predicted) -> list[Row]:
-    """What changes without each party, as method "pate". Secret. Empty where `predicted`, the result of `pate`, is absent.
+    """What changes without each party, as method "pate". Secret. Empty where its result `predicted` is absent.
 
-    party: winners_flipped, rows of the pool whose plurality is another without it; labels_flipped, of the different
-    queries that were asked, those whose label, or whether they have one, is another; auc_change (accuracy_change where
-    there are not two classes), the student's metric without the party less that with all, of parties whose student was
-    trained, and 0 of those without whom no label changes.
-    run: of each its mean and quantiles over parties, NAME_most (the largest, of changes the largest in size) and for the
-    first two the rank correlation with the party's rows (NAME_rows_correlation) and with its label distance
-    (NAME_distance_correlation). students_trained: how many parties' students were; where not all, the most influential
-    and as many by lot, and mean and quantiles are of the latter. Where a student's metric is not there, nothing was
-    asked, or there are no test rows.
+    party: winners_flipped, rows of the pool whose plurality is another without it; labels_flipped, different queries
+    that were asked whose label, or whether they have one, is another; labels_flipped_expected, the same in the mean
+    over other noise; auc_change (accuracy_change where there are not two classes), the student's metric without the
+    party less that with all, of parties whose student was trained, and 0 of those without whom no label changes.
+    run: of each its mean and quantiles over parties and NAME_most (the largest, of changes the largest in size); of the
+    first three the rank correlation with the party's rows (NAME_rows_correlation) and with its label distance
+    (NAME_distance_correlation). students_trained: of how many parties; where that is not cheap, of the most influential
+    and of as many by lot, and mean and quantiles of the change are of the latter. No change without test rows.
     group: "rows 1 of 4" to "rows 4 of 4", parties by their rows: the means.
 
     A mechanism that takes what the student thinks is followed only where the student asked all at once, with no opinion
-    yet; else there are winners_flipped alone.
+    yet; else there is winners_flipped alone.
     """
     if predicted.absent or len(case.parties) < 2:
         return []
@@ -60,9 +57,10 @@ def influence_rows(case: Case, ensemble: Ensemble, predicted: Predicted) -> list
     found = {"winners_flipped": winners_flipped(ensemble.pool, len(case.classes))}
     if len(predicted.arrays["asked_rows"]) and _can_be_followed(case):
         rerun = Rerun(case, ensemble.pool, predicted.arrays)
-        found["labels_flipped"], answers = _labels_flipped(rerun, len(case.parties))
+        flipped = np.array([rerun.flipped(party) for party in range(len(case.parties))])
+        found["labels_flipped"], found["labels_flipped_expected"] = flipped[:, 0], flipped[:, 1]
         if len(case.test_y):
-            _add_students(told, case, rerun.with_all, answers, found["labels_flipped"])
+            _add_students(told, case, rerun, flipped)
     counts = label_counts(case)
     generator = np.random.default_rng([case.seed, _PURPOSE])
     for metric, values in found.items():
@@ -93,30 +91,21 @@ def _can_be_followed(case: Case) -> bool:
     return not case.config.mechanism.needs_probabilities or case.scenario.student.rounds == 1
 
 
-def _labels_flipped(rerun: Rerun, parties: int) -> tuple[np.ndarray, list[GivenAnswers]]:
-    """int64 (parties,), and what would have been released without each of them."""
-    answers = [rerun.without(party) for party in range(parties)]
-    distinct, released = rerun.distinct, rerun.with_all.labels
-    flipped = [(each.labels != released)[distinct].sum() for each in answers]
-    return np.array(flipped, dtype=np.int64), answers
-
-
-def _add_students(
-    told: Figures, case: Case, with_all: GivenAnswers, answers: Sequence[GivenAnswers], flipped: np.ndarray
-) -> None:
+def _add_students(told: Figures, case: Case, rerun: Rerun, flipped: np.ndarray) -> None:
+    """`flipped` float64 (parties, 2), see `Rerun.flipped`."""
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
     learner = CurveLearner(public, case.scenario.student, case.seed)
 
     def metric(given: GivenAnswers) -> float:
         return float(learner.scores(given.first(len(given.rows))).mean())
 
-    changed = np.flatnonzero(flipped) if with_all.told is None else np.arange(len(flipped))
-    top, by_lot = _chosen(changed, flipped, case, int((with_all.labels != NO_LABEL).sum()))
-    before, change = metric(with_all), np.full(len(flipped), np.nan)
-    change[np.setdiff1d(np.arange(len(flipped)), changed)] = 0.0
-    trained = np.intersect1d(np.union1d(top, by_lot), changed)
+    changes = flipped[:, 0] > 0 if rerun.with_all.told is None else np.ones(len(flipped), dtype=bool)
+    influence = flipped.sum(axis=1)
+    top, by_lot = _chosen(changes, influence, case, int((rerun.with_all.labels != NO_LABEL).sum()))
+    before, change = metric(rerun.with_all), np.where(changes, np.nan, 0.0)
+    trained = np.intersect1d(np.union1d(top, by_lot), np.flatnonzero(changes))
     for party in trained:
-        change[party] = metric(answers[party]) - before
+        change[party] = metric(rerun.without(party)) - before
     name = f"{learner.metric}_change"
     told.run("students_trained", len(trained))
     told.each("party", case.parties, name, change)
@@ -127,18 +116,18 @@ def _add_students(
         _add_groups(told, label_counts(case).sum(axis=1), name, change)
 
 
-def _chosen(changed: np.ndarray, flipped: np.ndarray, case: Case, labels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Parties whose students are trained on about so many labels: of those `changed` int64 (n,) the ones with most labels
-    flipped, and as many of all by lot; wherever that is cheap (`compare.effort`), all that changed and all."""
+def _chosen(changes: np.ndarray, influence: np.ndarray, case: Case, labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Parties whose students are trained, on about so many labels: the most influential of those where labels change,
+    `changes` bool (parties,), and as many of all by lot; all, where that is cheap (`compare.effort`)."""
     spec, width = case.scenario.student, case.pool_x.shape[1]
     if spec.inputs != "features":
         width = case.config.rows.inputs(case.pool_x[:1]).shape[1]
     draws = effort(spec.trainer, labels, width, len(case.classes), "full").draws
-    if draws == MOST_DRAWS["full"] or len(changed) <= 2 * draws:
-        return changed, np.arange(len(flipped))
-    order = changed[np.argsort(-flipped[changed], kind="stable")]
-    lot = np.random.default_rng([case.seed, _PURPOSE, 1]).permutation(len(flipped))
-    return order[:draws], lot[:draws]
+    parties = len(changes)
+    if draws == MOST_DRAWS["full"] or parties <= 2 * draws:
+        return np.arange(parties), np.arange(parties)
+    order = np.argsort(-np.where(changes, influence, -1), kind="stable")
+    return order[:draws], np.random.default_rng([case.seed, _PURPOSE, 1]).permutation(parties)[:draws]
 
 
 def _add_groups(told: Figures, rows: np.ndarray, metric: str, values: np.ndarray) -> None:

@@ -1,9 +1,9 @@
 """The noise that a batch of queries was given, row by row, so that other votes can be given the very same.
 
-A mechanism draws noise for all rows of a batch, and then, if it has a second step, for those that passed the first. With
-one party less other rows pass, and by the order of the draws alone each row behind them would get another's noise: all
-labels would seem to hang on that party. Here a row keeps its own. One that passes only without the party gets noise of
-its own, with a fixed seed.
+A mechanism draws noise for all rows of a batch, and then, if it has a second step, for those that passed the first.
+With one party less other rows pass, and by the order of the draws alone each row behind them would get another's noise:
+all labels would seem to hang on that party. Here a row keeps its own. One that passes only without the party gets noise
+of its own, with a fixed seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the teachers of a division say: how clear their votes are, how far they agree, where they are right.
 
-All of it is before noise, and of votes as `measures.spoken` counts them: it does not change with the mechanism, the caps
-or the promise, and every teacher counts once.
+All of it is before noise, and of votes as `measures.spoken` counts them: it does not change with the mechanism, the
+caps or the promise, and every teacher counts once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
 
 
 def teacher_matrices(case: Case, ensemble: Ensemble) -> Arrays:
-    """For pictures, of the largest parties with held-out rows, see `divided.MOST_IN_MATRIX`: cross_site_parties (names),
+    """For pictures, of the largest parties with held-out rows (`divided.MOST_IN_MATRIX`): cross_site_parties (names),
     cross_site_accuracy and, of two classes, cross_site_auc, float64 (teachers of, rows of); NaN where there is none."""
     crossed = cross_site(case, ensemble)
     sizes = label_counts(case).sum(axis=1)
@@ -93,9 +93,7 @@ def _add_votes(told: Figures, prefix: str, votes: np.ndarray, y: np.ndarray, cla
         if so:
             told.add("class", name, f"{prefix}plurality_right", both / so, *wilson(both, so))
         if called:
-            told.add(
-                "class", name, f"{prefix}plurality_wrong", 1 - both / called, *wilson(called - both, called)
-            )
+            told.add("class", name, f"{prefix}plurality_wrong", 1 - both / called, *wilson(called - both, called))
 
 
 def _add_agreement(told: Figures, case: Case, ensemble: Ensemble) -> None:

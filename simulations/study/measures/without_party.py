@@ -1,8 +1,8 @@
 """What a finished federation would have released without one of its parties: its votes less, all else as it was.
 
 The same rows are asked, in the same batches, by a student that thinks what it thought, and each row has the noise that
-it had (`measures.row_noise`). The teachers of the others are not trained again: they never saw the party's rows. The cap
-on answers cuts where it cut.
+it had (`measures.row_noise`). The teachers of the others are not trained again: they never saw the party's rows. The
+cap on answers cuts where it cut.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from consilium.coordinator.federation import noise_for
 from consilium.coordinator.mechanisms.base import Drawn
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import Outcome
+from consilium.protocol.noise import NoiseSource, SeededNoise
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.compare.learning import GivenAnswers
 from consilium.simulations.population.weights import simulated_weights
@@ -25,15 +26,22 @@ from consilium.simulations.study.said import Said
 from consilium.student.run import DEVIATIONS
 from consilium.student.trainers.base import Shares
 
+LOTS = 20
+"""Times that other noise of the same law is drawn, for how many labels flip in the mean: with the noise that it was,
+one query near a tie flips for half of the parties or for none."""
 _PURPOSE = 0x6C657373
 
 
 @dataclass(frozen=True)
 class _Voted:
-    """One batch: votes int64 (parties, rows, classes), each party's counted by its weight, and the noise."""
+    """One batch: votes int64 (parties, rows, classes), each party's counted by its weight, and their sum; asked bool
+    (rows,), which of them the student was told; the noise that it was; and other noise of the same law."""
 
     votes: np.ndarray = field(repr=False)
+    total: np.ndarray = field(repr=False)
+    asked: np.ndarray = field(repr=False)
     noise: RowNoise = field(repr=False)
+    others: list[RowNoise] = field(repr=False)
 
 
 class Rerun:
@@ -54,9 +62,10 @@ class Rerun:
         place = {query: at for at, query in enumerate(query_ids(case.pool_x[voted]))}
         self.rows = arrays["asked_rows"][asked]
         self._at = np.array([place[query] for query in query_ids(case.pool_x[self.rows])], dtype=np.int64)
+        told, number = np.isin(np.arange(len(voted)), self._at), arrays["voted_batch"]
         self._batches = [
-            self._batch(case, pool, int(number), voted[arrays["voted_batch"] == number])
-            for number in np.unique(arrays["voted_batch"])
+            self._batch(case, pool, int(each), voted[number == each], told[number == each])
+            for each in np.unique(number)
         ]
         drawn = [batch.noise.drawn for batch in self._batches]
         self.with_all = self._answers(drawn, np.ones(len(case.parties), dtype=bool))
@@ -67,23 +76,31 @@ class Rerun:
                 "Remove the study's cache, and run it again",
             )
 
-    @property
-    def distinct(self) -> np.ndarray:
-        """Positions int64 in `rows` of different queries: rows that are alike are asked once."""
-        return np.unique(self._at, return_index=True)[1]
+    def flipped(self, party: int) -> tuple[int, float]:
+        """Different queries whose label, or whether they have one, is another without the party at this index: with the
+        noise that it was, and in the mean over `LOTS` draws of other noise."""
+        found = np.zeros(1 + LOTS, dtype=np.int64)
+        for batch in self._batches:
+            rest = batch.total - batch.votes[party]
+            for lot, noise in enumerate((batch.noise, *batch.others)):
+                found[lot] += (noise.given(rest).labels != noise.drawn.labels)[batch.asked].sum()
+        return int(found[0]), float(found[1:].mean())
 
     def without(self, party: int) -> GivenAnswers:
         """What all but the party at this index would have released, in the order of `rows`."""
-        drawn = [batch.noise.given(batch.votes.sum(axis=0) - batch.votes[party]) for batch in self._batches]
+        drawn = [batch.noise.given(batch.total - batch.votes[party]) for batch in self._batches]
         return self._answers(drawn, np.arange(len(self._weights)) != party)
 
-    def _batch(self, case: Case, pool: Said, number: int, rows: np.ndarray) -> _Voted:
+    def _batch(self, case: Case, pool: Said, number: int, rows: np.ndarray, asked: np.ndarray) -> _Voted:
         ids, digest = query_ids(case.pool_x[rows]), case.config.digest()
         votes = pool.votes(rows, case.parties, digest, ids, len(case.classes)) * self._weights[:, None, None]
-        no_opinion = np.zeros(votes.shape[1:])
-        seed = int(np.random.SeedSequence([case.seed, _PURPOSE, number]).generate_state(1)[0])
-        noise = RowNoise(self._config.mechanism, votes.sum(axis=0), noise_for(self._config)(number), no_opinion, seed)
-        return _Voted(votes, noise)
+        total, no_opinion = votes.sum(axis=0), np.zeros(votes.shape[1:])
+
+        def given(source: NoiseSource, lot: int) -> RowNoise:
+            return RowNoise(self._config.mechanism, total, source, no_opinion, _seed(case.seed, number, lot, 1))
+
+        others = [given(SeededNoise(_seed(case.seed, number, lot, 0)), lot) for lot in range(1, LOTS + 1)]
+        return _Voted(votes, total, asked, given(noise_for(self._config)(number), 0), others)
 
     def _answers(self, drawn: list[Drawn], present: np.ndarray) -> GivenAnswers:
         """`present` bool (parties,): whose votes are in the sums."""
@@ -95,3 +112,7 @@ class Rerun:
         sigma = self._config.mechanism.count_sigma(int(present.sum()))
         deviation = np.full(len(labels), np.clip(sigma / votes, *DEVIATIONS))
         return GivenAnswers(self.rows, labels, Shares(np.concatenate(counts)[self._at] / votes, deviation))
+
+
+def _seed(*parts: int) -> int:
+    return int(np.random.SeedSequence([_PURPOSE, *parts]).generate_state(1)[0])
