@@ -29,7 +29,7 @@ class Divided:
 
 
 def counted(party: np.ndarray, y: np.ndarray, parties: int, classes: int) -> np.ndarray:
-    """Rows by party and class, int64 (parties, classes), of rows with an index of their party and a label int64 (n,)."""
+    """Rows by party and class, int64 (parties, classes), from each row's party and label, int64 (n,)."""
     return np.bincount(party * classes + y, minlength=parties * classes).reshape(parties, classes)
 
 

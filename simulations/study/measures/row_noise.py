@@ -44,9 +44,11 @@ class RowNoise:
 
         Who gets as far as a second step does not hang on the noise of that step, so a first draw finds out who does.
         """
-        every = np.ones(self._rows, dtype=bool)
-        passed = self._mechanism.draw(votes, _Calls(self._recalled(every)), self._probabilities).answered
-        return self._mechanism.draw(votes, _Calls(self._recalled(passed)), self._probabilities)
+        every = _Calls(self._recalled(np.ones(self._rows, dtype=bool)))
+        drawn = self._mechanism.draw(votes, every, self._probabilities)
+        if all(shape[0] == self._rows for shape in every.shapes):
+            return drawn
+        return self._mechanism.draw(votes, _Calls(self._recalled(drawn.answered)), self._probabilities)
 
     def _of_all(self, number: int, law: _Law, given: np.ndarray) -> np.ndarray:
         """Noise of one call for every row of the batch, from what the rows got that were answered."""
@@ -72,12 +74,13 @@ class RowNoise:
 
 
 class _Calls:
-    """A source of noise that numbers its calls."""
+    """A source of noise that numbers its calls. shapes: what was asked for."""
 
     simulated = True
 
     def __init__(self, supply: _Supply) -> None:
-        self._supply, self._number = supply, -1
+        self._supply = supply
+        self.shapes: list[tuple[int, ...]] = []
 
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
         """See `NoiseSource.gaussian`."""
@@ -88,5 +91,5 @@ class _Calls:
         return self._next(lambda source, of: source.laplace(gamma, of), shape)
 
     def _next(self, law: _Law, shape: tuple[int, ...]) -> np.ndarray:
-        self._number += 1
-        return self._supply(self._number, law, shape)
+        self.shapes.append(shape)
+        return self._supply(len(self.shapes) - 1, law, shape)
