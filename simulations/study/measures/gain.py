@@ -4,8 +4,8 @@ A gain is positive where the method is better. Of one party it is the mean over 
 (right or not) or in Brier score (of two classes that of the second's probability, else the sum over classes), and the
 difference in AUC where it held both classes out. Few rows make a gain uncertain, and the parties with the largest gains
 and losses are then those with the fewest rows. So what is said of the spread over parties (worst decile, Gini) stands
-beside its floor: the same after all rows' differences were dealt to parties of the very same sizes by lot, `LOTS` times,
-when no party gains more than another. Of the AUC there is none, for it is of pairs of rows.
+beside its floor: the same after all rows' differences were dealt to parties of the very same sizes by lot, `LOTS`
+times, when no party gains more than another. Of the AUC there is none, for it is of pairs of rows.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _PURPOSE = 0x6761696E
 
 @dataclass(frozen=True)
 class Gains:
-    """Of the parties at `place` int64 (parties,), indices into `Case.parties`: points float64 (parties,) that the method
-    has more than the party by itself, of how many (rows, or pairs of two rows). rows: float64 (n,), the points by row,
-    party after party, where a figure is of rows.
+    """Of the parties at `place` int64 (parties,), indices into `Case.parties`: points float64 (parties,) that the
+    method has more than the party by itself, of how many (rows, or pairs of two rows). rows: float64 (n,), the points
+    by row, party after party, where a figure is of rows.
     """
 
     place: np.ndarray = field(repr=False)

@@ -23,7 +23,7 @@ from consilium.simulations.study.measures.divided import label_counts, label_dis
 from consilium.simulations.study.measures.figures import Figures
 from consilium.simulations.study.measures.resampling import rank_correlation
 from consilium.simulations.study.measures.sizes import quarters
-from consilium.simulations.study.measures.spoken import shares_for
+from consilium.simulations.study.measures.spoken import DIGITS, shares_for
 from consilium.simulations.study.measures.without_party import Rerun
 from consilium.simulations.study.methods.base import Predicted
 from consilium.simulations.study.rows import Row
@@ -31,8 +31,6 @@ from consilium.simulations.study.said import Said
 
 METHOD = "pate"
 _PURPOSE = 0x696E666C
-_EQUAL = 1e-6
-"""Of a vote: sums of shared votes that are this close are equal."""
 
 
 def influence_rows(case: Case, ensemble: Ensemble, predicted: Predicted) -> list[Row]:
@@ -80,8 +78,8 @@ def winners_flipped(pool: Said, classes: int) -> np.ndarray:
     for label in range(classes):
         own = shares_for(pool, label).sum(axis=1, dtype=np.float64)
         total = own.sum(axis=0)
-        votes = np.concatenate([total - own, total[None]])
-        more = votes > most + _EQUAL
+        votes = np.concatenate([total - own, total[None]]).round(DIGITS)
+        more = votes > most
         most[more], winner[more] = votes[more], label
     return (winner[:-1] != winner[-1]).sum(axis=1)
 

@@ -10,6 +10,9 @@ import numpy as np
 
 from consilium.simulations.study.said import Said
 
+DIGITS = 6
+"""Of sums of shares: what differs in later ones is equal."""
+
 
 def shares_for(said: Said, label: int) -> np.ndarray:
     """Share of each teacher's vote that is for this class, float32 (parties, teachers, rows)."""
@@ -20,9 +23,10 @@ def shares_for(said: Said, label: int) -> np.ndarray:
     return found
 
 
-def party_votes(said: Said, classes: int) -> np.ndarray:
-    """Votes of each party float32 (parties, rows, classes), each row of a party sums to its teachers."""
-    return np.stack([shares_for(said, label).sum(axis=1) for label in range(classes)], axis=2)
+def total_votes(said: Said, classes: int) -> np.ndarray:
+    """Votes of all teachers float64 (rows, classes); each row sums to their number."""
+    votes = [shares_for(said, label).sum(axis=(0, 1), dtype=np.float64) for label in range(classes)]
+    return np.stack(votes, axis=1).round(DIGITS)
 
 
 def shares_right(said: Said, y: np.ndarray, classes: int) -> np.ndarray:

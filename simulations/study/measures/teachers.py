@@ -18,7 +18,7 @@ from consilium.simulations.study.measures.distances import pairwise_hellinger, s
 from consilium.simulations.study.measures.divided import label_counts, largest
 from consilium.simulations.study.measures.figures import Figures
 from consilium.simulations.study.measures.resampling import pair_correlation, ratio
-from consilium.simulations.study.measures.spoken import party_votes
+from consilium.simulations.study.measures.spoken import total_votes
 from consilium.simulations.study.rows import Row
 
 METHOD = "teachers"
@@ -48,7 +48,7 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     told = Figures(METHOD)
     for prefix, said, y in (("", ensemble.pool, case.pool_y), ("test_", ensemble.test, case.test_y)):
         if len(y):
-            _add_votes(told, prefix, party_votes(said, len(case.classes)).sum(axis=0), y, case.classes)
+            _add_votes(told, prefix, total_votes(said, len(case.classes)), y, case.classes)
     if ensemble.pool.said.shape[0] * ensemble.pool.said.shape[1] > 1:
         _add_agreement(told, case, ensemble)
     told.run("equal_scores", len(ensemble.pool.tied_row) / ensemble.pool.said.size)
@@ -77,12 +77,12 @@ def teacher_matrices(case: Case, ensemble: Ensemble) -> Arrays:
 
 
 def _add_votes(told: Figures, prefix: str, votes: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
-    """`votes` float32 (rows, classes), of all parties together."""
+    """`votes` float64 (rows, classes), of all parties together."""
     ordered = np.sort(votes, axis=1)
-    total = float(votes[0].sum())
+    total = round(float(votes[0].sum()))
     gap, plurality = ordered[:, -1] - ordered[:, -2], votes.argmax(axis=1)
-    told.run(f"{prefix}consensus", ordered[:, -1].mean(dtype=np.float64) / total)
-    told.spread(f"{prefix}gap", gap.astype(np.float64))
+    told.run(f"{prefix}consensus", ordered[:, -1].mean() / total)
+    told.spread(f"{prefix}gap", gap)
     for metric, least in AMBIGUOUS.items():
         told.run(f"{prefix}{metric}", (gap < least * total).mean())
     right = int((plurality == y).sum())
