@@ -21,7 +21,7 @@ _PURPOSE = 0x6B617070
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Kappas:
     """agreement: mean over pairs of the share of rows on which they say the same. cohen: mean over the pairs whose
     kappa exists (not where both always say the same one class), NaN where none does. fleiss: NaN where all say one
     class. pairs: share of pairs whose kappa exists. by_party: float64 (parties,), mean over the pairs of one of its
@@ -35,7 +35,7 @@ class Agreement:
     by_party: np.ndarray = field(repr=False)
 
 
-def agreement(said: Said, classes: int, seed: int) -> Agreement:
+def agreement(said: Said, classes: int, seed: int) -> Kappas:
     """Of at least two teachers, on at least one row. Counts are products of matrices, not loops over pairs."""
     parties, each, rows = said.said.shape
     teachers = parties * each
@@ -58,7 +58,7 @@ def agreement(said: Said, classes: int, seed: int) -> Agreement:
     observed = (together - alone) / (len(taken) * teachers * (teachers - 1))
     fleiss, has_fleiss = _kappa(np.array(observed), np.array(expected))
     party = np.repeat(np.arange(parties), each)
-    return Agreement(
+    return Kappas(
         agreement=float(same[pairs].mean()),
         cohen=float(kappa[pairs & exists].mean()) if (pairs & exists).any() else float("nan"),
         fleiss=float(fleiss) if has_fleiss else float("nan"),

@@ -78,14 +78,14 @@ def test_one_row_has_no_unbiased_distance(sizes: list[int]) -> None:
 
 
 def test_rows_of_one_distribution_are_within_the_floor_and_others_above() -> None:
-    """Of 20 lots the interval is that of about 90 %: of 20 divisions, fewer than 12 within has probability 1e-3."""
+    """Of 20 lots the interval is that of about 90 %: of 12 divisions, fewer than 7 within has probability 1e-3."""
     within = 0
-    for seed in range(20):
+    for seed in range(12):
         found = {row.metric: row for row in division_rows(made_case(made_rows(SIZES, seed=seed), seed=seed))}
         floor = found["mmd2_mean_floor"]
         assert floor.low is not None and floor.high is not None
         within += floor.low <= found["mmd2_mean"].value <= floor.high
-    assert within >= 12
+    assert within >= 7
     found = {row.metric: row for row in division_rows(made_case(made_rows(SIZES, far=1.0)))}
     for metric in ("mmd2_mean", "mmd2_weighted"):
         high = found[f"{metric}_floor"].high

@@ -122,15 +122,15 @@ def test_turned_round_every_gain_is_a_loss() -> None:
 
 
 def test_small_parties_spread_by_chance_and_a_party_that_loses_stands_out() -> None:
-    """Rows that gain alike wherever they are: the worst decile is within its floor in most of 30 draws (nominal .95;
-    fewer than 22 has probability below 1e-4). Where one of 18 parties loses it is below."""
+    """Rows that gain alike wherever they are: the worst decile is within its floor in most of 20 draws (nominal .95;
+    fewer than 14 has probability below 1e-4). Where one of 18 parties loses it is below."""
     case, within = made_case(made_rows(SIZES), home_share=0.5), 0
-    for seed in range(30):
+    for seed in range(20):
         found = told(compared(case, probabilities(case, 0.1, seed), probabilities(case, 0.3, 100 + seed)))
         floor = found["", "gain_brier_worst_decile_floor"]
         assert floor.low is not None and floor.high is not None
         within += floor.low <= found["", "gain_brier_worst_decile"].value <= floor.high
-    assert within >= 22
+    assert within >= 14
     case = made_case(made_rows([60] * 24), home_share=0.5)
     alone, method = probabilities(case, 0.3, 0), probabilities(case, 0.3, 1)
     alone[case.home_party == 5] = np.eye(2)[case.home_y[case.home_party == 5]]
