@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from consilium.simulations.study.methods.base import Predicted
 from consilium.simulations.study.methods.kinds import method_of
 from consilium.simulations.study.methods.plurality import plurality_shares
 from consilium.simulations.study.replay import Replayed, replay
+from consilium.simulations.study.said import Said
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.study.methods.cases import SEED, few, run_alone, taught
 
@@ -169,3 +171,15 @@ def test_rows_that_the_parties_voted_on_are_told_batch_by_batch() -> None:
     assert batches > 1 and np.unique(found.voted_batch).tolist() == list(range(1, batches + 1))
     assert np.bincount(found.voted_batch)[1:].tolist()[:-1] == [25] * (batches - 1)
     assert found.voted_rows.tolist() == found.rows.tolist()
+
+
+def test_rows_with_equal_values_are_one_query() -> None:
+    _, ensemble = taught(0.0)
+    twice = np.tile(np.arange(20), 2)
+    changed = make_case(few("federation.mechanism={name='gnmax', sigma=8.0}"), SEED, 0.0)
+    pool = replace(changed.partition, queries=changed.partition.queries[twice])
+    found = replay(replace(changed, partition=pool), Said(ensemble.pool.said[:, :, twice]))
+    labels = dict(zip(found.rows.tolist(), found.labels.tolist(), strict=True))
+    assert sorted(labels) == list(range(40)) and len(found.voted_rows) == 20
+    assert [labels[row] for row in range(20)] == [labels[row + 20] for row in range(20)]
+    assert found.spent["worst_case"].epsilon < found.promised.epsilon  # half of what was asked cost nothing
