@@ -133,6 +133,23 @@ def test_rows_of_one_patient_do_not_give_it_away() -> None:
     assert told_apart(x, own, patient, generator()) < 0.75
 
 
+def test_one_patient_by_itself_is_judged_row_by_row() -> None:
+    x, own = generator().normal(size=(200, 3)), np.arange(200) < 50
+    assert 0.3 < told_apart(x, own, np.where(own, 0, np.arange(200)), generator()) < 0.7
+
+
+def test_patients_of_the_data_set_are_kept_together() -> None:
+    """Owners of 60 rows: ten patients with six equal rows each, of one distribution."""
+    rows = made_rows([60] * 8)
+    patient = np.repeat(np.arange(80), 6)
+    x = np.random.default_rng(1).normal(size=(80, 3)).astype(np.float32)[patient]
+    told = [
+        {row.metric: row.value for row in division_rows(made_case(replace(rows, x=x, patient=whose)))}["c2st_auc_mean"]
+        for whose in (None, patient)
+    ]
+    assert told[0] > told[1] + 0.05
+
+
 def test_wide_rows_are_seen_in_fewer_directions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "WIDTH", 2)
     case = made_case(made_rows(SIZES, far=2.0))

@@ -132,6 +132,12 @@ def test_neither_mechanism_nor_promise_changes_a_figure() -> None:
     assert case.config.digest() != changed.config.digest()
     assert teacher_rows(case, ensemble) == teacher_rows(changed, again)
     assert told(teacher_rows(case, ensemble))["", "equal_scores"].value > 0.1
+    votes, pool = np.zeros((len(case.pool_y), 2)), ensemble.pool
+    tied = {(int(party), int(row)) for party, row in zip(pool.tied_party, pool.tied_row, strict=True)}
+    for party, row in np.ndindex(*pool.said.shape[::2]):
+        votes[row] += 0.5 if (party, row) in tied else np.eye(2)[pool.said[party, 0, row]]
+    consensus = told(teacher_rows(case, ensemble))["", "consensus"].value
+    assert consensus == pytest.approx(votes.max(axis=1).mean() / len(case.parties))
 
 
 def test_without_rows_at_home_there_is_no_cross_site() -> None:
