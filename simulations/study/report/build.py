@@ -20,7 +20,7 @@ from consilium.simulations.study.report.sections.lines import lines_section
 from consilium.simulations.study.report.sections.methods import methods_section
 from consilium.simulations.study.report.sections.votes import influence_section, privacy_section, votes_section
 from consilium.simulations.study.report.told import Told, read_told
-from consilium.simulations.study.summaries.findings import findings
+from consilium.simulations.study.summaries.sentences import findings
 from consilium.simulations.study.summaries.tidy import title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 
@@ -52,7 +52,7 @@ def render_study(found: StudyFolder, name: str) -> str:
     """
     told = read_told(found.told, name)
     view = study_view(found.results, told.order, logarithmic=told.logarithmic)
-    return _template().render(
+    return page_template().render(
         told=told,
         view=view,
         summary=_summary(view),
@@ -95,7 +95,8 @@ def _summary(view: StudyView) -> str:
 
 
 @cache
-def _template() -> Template:
+def page_template() -> Template:
+    """What the page is drawn with."""
     here = Path(__file__).parent
     environment = Environment(
         loader=FileSystemLoader([here, here.parents[1] / "report"]),

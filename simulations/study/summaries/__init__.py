@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from consilium.simulations.study.summaries.findings import findings
-from consilium.simulations.study.summaries.paired import paired
+from consilium.simulations.study.summaries.differences import paired
 from consilium.simulations.study.summaries.seeds import over_seeds
+from consilium.simulations.study.summaries.sentences import findings
 
 __all__ = ["findings", "over_seeds", "paired"]

@@ -37,7 +37,7 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> RankCorrelation | None:
     """
     if len(x) < LEAST or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    value = float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
+    value = round(float(np.corrcoef(rankdata(x), rankdata(y))[0, 1]), 12)
     # ranks that agree wholly have no spread to estimate: as if two neighbours were exchanged, with the end at 1 or -1
     next_value = 1 - 12 / (len(x) * (len(x) ** 2 - 1))
     inner = max(-next_value, min(next_value, value))

@@ -61,6 +61,29 @@ class StudyView:
         ]
         return ", ".join(parts) or "all"
 
+    def telling(self, method: str) -> tuple[str, ...]:
+        """Axes along which some figure of this method's runs changes, such as none of a mechanism for a division."""
+        known = self._known(method)
+        return tuple(axis for place, axis in enumerate(self.axes) if _changes(known, place))
+
+    def distinct(self, method: str) -> tuple[list[Point], tuple[str, ...]]:
+        """The first of the points between which no figure of this method changes; and the axes that tell these"
+        " apart."""
+        axes, known = self.telling(method), self._known(method)
+        first: dict[Point, Point] = {}
+        for at in [at for at in self.points if at in known]:
+            key = tuple(value for axis, value in zip(self.axes, at, strict=True) if axis in axes)
+            first.setdefault(key, at)
+        return list(first.values()), axes
+
+    def _known(self, method: str) -> dict[Point, dict[str, tuple[Any, ...]]]:
+        """Of each point what there is of this method's runs, by metric."""
+        found: dict[Point, dict[str, tuple[Any, ...]]] = {}
+        for (at, of, metric), row in self.means.items():
+            if of == method:
+                found.setdefault(at, {})[metric] = (row["mean"], row["low"], row["high"])
+        return found
+
     def at(self, frame: pl.DataFrame, point: Point) -> pl.DataFrame:
         """Those rows of a frame with columns for the axes that are of this point."""
         for axis, value in zip(self.axes, point, strict=True):
@@ -78,6 +101,12 @@ class StudyView:
             for axis in self.axes
             if len(self.order[axis]) >= least and all(as_number(value) is not None for value in self.order[axis])
         ]
+
+
+def _changes(known: Mapping[Point, object], place: int) -> bool:
+    """Whether what is known of points changes along the axis at this place, the others being equal."""
+    seen: dict[Point, object] = {}
+    return any(seen.setdefault((*at[:place], *at[place + 1 :]), found) != found for at, found in known.items())
 
 
 def study_view(

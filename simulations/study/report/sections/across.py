@@ -25,10 +25,8 @@ def across_section(view: StudyView) -> Section | None:
         return None
     sentence = (
         f"Rank correlations (Spearman) over the points of “{axis}”, with their 95% intervals (Bonett and Wright) and"
-        " the number"
-        " of points. Exploratory: many properties and few data sets, which were not drawn by lot from anything."
-        " Nothing here"
-        " is a cause."
+        " the number of points. Exploratory: many properties and few data sets, which were not drawn by lot from"
+        " anything. Nothing here is a cause."
     )
     return Section("across", "Across data sets: what goes with success", [sentence], pictures)
 
@@ -57,8 +55,7 @@ def _picture(view: StudyView, axis: str, outcome: str, found: list[Going]) -> Pi
         f"across-{outcome}",
         words,
         f"Which properties of a division rise (right of the line) or fall (left) with it, over “{axis}”. Grey: the"
-        " interval"
-        " has 0 in it, so nothing is shown.",
+        " interval has 0 in it, so nothing is shown.",
         pl.DataFrame([each._asdict() for each in ranked]),
         f"Rank correlations of {len(rows)} properties with {words}.",
         (("", forest_chart("rank correlation", rows, zero=True)),),

@@ -48,8 +48,7 @@ def division_section(view: StudyView, matrices: Matrices) -> Section | None:
         "division",
         "Sizes and distances",
         "Of the division alone, before anything is trained; below each mean its interval. Distances of labels and"
-        " features"
-        " are of each party to all parties together, and the mean over parties.",
+        " features are of each party to all parties together, and the mean over parties.",
     )
     found: list[TableExhibit | PictureExhibit] = [*metric_tables(view, METHOD, metrics, about)]
     pictures = [_floors(view, metrics), _sizes(view), _classes(view, matrices), _distances(view, matrices)]
@@ -60,9 +59,10 @@ def division_section(view: StudyView, matrices: Matrices) -> Section | None:
 def _floors(view: StudyView, metrics: Sequence[str]) -> PictureExhibit | None:
     """Distances with the floor that parties of these sizes would have by chance."""
     having = [metric for metric in metrics if metric + FLOOR in metrics]
+    points, axes = view.distinct(METHOD)
     parts, columns = [], []
     for metric in having:
-        rows = [row for at in view.points if (row := _with_floor(view, at, metric)) is not None]
+        rows = [row for at in points if (row := _with_floor(view, at, axes, metric)) is not None]
         if rows:
             keys = [Key("fill blue", "measured", "dot"), Key("ring blue", "floor: by chance", "dot")]
             parts.append((metric_words(metric), forest_chart("", rows, keys=keys)))
@@ -73,21 +73,25 @@ def _floors(view: StudyView, metrics: Sequence[str]) -> PictureExhibit | None:
         "floors",
         "Distances, and what of them is chance",
         "Small parties differ by chance however rows are divided. Ring: the same for parties of these sizes whose"
-        " rows were"
-        " dealt by lot. Only what lies to the right of its ring is a property of the division. Bars: 95%, over seeds.",
+        " rows were dealt by lot. Only what lies to the right of its ring is a property of the division. Bars: 95%,"
+        " over seeds.",
         means_data(view, view.points, columns),
         f"Distances with their floors: {', '.join(metric_words(metric) for metric in having)}.",
         tuple(parts),
     )
 
 
-def _with_floor(view: StudyView, at: Point, metric: str) -> ForestRow | None:
+def _with_floor(view: StudyView, at: Point, axes: Sequence[str], metric: str) -> ForestRow | None:
     found, floor = view.means.get((at, METHOD, metric)), view.mean(at, METHOD, metric + FLOOR)
     if found is None or floor is None:
         return None
     ends = None if found["low"] is None else (found["low"], found["high"])
     return ForestRow(
-        view.label(at), found["mean"], ends, f"{value_text(found['mean'])}, floor {value_text(floor)}", other=floor
+        view.label(at, axes),
+        found["mean"],
+        ends,
+        f"{value_text(found['mean'])}, floor {value_text(floor)}",
+        other=floor,
     )
 
 
@@ -101,14 +105,15 @@ def _sizes(view: StudyView) -> PictureExhibit | None:
     )
     first = rows.filter(pl.col("seed") == pl.col("seed").min().over(view.axes) if view.axes else pl.lit(True))
     series, seen = [], set()
-    for at in view.points:
+    points, axes = view.distinct(METHOD)
+    for at in points:
         sizes = sorted(view.at(first, at)["value"].to_list(), reverse=True)
         if not sizes or tuple(sizes) in seen or len(series) == len(LOOKS):
             continue
         seen.add(tuple(sizes))
         places = np.unique(np.linspace(0, len(sizes) - 1, min(len(sizes), 60)).round().astype(int)).tolist()
         x, y = [place + 1.0 for place in places], [sizes[place] for place in places]
-        series.append(Series(view.label(at), LOOKS[len(series)], x, y, [None] * len(x)))
+        series.append(Series(view.label(at, axes), LOOKS[len(series)], x, y, [None] * len(x)))
     if not series:
         return None
     titles = ("party, the largest first", "rows (logarithmic)")
@@ -116,8 +121,8 @@ def _sizes(view: StudyView) -> PictureExhibit | None:
     return PictureExhibit(
         "sizes",
         "Parties by size",
-        "Rows of each party, the largest first, of one seed. Divisions with the very same sizes share a line, under the"
-        " first one’s name.",
+        "Rows of each party, the largest first, of one seed. Divisions with the very same sizes share a line, under"
+        " the first one’s name.",
         data,
         f"Sizes of parties in {len(series)} divisions.",
         (("", lines_chart(series, titles, values_axis(series, titles[1], log=True), points=False)),),
@@ -204,12 +209,13 @@ def _panels(
     if not finite.size:
         return None
     shades = limits or (float(finite.min()), float(finite.max()))
+    axes = view.telling(METHOD)
     parts: list[tuple[str, Drawing]] = [
-        (view.label(at), heat_chart(values[at], columns(matrices[at]), titles, shades)) for at in shown
+        (view.label(at, axes), heat_chart(values[at], columns(matrices[at]), titles, shades)) for at in shown
     ]
     left = f" The first {len(shown)} of {len(values)} that differ." if len(shown) < len(values) else ""
     told = pl.concat(
-        [data(matrices[at]).select(pl.lit(view.label(at)).alias("point"), pl.all()) for at in shown],
+        [data(matrices[at]).select(pl.lit(view.label(at, axes)).alias("point"), pl.all()) for at in shown],
         how="diagonal_relaxed",
     )
     name, title, reading = about
@@ -234,9 +240,8 @@ def cross_site(view: StudyView, matrices: Matrices) -> PictureExhibit | None:
         (
             "cross-site",
             "Teachers of one party on the rows of another",
-            "Down: whose teachers; across: whose held-out rows. A dark diagonal says that parties differ in more"
-            " than size:"
-            " their own teachers know what others’ do not.",
+            "Down: whose teachers; across: whose held-out rows. A dark diagonal says that parties differ in more than"
+            " size: their own teachers know what others’ do not.",
         ),
         lambda _: [],
         ("rows of party", "teachers of party"),

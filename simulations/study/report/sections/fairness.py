@@ -62,10 +62,8 @@ def fairness_section(view: StudyView) -> Section | None:
     found += metric_tables(view, method, gained, about, open_first=False)
     sentence = (
         f"Each party’s own held-out rows judge {title(method)} and the party’s own teachers alike. Gain: how much"
-        " better"
-        f" {title(method)} is there, so that a party below the line would do better alone. A party’s value is its"
-        " mean over"
-        " the seeds in which it was a party."
+        f" better {title(method)} is there, so that a party below the line would do better alone. A party’s value is"
+        " its mean over the seeds in which it was a party."
     )
     return Section("fairness", "Who gains, and who loses", [sentence], found)
 
@@ -110,8 +108,7 @@ def _losers(view: StudyView, method: str) -> TableExhibit:
         "losers",
         "How many lose",
         f"Parties that {title(method)} serves worse than they serve themselves. Worst tenth: the mean gain of the"
-        " tenth of"
-        " the parties that gains least.",
+        " tenth of the parties that gains least.",
         pl.DataFrame(data),
         ("", "parties judged", "lose", "no change", "mean gain", "median gain", "worst tenth"),
         tuple(rows),

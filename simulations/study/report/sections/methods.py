@@ -9,7 +9,7 @@ import polars as pl
 from consilium.simulations.study.report.charts.forest import ForestRow, forest_axis, forest_chart
 from consilium.simulations.study.report.exhibits import Entry, PictureExhibit, Section, TableExhibit
 from consilium.simulations.study.report.sections.tables import ACROSS, figures_table, means_data
-from consilium.simulations.study.summaries.paired import LEAST_BOOTSTRAP, paired
+from consilium.simulations.study.summaries.differences import LEAST_BOOTSTRAP, paired
 from consilium.simulations.study.summaries.tidy import title
 from consilium.simulations.study.summaries.view import Point, StudyView
 from consilium.simulations.study.summaries.words import (
@@ -25,6 +25,7 @@ LEAST_POINTS = 3
 """Numbers on an axis that lines are drawn over, in place of the picture of all points."""
 MOST_PANELS = 12
 """Charts in one picture; of more points only these are drawn, and the table has all."""
+WORTH, WORTH_ABOVE = "hand_labels", "hand_labels_above"
 _NOT = "not significant"
 
 
@@ -38,15 +39,14 @@ def methods_section(view: StudyView) -> Section | None:
         found += [table] if table is not None else []
     found.sort(key=lambda table: table.name != f"methods-{view.metric}")
     picture = _forest(view)
-    found[1:1] = [*picture, *_differences(view)]
+    found[1:1] = [*picture, *_differences(view), *_worth(view)]
     return Section(
         "methods",
         "Methods",
         [
             "Each value is a mean over seeds. Its interval (95%) is the wider of two: Student’s over seeds, and the"
-            " mean of"
-            " the cells’ own over test rows, which seeds that share test rows do not average out; the download says"
-            " which."
+            " mean of the cells’ own over test rows, which seeds that share test rows do not average out; the"
+            " download says which."
         ],
         found,
     )
@@ -73,6 +73,21 @@ def _means(view: StudyView, metric: str) -> TableExhibit | None:
     )
 
 
+def _worth(view: StudyView) -> list[TableExhibit]:
+    """How many labels by hand make as good a model."""
+    columns = [(name, metric) for name in view.private for metric in (WORTH, WORTH_ABOVE)]
+    there = [column for column in columns if any((at, *column) in view.means for at in view.points)]
+    told = (
+        "worth",
+        "What the models are worth in labels by hand",
+        "So many true labels of public rows, drawn by lot, give the student’s own trainer a model as good. “More"
+        " than”: not even so many do; mean over the seeds of each kind.",
+    )
+    headings = [title(name) + (", more than" if metric == WORTH_ABOVE else "") for name, metric in there]
+    table = figures_table(view, there, told, headings)
+    return [table] if table is not None else []
+
+
 def _forest(view: StudyView) -> list[PictureExhibit]:
     if view.numeric_axes(LEAST_POINTS):
         return []
@@ -87,11 +102,18 @@ def _forest(view: StudyView) -> list[PictureExhibit]:
     told = f" The first {len(shown)} of {len(points)} points; the table has all." if len(shown) < len(points) else ""
     data = means_data(view, shown, [(name, metric) for name in judged(view, metric)])
     parts = tuple((label, forest_chart(metric_words(metric), rows, axis)) for label, rows in panels)
-    alt = (
-        f"{metric_words(metric)} of {len(judged(view, metric))} methods at {len(shown)} points, as in the table above."
-    )
+    alt = f"{metric_words(metric)} of {len(judged(view, metric))} methods at {len(shown)} points, as in the table."
     reading = f"Diamonds: methods with a guarantee. One axis for all charts.{told}"
-    return [PictureExhibit("methods-picture", "The same as a picture", reading, data, alt, parts)]
+    return [
+        PictureExhibit(
+            "methods-picture",
+            f"{upper_first(metric_words(metric))} of each method, as a picture",
+            reading,
+            data,
+            alt,
+            parts,
+        )
+    ]
 
 
 def _row(view: StudyView, at: Point, name: str, metric: str) -> ForestRow | None:
@@ -131,10 +153,9 @@ def _difference_table(view: StudyView, found: pl.DataFrame, names: Sequence[str]
     )
     reading = (
         f"What each method has more {metric_words(view.metric or '')} than {reference}, at the same seed. Interval"
-        " (95%):"
-        f" {how}. Significant: paired t-test with Holm’s correction for all {len(found)} comparisons, p below 0.05;"
-        " what is"
-        f" not, is grey and says so. Intervals are not corrected, and are over seeds: new divisions, lots and noise."
+        f" (95%): {how}. Significant: paired t-test with Holm’s correction for all {len(found)} comparisons, p below"
+        " 0.05; what is not, is grey and says so. Intervals are not corrected, and are over seeds: new divisions,"
+        " lots and noise."
     )
     name = "differences" + (f"-{part + 1}" if part else "")
     headings = ("", *(f"{title(each)}" for each in names))

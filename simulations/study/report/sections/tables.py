@@ -35,6 +35,12 @@ def figures_table(
     return TableExhibit(*about, means_data(view, points, columns), ("", *headings), rows, folded)
 
 
+def alike(view: StudyView, axes: Sequence[str]) -> str:
+    """What is said where a table or picture leaves axes out, since nothing in it changes along them."""
+    left = [axis for axis in view.axes if axis not in axes and len(view.order[axis]) > 1]
+    return f" The same at all values of {' and '.join(left)}." if left else ""
+
+
 def means_data(view: StudyView, points: Sequence[Point], columns: Sequence[Column]) -> pl.DataFrame:
     """What such a table shows, one row for each figure."""
     rows = [
@@ -50,23 +56,24 @@ def means_data(view: StudyView, points: Sequence[Point], columns: Sequence[Colum
 def metric_tables(
     view: StudyView, method: str, metrics: Sequence[str], about: tuple[str, str, str], open_first: bool = True
 ) -> list[TableExhibit]:
-    """Metrics of one method, so many across as can be read; all tables but the first are folded."""
+    """Metrics of one method, so many across as can be read; all tables but the first are folded.
+
+    Points between which nothing of the method changes are one line.
+    """
     there = [metric for metric in metrics if any((at, method, metric) in view.means for at in view.points)]
-    name, title, reading = about
-    found = []
+    points, axes = view.distinct(method)
+    name, title, reading = about[0], about[1], about[2] + alike(view, axes)
+    found: list[TableExhibit] = []
     for index in range(0, len(there), ACROSS):
         some, number = there[index : index + ACROSS], index // ACROSS + 1
         told = (
             (name, title, reading) if number == 1 else (f"{name}-{number}", f"{title}, continued ({number})", reading)
         )
-        table = figures_table(
-            view,
-            [(method, metric) for metric in some],
-            told,
-            [metric_words(metric) for metric in some],
-            folded=number > 1 or not open_first,
-        )
-        found += [table] if table is not None else []
+        columns = [(method, metric) for metric in some]
+        rows = tuple((view.label(at, axes), tuple(entry(view, at, *column) for column in columns)) for at in points)
+        headings = ("", *(metric_words(metric) for metric in some))
+        data = means_data(view, view.points, columns)
+        found.append(TableExhibit(*told, data, headings, rows, folded=number > 1 or not open_first))
     return found
 
 

@@ -173,3 +173,24 @@ class MadeUp:
             row("teachers", metric, value + generator.normal(0, 0.002), 0.01)
         for name in self.classes:
             row("teachers", "plurality_right", 0.8, 0.02, "class", name)
+
+
+def figures(
+    values: Mapping[str, Sequence[float]],
+    half: float | None = None,
+    metric: str = "auc",
+    axes: Mapping[str, str] | None = None,
+) -> pl.DataFrame:
+    """One metric of runs: of each method its values, seed by seed; half: the length of half an interval."""
+    rows = [
+        {"cell": "c", **(axes or {}), "seed": seed, "method": method, "scope": "run", "name": "", "metric": metric}
+        | {
+            "value": value,
+            "low": None if half is None else value - half,
+            "high": None if half is None else value + half,
+        }
+        for method, each in values.items()
+        for seed, value in enumerate(each)
+    ]
+    floats = dict.fromkeys(("value", "low", "high"), pl.Float64)
+    return pl.DataFrame(rows, schema_overrides=floats, infer_schema_length=None)

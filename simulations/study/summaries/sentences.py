@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from consilium.simulations.study.summaries.across import goes_with, set_axis
+from consilium.simulations.study.summaries.differences import paired
 from consilium.simulations.study.summaries.gains import ALONE, AT_HOME, party_gains, worst_decile
-from consilium.simulations.study.summaries.paired import paired
 from consilium.simulations.study.summaries.tidy import NATURAL, title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 from consilium.simulations.study.summaries.words import metric_words, range_text, short, signed_text, value_text
@@ -158,8 +158,7 @@ def _not_significant(view: StudyView, compared: pl.DataFrame) -> list[str]:
     more = f" and {len(unclear) - len(named)} more" if len(unclear) > len(named) else ""
     return [
         f"{len(unclear)} of {len(tested)} comparisons with {title(view.reference or '')} are not significant, and"
-        " nothing is"
-        f" claimed of them: {', '.join(named)}{more}."
+        f" nothing is claimed of them: {', '.join(named)}{more}."
     ]
 
 
@@ -223,14 +222,15 @@ def _along(view: StudyView) -> list[str]:
 def _floors(view: StudyView) -> list[str]:
     """Where labels differ more than chance gives parties of these sizes."""
     above, within = [], []
-    for at in view.points:
+    points, axes = view.distinct("division")
+    for at in points:
         found = view.mean(at, "division", "hellinger_mean")
         floor = view.means.get((at, "division", "hellinger_mean_floor"))
         if found is None or floor is None:
             continue
         high = floor["mean"] if floor["high"] is None else floor["high"]
         (above if found > high else within).append(
-            f"{view.label(at)} ({value_text(found)}, {value_text(floor['mean'])})"
+            f"{view.label(at, axes)} ({value_text(found)}, {value_text(floor['mean'])})"
         )
     if not above and not within:
         return []
@@ -274,9 +274,8 @@ def _told_of_losers(view: StudyView, method: str, metric: str, found: Mapping[Po
     lost = found[most]
     chance = "" if lost.floor is None else f" (by chance alone {signed_text(lost.floor)})"
     told = (
-        f"On their own held-out rows ({metric_words(metric)}) {lost.worse:.0f} of {lost.parties:.0f} parties do"
-        " worse by"
-        f" {title(method)} than alone at {view.label(most)}; the tenth that gains least changes by"
+        f"On their own held-out rows ({metric_words(metric)}) {lost.worse:.0f} of {lost.parties:.0f} parties do worse"
+        f" by {title(method)} than alone at {view.label(most)}; the tenth that gains least changes by"
         f" {signed_text(lost.decile)} in the mean{chance}."
     )
     if len(found) == 1:
@@ -300,9 +299,8 @@ def _privacy(view: StudyView) -> list[str]:
         return []
     least, most = min(rows), max(rows)
     told = (
-        f"{title(method)} promises epsilon {value_text(least[2])} at {view.label(least[1])}, and at the votes at"
-        " hand it is"
-        f" {value_text(least[3])} ({least[0]:.0%} of the promise)"
+        f"{title(method)} promises epsilon {value_text(least[2])} at {view.label(least[1])}, and at the votes at hand"
+        f" it is {value_text(least[3])} ({least[0]:.0%} of the promise)"
     )
     if len(rows) == 1:
         return [told + "; only the promise may be published."]
@@ -325,8 +323,8 @@ def _across(view: StudyView) -> list[str]:
     best = max(clear, key=lambda each: abs(each.value))
     outcome = " less ".join(title(each) for each in best.outcome.split("-"))
     return [
-        f"Over “{axis}” {metric_words(best.property)} goes with {outcome} most clearly: rank correlation"
-        f" {value_text(best.value)} ({range_text(best.low, best.high)}, {best.pairs} points); of {len(found)} such"
-        " correlations"
-        f" {len(clear)} have an interval without 0, and none was fixed beforehand."
+        f"Over “{axis}” {metric_words(best.property)} goes most clearly with the {metric_words(view.metric)} of"
+        f" {outcome}: rank correlation {value_text(best.value)} ({range_text(best.low, best.high)}, {best.pairs}"
+        f" points); of {len(found)} such correlations {len(clear)} have an interval without 0, and none was fixed"
+        " beforehand."
     ]
