@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import doctest
 import re
-from types import ModuleType
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from consilium.simulations.report.charts.svg import Axis
-from consilium.simulations.study.report import exhibits
 from consilium.simulations.study.report.build import page_template
-from consilium.simulations.study.report.charts import drawing, forest, heat, panels
 from consilium.simulations.study.report.charts.drawing import STYLE, Drawing, Key, file
 from consilium.simulations.study.report.charts.forest import ForestRow, forest_chart
 from consilium.simulations.study.report.charts.heat import SHADES, heat_chart
 from consilium.simulations.study.report.charts.panels import LOOKS, Series, axis_over, cloud_chart, lines_chart
-from consilium.simulations.study.report.sections import methods
 from tests.simulations.report.test_charts import marks, places, share
 
 HOSTILE = "<script>alert(1)</script>\"'&"
-
-
-@pytest.mark.parametrize("module", [drawing, exhibits, forest, heat, methods, panels])
-def test_examples_in_the_text_are_true(module: ModuleType) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def both(found: Drawing) -> list[str]:

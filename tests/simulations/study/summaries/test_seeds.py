@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 import math
-from types import ModuleType
 
 import numpy as np
 import polars as pl
@@ -14,24 +12,9 @@ from scipy import stats
 from consilium.protocol.errors import DataError
 from consilium.simulations.study import summaries
 from consilium.simulations.study.summaries import (
-    across,
-    differences,
-    gains,
     over_seeds,
-    ranks,
-    seeds,
-    tidy,
-    view,
-    words,
 )
 from tests.simulations.study.made_up import MadeUp, figures
-
-MODULES = [across, differences, gains, ranks, seeds, tidy, view, words]
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_examples_in_the_text_are_true(module: ModuleType) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_what_others_use_has_its_names() -> None:
