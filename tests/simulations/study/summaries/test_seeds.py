@@ -11,9 +11,7 @@ from scipy import stats
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.study import summaries
-from consilium.simulations.study.summaries import (
-    over_seeds,
-)
+from consilium.simulations.study.summaries import over_seeds
 from tests.simulations.study.made_up import MadeUp, figures
 
 
