@@ -1,4 +1,4 @@
-"""Data sets of the user's own in .npz files: arrays x, y, and if they are there owner, patient, time, features, classes."""
+"""Data sets of the user's own in .npz files: x, y, and what is there of owner, patient, time, features, classes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ ADVICE = "Write it with numpy.savez(file, x=..., y=..., owner=..., features=...,
 
 def open_arrays(spec: SourceSpec) -> ArraySource:
     """The arrays that `spec` names. `x` (rows, features) of numbers; `y`, `owner`, `patient` (rows,) of whole numbers
-    or text; `time` (rows,) of dates, or numbers. `features` name the columns of `x`; `classes` what whole numbers in `y` mean.
+    or text; `time` (rows,) of dates or numbers. `features` name the columns of `x`; `classes` what whole numbers in `y`
+    mean.
 
     Raises
     ------

@@ -28,8 +28,8 @@ class Source(Protocol):
     Who has which rows is decided first; then `dataset` makes numbers of them by what public rows say. `y` int64 (rows,)
     is an index into `classes`; where these are empty, nobody has named the classes, the public rows will, and `y` tells
     labels apart and no more. `owner` int64 (rows,) is an index into `owner_names`, or where that is None a number that
-    names the owner itself. `patient` int64 (rows,) is whose each row is, and `time` float64 (rows,) when it was: days or
-    any other number, NaN where missing; both are None where nobody says.
+    names the owner itself. `patient` int64 (rows,) is whose each row is, and `time` float64 (rows,) when it was: days
+    or any other number, NaN where missing. Both are None where nobody says.
     """
 
     @property
