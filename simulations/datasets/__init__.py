@@ -11,6 +11,7 @@ from consilium.simulations.datasets.pneumonia import load_pneumonia
 from consilium.simulations.datasets.stroke import load_stroke
 
 EMBEDDED = {"stroke": load_stroke}
+"""Name in a scenario's `data.set` -> loader, with `data.owner` as its argument."""
 IN_FOLDER = {
     "adult": load_adult,
     "diabetes": load_diabetes,
@@ -20,18 +21,23 @@ IN_FOLDER = {
     "mnist-writers": load_mnist_writers,
     "pneumonia": load_pneumonia,
 }
-"""Name in a scenario's `data.set` -> loader, without an argument or with the folder of the data sets."""
+"""The same with the folder of the data sets as its argument."""
+TABLES = ("heart",)
+"""Embedded too; a `Source` in which public rows decide what is filled in (`source.READY`)."""
 
-NAMES = tuple(sorted([*EMBEDDED, *IN_FOLDER]))
+NAMES = tuple(sorted([*EMBEDDED, *IN_FOLDER, *TABLES]))
 
 
-def load_dataset(name: str, path: str = "") -> Dataset:
+def load_dataset(name: str, path: str = "", owner: str = "") -> Dataset:
     """The data set of that name, from the folder `path` (or the usual ones, see `folder.data_folder`) if not embedded.
+
+    owner: of an embedded one whose owners may be chosen.
 
     Raises
     ------
-    KeyError : no such name. DataError : its files are not there, or damaged.
+    KeyError : no such name, or it is one of `TABLES`. DataError : its files are not there, or damaged. ConfigError :
+        there is no such owner.
     """
     if name in EMBEDDED:
-        return EMBEDDED[name]()
+        return EMBEDDED[name](owner)
     return IN_FOLDER[name](data_folder(path))

