@@ -1,4 +1,4 @@
-"""Data sets of the user's own in .npz files: arrays x, y, and if they are there owner, patient, features, classes."""
+"""Data sets of the user's own in .npz files: arrays x, y, and if they are there owner, patient, time, features, classes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from consilium.simulations.datasets.spec import SourceSpec
 if TYPE_CHECKING:
     import polars as pl
 
+OPTIONAL = ("owner", "patient", "time")
 ADVICE = "Write it with numpy.savez(file, x=..., y=..., owner=..., features=..., classes=...)"
 
 
 def open_arrays(spec: SourceSpec) -> ArraySource:
     """The arrays that `spec` names. `x` (rows, features) of numbers; `y`, `owner`, `patient` (rows,) of whole numbers
-    or text. `features` name the columns of `x`; `classes` what whole numbers in `y` mean.
+    or text; `time` (rows,) of dates, or numbers. `features` name the columns of `x`; `classes` what whole numbers in `y` mean.
 
     Raises
     ------
@@ -47,10 +48,10 @@ def open_arrays(spec: SourceSpec) -> ArraySource:
         for (path, part), each in zip(files, read, strict=True)
     ]
     columns = first.roles.columns
-    roles = {"label": "y", **{role: role for role in ("owner", "patient") if role in columns}}
+    roles = {"label": "y", **{role: role for role in OPTIONAL if role in columns}}
     own = {"classes": spec.classes or first.classes, "owner_label": spec.owner_label or "party"}
     known = spec.model_copy(update={**roles, **own})
-    parts = JoinedRows.of(pieces, optional=("owner", "patient"))
+    parts = JoinedRows.of(pieces, optional=OPTIONAL)
     return ArraySource.of_parts(np.concatenate([each.x for each in read]), first.features, parts, known)
 
 
@@ -93,13 +94,16 @@ class _File:
         import polars as pl
 
         columns: dict[str, pl.Series] = {}
-        for name in ("y", "owner", "patient"):
+        for name in ("y", *OPTIONAL):
             if name not in arrays:
                 continue
             values = arrays[name]
-            if values.shape != (len(self.x),) or values.dtype.kind not in "iubU":
+            kinds, needed = ("iubUfM", "dates or numbers") if name == "time" else ("iubU", "whole numbers or texts")
+            if values.shape != (len(self.x),) or values.dtype.kind not in kinds:
                 what = f"{path}: {name} has shape {values.shape} of {values.dtype}"
-                raise DataError(f"{what}, {len(self.x)} whole numbers or texts are needed", ADVICE)
+                raise DataError(f"{what}, {len(self.x)} {needed} are needed", ADVICE)
+            if values.dtype.kind == "M":
+                values = np.where(np.isnat(values), "", np.datetime_as_string(values, unit="s"))
             if name == "y" and self.classes and values.dtype.kind != "U":
                 outside = np.flatnonzero((values < 0) | (values >= len(self.classes)))
                 if len(outside):

@@ -28,6 +28,7 @@ class ArraySource:
     owner: np.ndarray = field(repr=False)
     owner_names: tuple[str, ...] | None = field(repr=False)
     patient: np.ndarray | None = field(repr=False)
+    time: np.ndarray | None = field(repr=False)
     public: Public | None = field(repr=False)
     places: Places = field(repr=False)
 
@@ -46,6 +47,7 @@ class ArraySource:
             owner=rows.owner,
             owner_names=rows.owner_names,
             patient=rows.patient,
+            time=rows.time,
             public=rows.public,
             places=rows.parts.places,
         )
@@ -76,4 +78,5 @@ class ArraySource:
             public=self.public,
             owner_names=self.owner_names,
             patient=self.patient,
+            time=self.time,
         )

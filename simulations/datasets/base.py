@@ -28,7 +28,8 @@ class Source(Protocol):
     Who has which rows is decided first; then `dataset` makes numbers of them by what public rows say. `y` int64 (rows,)
     is an index into `classes`; where these are empty, nobody has named the classes, the public rows will, and `y` tells
     labels apart and no more. `owner` int64 (rows,) is an index into `owner_names`, or where that is None a number that
-    names the owner itself. `patient` int64 (rows,) is whose each row is, None where nobody says.
+    names the owner itself. `patient` int64 (rows,) is whose each row is, and `time` float64 (rows,) when it was: days or
+    any other number, NaN where missing; both are None where nobody says.
     """
 
     @property
@@ -50,6 +51,8 @@ class Source(Protocol):
     @property
     def patient(self) -> np.ndarray | None: ...
     @property
+    def time(self) -> np.ndarray | None: ...
+    @property
     def public(self) -> Public | None: ...
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
@@ -68,9 +71,10 @@ class Dataset:
 
     `x` float32 (rows, features), `y` int64 (rows,) indices into `classes`, `owner` int64 (rows,) id of the hospital
     (or writer, or site) the row came from; `owner_label` names one of them ("hospital"), `owner_names` all, if there
-    are names. `patient` int64 (rows,): whose each row is, None where the set does not say. `public` is None where the
-    set has no public part of its own: then owners are held out. Of a table, `columns` say which raw columns `x`
-    encodes, and `schema` what public rows say of them; before that is known, a missing value is NaN in `x`.
+    are names. `patient` int64 (rows,): whose each row is; `time` float64 (rows,): when it was, NaN where missing. They
+    are None where the set does not say. `public` is None where the set has no public part of its own: then owners are
+    held out. Of a table, `columns` say which raw columns `x` encodes, and `schema` what public rows say of them; before
+    that is known, a missing value is NaN in `x`.
     """
 
     name: str
@@ -87,6 +91,7 @@ class Dataset:
     columns: tuple[ColumnEncoding, ...] = ()
     schema: Schema | None = None
     patient: np.ndarray | None = field(default=None, repr=False)
+    time: np.ndarray | None = field(default=None, repr=False)
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """Itself."""

@@ -10,6 +10,7 @@ and `data.set = "registry"` then calls `open_registry(**data.options)`, which re
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -19,7 +20,19 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.simulations.datasets.base import Source
 
 GROUP = "consilium.datasets"
-_FIELDS = ("name", "title", "attribution", "classes", "owner_label", "y", "owner", "owner_names", "patient", "public")
+_FIELDS = (
+    "name",
+    "title",
+    "attribution",
+    "classes",
+    "owner_label",
+    "y",
+    "owner",
+    "owner_names",
+    "patient",
+    "time",
+    "public",
+)
 
 
 def installed_sets() -> dict[str, EntryPoint]:
@@ -57,6 +70,9 @@ def open_installed(name: str, options: dict[str, Any]) -> Source:
         raise ConfigError(f"{whose} does not take data.options {options}: {_short(error)}", "Correct them") from None
     except Exception as error:
         raise DataError(f"{whose} fails: {_short(error)}", "Ask who made it") from None
+    if not hasattr(made, "time"):  # written before sources had times
+        with suppress(AttributeError, TypeError):
+            made.time = None
     if fault := why_no_source(made):
         raise DataError(f"{whose}: {fault}", "See consilium.simulations.datasets.base")
     return made
@@ -80,6 +96,10 @@ def why_no_source(made: Any) -> str:
             continue
         if not isinstance(ids, np.ndarray) or ids.dtype != np.int64 or ids.shape != (rows,) or ids.min() < 0:
             return f"{name} must be int64 numbers from 0 on, one for each of the {rows} rows"
+    if made.time is not None and (
+        not isinstance(made.time, np.ndarray) or made.time.dtype != np.float64 or made.time.shape != (rows,)
+    ):
+        return f"time must be float64 numbers, one for each of the {rows} rows, or None"
     if len(made.classes) == 1 or (made.classes and made.y.max() >= len(made.classes)):
         return f"y goes up to {made.y.max()}, and there are {len(made.classes)} classes"
     if made.owner_names is not None and made.owner.max() >= len(made.owner_names):

@@ -1,4 +1,4 @@
-"""Which rows are public by their time."""
+"""When rows were, and which of them are public by that."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ from consilium.simulations.datasets.spec import PublicSpec
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+def moments_of(series: pl.Series, places: Places) -> np.ndarray:
+    """float64 (rows,), NaN where missing: of ISO dates the days since 1970-01-01, else the numbers.
+
+    Raises
+    ------
+    DataError : a value is neither; says in which row.
+    """
+    try:
+        return times_of(texts_of(series))
+    except DataError as error:
+        raise DataError(f"{places.whole}: {error.what}", error.action) from None
 
 
 def public_by_time(series: pl.Series, rule: PublicSpec, places: Places) -> np.ndarray:
@@ -41,10 +54,7 @@ def public_by_time(series: pl.Series, rule: PublicSpec, places: Places) -> np.nd
         raise ConfigError(
             f"data.public.{key} is {bound!r}: neither a date nor a number", "Write it as 2024-12-31"
         ) from None
-    try:
-        moments = times_of(texts)
-    except DataError as error:
-        raise DataError(f"{places.whole}: {error.what}", error.action) from None
+    moments = moments_of(texts, places)
     if _numbers(texts) != _numbers(asked):
         kind, other = ("numbers", "a date") if _numbers(texts) else ("dates", "a number")
         raise ConfigError(f"data.public.{key} is {bound!r}, {other}, and {column} has {kind}", "Write it as they are")

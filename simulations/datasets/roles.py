@@ -10,7 +10,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.rows.encoding import texts_of
 from consilium.simulations.datasets.base import Public
 from consilium.simulations.datasets.labels import LabelColumn, in_order, labels_of
-from consilium.simulations.datasets.moments import public_by_time
+from consilium.simulations.datasets.moments import moments_of, public_by_time
 from consilium.simulations.datasets.parts import JoinedRows, Part
 from consilium.simulations.datasets.spec import SourceSpec
 
@@ -26,6 +26,7 @@ class RowRoles:
     owner: np.ndarray = field(repr=False)
     owner_names: tuple[str, ...] | None = field(repr=False)
     patient: np.ndarray | None = field(repr=False)
+    time: np.ndarray | None = field(repr=False)
     public: Public | None = field(repr=False)
 
     @classmethod
@@ -57,6 +58,7 @@ class RowRoles:
             owner=owner,
             owner_names=owner_names,
             patient=_ids(parts, spec.patient, "patient", nobody=False)[0] if spec.patient else None,
+            time=moments_of(parts.frame[spec.time], parts.places) if spec.time else None,
             public=_public(parts, spec),
         )
 

@@ -36,6 +36,7 @@ class TableSource:
     owner: np.ndarray = field(repr=False)
     owner_names: tuple[str, ...] | None = field(repr=False)
     patient: np.ndarray | None = field(repr=False)
+    time: np.ndarray | None = field(repr=False)
     public: Public | None = field(repr=False)
     frame: pl.DataFrame = field(repr=False)
     labels: LabelColumn = field(repr=False)
@@ -100,6 +101,7 @@ class TableSource:
             owner=rows.owner,
             owner_names=rows.owner_names,
             patient=rows.patient,
+            time=rows.time,
             public=rows.public,
             frame=rows.parts.frame.drop([*roles, *spec.drop]),
             labels=rows.labels,
@@ -138,6 +140,7 @@ class TableSource:
             public=self.public,
             owner_names=self.owner_names,
             patient=self.patient,
+            time=self.time,
             columns=columns,
         )
 
