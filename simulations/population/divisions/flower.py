@@ -58,18 +58,19 @@ def flower_partition(source: Source, public: PublicPart, data: DataSpec, seed: i
         raise ConfigError(
             f'data.partitioner.{ORDER} is {order!r}: it must be "lot" or "file"', "Leave it out for a lot"
         )
-    if order == "lot":
-        rows = np.random.default_rng(seed).permutation(rows)  # what `datasets.Dataset.shuffle(seed)` does
     columns = _columns(source, public, data, rows, table.get("partition_by"))
-    parts = index_sets(columns, table, seed)
+    parts = index_sets(columns, table, seed, shuffle=order == "lot")
     return large_enough([rows[part] for part in parts], public, max(1, data.rows_needed))
 
 
-def index_sets(columns: Mapping[str, np.ndarray], table: Mapping[str, Any], seed: int) -> list[np.ndarray]:
+def index_sets(
+    columns: Mapping[str, np.ndarray], table: Mapping[str, Any], seed: int, shuffle: bool = False
+) -> list[np.ndarray]:
     """Positions int64 of the rows of each partition, in the library's order.
 
     columns: arrays (rows,) by name. table: `name` of a class of `flwr_datasets.partitioner`, and its arguments; where
-    it takes a `seed` that is not given it gets this one.
+    it takes a `seed` that is not given it gets this one. shuffle: whether the library brings all rows into an order by
+    lot first, with this seed, as its `FederatedDataset` does.
 
     >>> [part.tolist() for part in index_sets({"a": np.arange(5)}, {"name": "IidPartitioner", "num_partitions": 2}, 0)]
     [[0, 1, 2], [3, 4]]
@@ -89,18 +90,30 @@ def index_sets(columns: Mapping[str, np.ndarray], table: Mapping[str, Any], seed
     with _quiet():
         try:
             partitioner = kind(**options)
-            partitioner.dataset = datasets.Dataset.from_dict({**columns, ROW: np.arange(rows)})
+            whole = datasets.Dataset.from_dict({**columns, ROW: np.arange(rows)})
+            partitioner.dataset = whole.shuffle(seed=seed) if shuffle else whole
             count = partitioner.num_partitions
             if count > rows:
                 raise ValueError(f"{count} partitions of {rows} rows")
-            return [_rows(partitioner.load_partition(index)) for index in range(count)]
+            return _positions(partitioner, count)
         except Exception as error:  # of many kinds, from the library and those below it
             told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise ConfigError(f"data.partitioner: {name} refuses: {told}", f"It takes {_told(kind)}") from None
 
 
-def _rows(partition: Any) -> np.ndarray:
-    return np.asarray(partition.with_format("numpy", columns=[ROW])[:][ROW], dtype=np.int64)
+def _positions(partitioner: Any, count: int) -> list[np.ndarray]:
+    """What each partition has in the column `ROW`.
+
+    Most partitioners have noted all indices once they have made the first partition; where one has not, or calls it
+    otherwise, each partition is made, which takes several times as long.
+    """
+    first = partitioner.load_partition(0)
+    noted = getattr(partitioner, "_partition_id_to_indices", {})
+    if set(noted) == set(range(count)):
+        rows = np.array(partitioner.dataset[:][ROW], dtype=np.int64)  # one partitioner sorts the data set
+        return [rows[np.asarray(noted[at], dtype=np.int64)] for at in range(count)]
+    parts = [first, *(partitioner.load_partition(at) for at in range(1, count))]
+    return [np.array(part[:][ROW], dtype=np.int64) for part in parts]
 
 
 def _kind(partitioners: ModuleType, name: str) -> type:
@@ -149,7 +162,7 @@ def _columns(
     # some partitioners count classes from 0 without gaps, and private rows may lack one
     columns = {"label": np.unique(source.y[rows], return_inverse=True)[1]}
     columns |= {name: values[rows] for name, values in given.items() if values is not None}
-    if wanted is None or wanted in columns:
+    if wanted is None or wanted in list(columns):  # a file may say anything, also a list
         return columns
     dataset = completed(data, source.dataset(public.queries), Partition({}, public.queries, public.test))
     if wanted not in dataset.features:

@@ -25,8 +25,8 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
 
     Noise is in standard deviations of the public rows that are asked, and on features that are numbers. Of a table
     these are its columns of numbers; a missing value stays missing. Of arrays they are features of which the public
-    rows have more than two values. Of images, which models see as they are, every pixel gets noise of one size: one that
-    is always black has no deviation of its own.
+    rows have more than two values. Of images, which models see as they are, every pixel gets noise of one size: one
+    that is always black has no deviation of its own.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def swapped_parties(shift: ShiftSpec, names: Sequence[str], seed: int) -> tuple[
             f"data.shift.swap {shift.swap:g} of {len(names)} parties is nobody", "Raise it, or leave it out"
         )
     chosen = np.random.default_rng([seed, _SWAP]).permutation(len(names))[:count]
-    return tuple(names[index] for index in np.sort(chosen))
+    return tuple(names[int(index)] for index in np.sort(chosen))
 
 
 def _other_class(shift: ShiftSpec, classes: tuple[str, ...], seed: int) -> np.ndarray:
