@@ -18,6 +18,8 @@ from consilium.simulations.population.divisions.flower import index_sets
 from consilium.simulations.population.divisions.kinds import divided
 from consilium.simulations.population.specs import DataSpec
 
+pytestmark = pytest.mark.slow  # the library takes seconds to import
+
 ROWS, CLASSES = 300, 3
 
 OPTIONS: dict[str, dict[str, Any]] = {
