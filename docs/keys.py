@@ -26,7 +26,7 @@ from consilium.protocol.node.kit import Coordinator
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.specs import DataSpec, PolicyShare, SimulationSpec, TeacherShare
+from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftSpec, SimulationSpec, TeacherShare
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
 
@@ -55,6 +55,7 @@ def of_kinds(kinds: Iterable[type[BaseModel]], tag: str, prefix: str) -> str:
 
 TABLES = {
     "data": lambda: of_model(DataSpec, "data"),
+    "shift": lambda: of_model(ShiftSpec, "data.shift"),
     "public": lambda: of_model(PublicSpec, "data.public"),
     "federation": lambda: of_model(Federation, "federation"),
     "privacy": lambda: of_model(Privacy, "federation.privacy"),

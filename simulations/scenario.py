@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
 from consilium.coordinator.config import Federation
@@ -19,20 +18,16 @@ from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
 from consilium.protocol.config_files import read_table, validate
-from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.old_keys import new_override, new_scenario
-from consilium.simulations.population.held_out import public_part
-from consilium.simulations.population.partition import (
-    Partition,
-    dirichlet_partition,
-    iid_partition,
-    natural_partition,
-)
+from consilium.simulations.population.divisions.kinds import divided
+from consilium.simulations.population.divisions.shift import shifted
+from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public_facts import public_facts
 from consilium.simulations.population.public_rows import completed, without_near_rows
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
@@ -65,7 +60,7 @@ class Scenario(Frozen):
 
     @model_validator(mode="after")
     def _shards_are_large_enough(self) -> Scenario:
-        if self.data.partition != "dirichlet" and self.data.rows_needed < self.federation.teachers_per_party:
+        if not self.data.deals_unevenly and self.data.rows_needed < self.federation.teachers_per_party:
             raise ValueError(
                 f"data.least_rows {self.data.rows_needed} leaves no row for some of the"
                 f" {self.federation.teachers_per_party} teachers of a party: set data.least_rows to"
@@ -194,7 +189,8 @@ def _key(override: str) -> str:
 def divided_data(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Dataset, Partition]:
     """The scenario's data set, and who has which of its rows.
 
-    First the rows are divided, then they become numbers by what the pool says. source: rows that are in memory already,
+    First the rows are divided, then they become numbers by what the pool says, and parties' rows are changed as
+    `data.shift` says. source: rows that are in memory already,
     instead of those that `[data]` names.
 
     Raises
@@ -202,7 +198,8 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     NotEnoughParties, DataError, ConfigError
     """
     source, partition = divided_source(scenario, seed, source)
-    dataset = completed(scenario.data, source.dataset(partition.queries), partition)
+    numbers = shifted(scenario.data, source.dataset(partition.queries), partition, seed)
+    dataset = completed(scenario.data, numbers, partition)
     if scenario.pool_is_fixed:
         partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.pool_least_distance)
     return dataset, partition
@@ -225,29 +222,7 @@ def _divided(scenario: Scenario, source: Source, seed: int) -> Partition:
             raise ConfigError(f'{source.name} has no public = {{ by = "{data.public.by}" }}', "Choose owner or share")
         if not of_rows and source.public is not None:
             raise ConfigError(f"{source.name} has a public part of its own", "Leave data.public away")
-    if data.partition == "owners" and len(np.unique(source.owner)) == 1:
-        raise ConfigError(
-            f'data.partition is "owners", and all rows of {source.name} have one owner',
-            'Name the column of hospitals or sites: data.owner; or divide by lot: partition = "iid" with parties',
-        )
-    if data.partition == "owners" or data.parties is None:
-        return natural_partition(source, data.public_rule, data.rows_needed, minimum, seed)
-    public = public_part(source, data.public_rule, data.rows_needed, seed)
-    if data.alpha is not None:
-        partition = dirichlet_partition(
-            source, public, data.parties, data.alpha, data.sizes, data.most_rows, data.rows_needed, seed
-        )
-    else:
-        partition = iid_partition(source, public, data.parties, data.most_rows, seed, data.partition == "groups")
-    smallest = min((len(rows) for rows in partition.parties.values()), default=0)
-    if len(partition.parties) < minimum or smallest < data.rows_needed:
-        left = f", {partition.left_out} have fewer" if partition.left_out else ""
-        raise NotEnoughParties(
-            f"{source.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
-            f" {minimum} with {data.rows_needed} are required",
-            "Change data.parties, federation.minimum_parties or data.least_rows",
-        )
-    return partition
+    return divided(source, data, minimum, seed)
 
 
 def scenario_json(scenario: Scenario) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from consilium.party.teachers.own_teacher import OwnTeacher
 from consilium.protocol.models import Frozen
@@ -14,6 +14,44 @@ from consilium.simulations.population.partition import Division
 
 HandLabelMode = Literal["full", "quick", "none"]
 
+_KEYS_OF: dict[str, tuple[Division, ...]] = {
+    "parties": ("iid", "groups", "dirichlet", "matched", "time"),
+    "most_rows": ("iid", "groups", "dirichlet", "time"),
+    "alpha": ("dirichlet",),
+    "sizes": ("dirichlet",),
+    "partitioner": ("flwr",),
+}
+"""Which divisions have a key that not all of them have."""
+_NEEDED: dict[Division, str] = {"groups": "parties", "dirichlet": "alpha", "flwr": "partitioner"}
+
+
+class ShiftSpec(Frozen):
+    """What is changed at parties after the division: the table `data.shift`."""
+
+    noise: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        allow_inf_nan=False,
+        description="the i-th of N parties, in an order by lot, gets Gaussian noise of standard deviation noise * i / N"
+        " on its features, in standard deviations of the public rows",
+    )
+    swap: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="at this share of the parties, by lot, classes are called by each other's names",
+    )
+    classes: tuple[str, ...] = Field(
+        default=(), description="of `swap`: those that are exchanged, of more than two each for another; left out: all"
+    )
+
+    @model_validator(mode="after")
+    def _several_classes(self) -> ShiftSpec:
+        if self.classes and len(set(self.classes)) < max(2, len(self.classes)):
+            raise ValueError("classes are two at least, each named once")
+        return self
+
 
 class DataSpec(SourceSpec):
     """Which data set, and how it is divided: the table `[data]` of a scenario."""
@@ -21,12 +59,19 @@ class DataSpec(SourceSpec):
     partition: Division = Field(
         default="owners",
         description="`owners`: each hospital or writer is a party; `iid`: equal shards by lot; `groups`: the same with"
-        " whole owners, where these are patients; `dirichlet`: parties differ in their classes, see `alpha`",
+        " whole owners, where these are patients; `dirichlet`: parties differ in their classes, see `alpha`;"
+        " `shuffled`, `matched`, `time`, `flwr`: see [divisions](#divisions)",
     )
     parties: int | None = Field(
-        default=None, ge=2, le=100_000, description="how many; required for all but `owners`, which has none"
+        default=None,
+        ge=2,
+        le=100_000,
+        description="how many, of `iid`, `groups`, `dirichlet`, `matched` and `time`; left out: as many as `owners`"
+        " has, and with its rows. Required for `groups`",
     )
-    most_rows: int | None = Field(default=None, ge=1, description="of one party, for all but `owners`")
+    most_rows: int | None = Field(
+        default=None, ge=1, description="of one party, for `iid`, `groups`, `dirichlet` and `time`"
+    )
     alpha: float | None = Field(
         default=None,
         ge=1e-3,
@@ -40,6 +85,13 @@ class DataSpec(SourceSpec):
         le=5,
         description="of `dirichlet`: parties' shares are multiplied by lognormal weights with this deviation of the"
         " logarithm; 0: not at all",
+    )
+    partitioner: dict[str, Any] = Field(
+        default={},
+        description="of `flwr`: `name` of a partitioner of flwr-datasets, and its options, see [divisions](#divisions)",
+    )
+    shift: ShiftSpec = Field(
+        default=ShiftSpec(), description="noise on features, or swapped labels, at parties; see [divisions](#divisions)"
     )
     representation: Representation = Field(
         default="none",
@@ -61,20 +113,27 @@ class DataSpec(SourceSpec):
     least_rows: int | None = Field(
         default=None,
         ge=1,
-        description="rows that an owner, or a party of `dirichlet`, needs to take part, whatever its labels are; the"
-        " other divisions are refused if a party has fewer. Left out: 20, for `dirichlet` 1",
+        description="rows that an owner, or a party of `dirichlet` or `flwr`, needs to take part, whatever its labels"
+        " are; the other divisions are refused if a party has fewer. Left out: 20, for parties of `dirichlet` and"
+        " `flwr` 1",
     )
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As of a source: a scenario without these keys is written, and hashed, as before there were any."""
+        table = SourceSpec._without_what_is_not_said(self, write)
+        unsaid = {"partitioner", "shift"} - said(self)
+        return {key: value for key, value in table.items() if key not in unsaid}
 
     @model_validator(mode="after")
     def _keys_suit_the_partition(self) -> DataSpec:
-        if self.partition != "owners" and self.parties is None:
-            raise ValueError(f'partition "{self.partition}" needs parties')
-        if self.partition == "owners" and (self.parties is not None or self.most_rows is not None):
-            raise ValueError('parties and most_rows belong to partition "iid", "groups" or "dirichlet"')
-        if (self.partition == "dirichlet") != (self.alpha is not None):
-            raise ValueError('partition "dirichlet" needs alpha, and no other has it')
-        if self.partition != "dirichlet" and self.sizes:
-            raise ValueError('sizes belongs to partition "dirichlet"')
+        given = said(self)
+        for key, divisions in _KEYS_OF.items():
+            if key in given and self.partition not in divisions:
+                *others, last = (f'"{name}"' for name in divisions)
+                raise ValueError(f"{key} belongs to partition {', '.join(others)}{' or ' if others else ''}{last}")
+        if (needed := _NEEDED.get(self.partition)) and needed not in given:
+            raise ValueError(f'partition "{self.partition}" needs {needed}')
         return self
 
     @model_validator(mode="after")
@@ -95,11 +154,23 @@ class DataSpec(SourceSpec):
         return self.public or PublicSpec(share=self.public_share)
 
     @property
+    def deals_unevenly(self) -> bool:
+        """Whether parties may be of any size, and those with fewer than `rows_needed` rows are left out."""
+        return self.partition in ("dirichlet", "flwr")
+
+    @property
     def rows_needed(self) -> int:
         """Least rows of a party: `least_rows`, or its default."""
         if self.least_rows is not None:
             return self.least_rows
-        return 1 if self.partition == "dirichlet" else 20
+        return 1 if self.deals_unevenly else 20
+
+    @property
+    def owner_rows_needed(self) -> int:
+        """Least rows of an owner that counts as one of the natural division's, which decides the public part too."""
+        if self.least_rows is not None:
+            return self.least_rows
+        return 1 if self.partition == "dirichlet" and self.parties is not None else 20
 
 
 class TeacherShare(Frozen):

@@ -39,7 +39,7 @@ def test_every_key_has_a_meaning(name: str) -> None:
         (Federation, "federation", "| `federation.teachers_per_party` | whole number | `1` | ≥ 1, ≤ 1,000 |"),
         (DataSpec, "data", "| `data.public_share` | number | `0.2` | > 0, < 1 |"),
         (DataSpec, "data", "| `data.set` | text | required |  |"),
-        (DataSpec, "data", '| `data.partition` | `owners`, `iid`, `groups`, `dirichlet` | `"owners"` |  |'),
+        (DataSpec, "data", '| `data.colour` | `grey`, `rgb` | `"grey"` |  |'),
     ],
 )
 def test_type_default_and_limits(model: type[BaseModel], prefix: str, line: str) -> None:

@@ -64,14 +64,12 @@ def test_what_cannot_be_divided_by_lot() -> None:
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["data.partition=iid"], "needs parties"),
         (["data.partition=groups"], '"groups" needs parties'),
-        (["data.parties=250"], "belong to partition"),
+        (["data.parties=250"], "parties belongs to partition"),
         (["data.partition=iid", "data.parties=9", "data.most_rows=5"], "most_rows 5 is below least_rows 20"),
         (["data.partition=dirichlet", "data.parties=9"], "needs alpha"),
-        (["data.partition=dirichlet", "data.alpha=0.1"], '"dirichlet" needs parties'),
         (["data.partition=dirichlet", "data.parties=9", "data.alpha=0"], "data.alpha"),
-        (["data.partition=iid", "data.parties=9", "data.alpha=1.0"], "no other has it"),
+        (["data.partition=iid", "data.parties=9", "data.alpha=1.0"], 'alpha belongs to partition "dirichlet"'),
         (["data.partition=iid", "data.parties=9", "data.sizes=1.0"], "sizes belongs to"),
         (["data.least_rows=0"], "data.least_rows"),
         (["data.representation=wavelets"], "data.representation"),

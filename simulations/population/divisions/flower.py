@@ -1,0 +1,198 @@
+"""Every division of flwr-datasets, by the library itself: it is given columns, and only indices come back.
+
+The library is optional, imported where a scenario asks for it, and kept from the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import io
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.datasets.base import Source
+from consilium.simulations.population.held_out import PublicPart, private_rows
+from consilium.simulations.population.partition import Partition, large_enough
+from consilium.simulations.population.public_rows import completed
+from consilium.simulations.population.specs import DataSpec
+
+ROW = "row of consilium"
+"""Column of the rows' own numbers: partitions are read off it, whatever order a partitioner brings the rows into."""
+ORDER = "order"
+"""Our own key among the partitioner's: "lot", or "file" for rows in the order of the data set."""
+_COLUMNS_NOT_ROWS = "divides columns, and every teacher needs all of them"
+_UNUSABLE = {
+    "VerticalEvenPartitioner": _COLUMNS_NOT_ROWS,
+    "VerticalSizePartitioner": _COLUMNS_NOT_ROWS,
+    "IdToSizeFncPartitioner": "takes a function, which no file holds: choose Linear, Square, Exponential or Size",
+    "Partitioner": "is the base of the others",
+}
+_ARRAYS = ("distribution_array",)
+"""Options that the library takes as arrays only."""
+_OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+
+
+def flower_partition(source: Source, public: PublicPart, data: DataSpec, seed: int) -> Partition:
+    """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out.
+
+    First all rows are brought into an order by lot, as `FederatedDataset` does with this seed (several partitioners cut
+    contiguous pieces). Columns are "label" (classes, counted from 0), "owner", "patient" and "time" where there are
+    such, and any feature by its name.
+
+    Raises
+    ------
+    ConfigError : see `index_sets`; or no such column.
+    """
+    rows = private_rows(source, public)
+    table = dict(data.partitioner)
+    order = table.pop(ORDER, "lot")
+    if order not in ("lot", "file"):
+        raise ConfigError(
+            f'data.partitioner.{ORDER} is {order!r}: it must be "lot" or "file"', "Leave it out for a lot"
+        )
+    columns = _columns(source, public, data, rows, table.get("partition_by"))
+    parts = index_sets(columns, table, seed, shuffle=order == "lot")
+    return large_enough([rows[part] for part in parts], public, max(1, data.rows_needed))
+
+
+def index_sets(
+    columns: Mapping[str, np.ndarray], table: Mapping[str, Any], seed: int, shuffle: bool = False
+) -> list[np.ndarray]:
+    """Positions int64 of the rows of each partition, in the library's order.
+
+    columns: arrays (rows,) by name. table: `name` of a class of `flwr_datasets.partitioner`, and its arguments; where
+    it takes a `seed` that is not given it gets this one. shuffle: whether the library brings all rows into an order by
+    lot first, with this seed, as its `FederatedDataset` does.
+
+    >>> [part.tolist() for part in index_sets({"a": np.arange(5)}, {"name": "IidPartitioner", "num_partitions": 2}, 0)]
+    [[0, 1, 2], [3, 4]]
+
+    Raises
+    ------
+    ConfigError : flwr-datasets is not installed, there is no such class or argument, or the library refuses.
+    """
+    datasets, partitioners = _libraries()
+    name, options = str(table.get("name", "")), {key: value for key, value in table.items() if key != "name"}
+    kind = _kind(partitioners, name)
+    _check_options(kind, name, options)
+    if "seed" in inspect.signature(kind).parameters:
+        options.setdefault("seed", seed)
+    options |= {key: np.array(options[key]) for key in _ARRAYS if key in options}
+    rows = len(next(iter(columns.values())))
+    with _quiet():
+        try:
+            partitioner = kind(**options)
+            whole = datasets.Dataset.from_dict({**columns, ROW: np.arange(rows)})
+            partitioner.dataset = whole.shuffle(seed=seed) if shuffle else whole
+            count = partitioner.num_partitions
+            if count > rows:
+                raise ValueError(f"{count} partitions of {rows} rows")
+            return _positions(partitioner, count)
+        except Exception as error:  # of many kinds, from the library and those below it
+            told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise ConfigError(f"data.partitioner: {name} refuses: {told}", f"It takes {_told(kind)}") from None
+
+
+def _positions(partitioner: Any, count: int) -> list[np.ndarray]:
+    """What each partition has in the column `ROW`.
+
+    Most partitioners have noted all indices once they have made the first partition; where one has not, or calls it
+    otherwise, each partition is made, which takes several times as long.
+    """
+    first = partitioner.load_partition(0)
+    noted = getattr(partitioner, "_partition_id_to_indices", {})
+    if set(noted) == set(range(count)):
+        rows = np.array(partitioner.dataset[:][ROW], dtype=np.int64)  # one partitioner sorts the data set
+        return [rows[np.asarray(noted[at], dtype=np.int64)] for at in range(count)]
+    parts = [first, *(partitioner.load_partition(at) for at in range(1, count))]
+    return [np.array(part[:][ROW], dtype=np.int64) for part in parts]
+
+
+def _kind(partitioners: ModuleType, name: str) -> type:
+    usable = [each for each in partitioners.__all__ if each not in _UNUSABLE]
+    if name in _UNUSABLE:
+        raise ConfigError(f"data.partitioner.name {name!r} {_UNUSABLE[name]}", f"Choose from {', '.join(usable)}")
+    if name not in usable:
+        what = (
+            f"data.partitioner.name {name!r} is no partitioner of flwr-datasets"
+            if name
+            else "data.partitioner has no name"
+        )
+        raise ConfigError(what, f"Choose from {', '.join(usable)}")
+    return getattr(partitioners, name)
+
+
+def _check_options(kind: type, name: str, options: Mapping[str, Any]) -> None:
+    known = inspect.signature(kind).parameters
+    if unknown := [key for key in options if key not in known]:
+        raise ConfigError(f"data.partitioner.{unknown[0]}: {name} has no such option", f"It takes {_told(kind)}")
+    needed = [key for key, option in known.items() if option.default is option.empty]
+    if missing := [key for key in needed if key not in options]:
+        raise ConfigError(f"data.partitioner: {name} needs {', '.join(missing)}", f"It takes {_told(kind)}")
+
+
+def _told(kind: type) -> str:
+    """Its options, with the defaults that they have.
+
+    The seed's is the run's here.
+    """
+    options = inspect.signature(kind).parameters.values()
+    return ", ".join(
+        option.name if option.default is option.empty or option.name == "seed" else f"{option.name} = {option.default}"
+        for option in options
+    )
+
+
+def _columns(
+    source: Source, public: PublicPart, data: DataSpec, rows: np.ndarray, wanted: object
+) -> dict[str, np.ndarray]:
+    """Arrays (rows,) by name: what the rows are besides their features, and the feature that is `wanted`, if it is one.
+
+    Features are as models get them: categories, and means for what is missing, are those of the public rows.
+    """
+    given = {"owner": source.owner, "patient": source.patient, "time": source.time}
+    # some partitioners count classes from 0 without gaps, and private rows may lack one
+    columns = {"label": np.unique(source.y[rows], return_inverse=True)[1]}
+    columns |= {name: values[rows] for name, values in given.items() if values is not None}
+    if wanted is None or wanted in list(columns):  # a file may say anything, also a list
+        return columns
+    dataset = completed(data, source.dataset(public.queries), Partition({}, public.queries, public.test))
+    if wanted not in dataset.features:
+        more = ", ".join(dataset.features[:10]) + (" ..." if len(dataset.features) > 10 else "")
+        raise ConfigError(
+            f"data.partitioner.partition_by {wanted!r} is no column of {source.name}",
+            f"It has {', '.join(columns)}, and the features {more}",
+        )
+    return {**columns, str(wanted): dataset.x[rows, dataset.features.index(str(wanted))]}
+
+
+def _libraries() -> tuple[ModuleType, ModuleType]:
+    """`datasets` and `flwr_datasets.partitioner`; both are told to stay away from the network."""
+    before = {name: os.environ.get(name) for name in _OFFLINE}
+    os.environ.update(dict.fromkeys(_OFFLINE, "1"))
+    try:
+        return importlib.import_module("datasets"), importlib.import_module("flwr_datasets.partitioner")
+    except ImportError:
+        raise ConfigError(
+            'data.partition "flwr" needs flwr-datasets, which is not installed',
+            "pip install 'consilium-pate[partitions]'",
+        ) from None
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's bars and warnings on stderr, where runs have their own."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield

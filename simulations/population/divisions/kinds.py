@@ -1,0 +1,127 @@
+"""The table of divisions: what `data.partition` says, and who does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.simulations.datasets.base import Source
+from consilium.simulations.population.divisions.as_natural import shuffled_partition, timed_partition
+from consilium.simulations.population.divisions.flower import flower_partition
+from consilium.simulations.population.divisions.matched import matched_partition
+from consilium.simulations.population.held_out import PublicPart, private_rows, public_part
+from consilium.simulations.population.partition import (
+    Division,
+    Partition,
+    dirichlet_partition,
+    iid_partition,
+    natural_partition,
+)
+from consilium.simulations.population.specs import DataSpec
+
+
+@dataclass(frozen=True)
+class ToDivide:
+    """A data set, what a scenario says of its division, and what follows from these."""
+
+    source: Source = field(repr=False)
+    data: DataSpec
+    minimum_parties: int
+    seed: int
+
+    @cached_property
+    def public(self) -> PublicPart:
+        """The same for every division."""
+        return public_part(self.source, self.data.public_rule, self.data.owner_rows_needed, self.seed)
+
+    @cached_property
+    def natural(self) -> Partition:
+        """By owner. Raises ConfigError where all rows have one."""
+        if len(np.unique(self.source.owner)) == 1:
+            raise ConfigError(
+                f'data.partition is "{self.data.partition}", and all rows of {self.source.name} have one owner',
+                'Name the column of hospitals or sites: data.owner; or divide by lot: partition = "iid" with parties',
+            )
+        return natural_partition(
+            self.source, self.data.public_rule, self.data.owner_rows_needed, self.minimum_parties, self.seed
+        )
+
+    @property
+    def parties(self) -> int:
+        """How many: what the scenario says, or as many as the natural division has."""
+        return self.data.parties or len(self.natural.parties)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Those that are dealt, ascending: all private ones; or where the number of parties is the natural division's,
+        its rows, so that the two differ in who has which, and in nothing else."""
+        if self.data.parties is not None:
+            return private_rows(self.source, self.public)
+        return np.sort(np.concatenate(list(self.natural.parties.values())))
+
+
+def _iid(todo: ToDivide) -> Partition:
+    whole = todo.data.partition == "groups"
+    return iid_partition(todo.source, todo.public, todo.parties, todo.data.most_rows, todo.seed, whole, todo.rows)
+
+
+def _dirichlet(todo: ToDivide) -> Partition:
+    data = todo.data
+    return dirichlet_partition(
+        todo.source,
+        todo.public,
+        todo.parties,
+        float(data.alpha or 0.0),
+        data.sizes,
+        data.most_rows,
+        data.rows_needed,
+        todo.seed,
+        todo.rows,
+    )
+
+
+def _matched(todo: ToDivide) -> Partition:
+    dealt = todo.natural
+    if todo.data.parties is not None:
+        dealt = iid_partition(todo.source, todo.public, todo.parties, None, todo.seed)
+    return matched_partition(todo.source, todo.natural, dealt, todo.seed)
+
+
+def _time(todo: ToDivide) -> Partition:
+    return timed_partition(todo.source, todo.public, todo.parties, todo.data.most_rows, todo.rows, todo.seed)
+
+
+DIVISIONS: dict[Division, Callable[[ToDivide], Partition]] = {
+    "owners": lambda todo: todo.natural,
+    "iid": _iid,
+    "groups": _iid,
+    "dirichlet": _dirichlet,
+    "shuffled": lambda todo: shuffled_partition(todo.natural, todo.seed),
+    "matched": _matched,
+    "time": _time,
+    "flwr": lambda todo: flower_partition(todo.source, todo.public, todo.data, todo.seed),
+}
+"""By what `data.partition` says."""
+
+
+def divided(source: Source, data: DataSpec, minimum_parties: int, seed: int) -> Partition:
+    """Who is a party and has which rows, and what is public.
+
+    Raises
+    ------
+    NotEnoughParties, DataError, ConfigError
+    """
+    partition = DIVISIONS[data.partition](ToDivide(source, data, minimum_parties, seed))
+    smallest = min((len(rows) for rows in partition.parties.values()), default=0)
+    if len(partition.parties) < minimum_parties or smallest < data.rows_needed:
+        left = f", {partition.left_out} have fewer" if partition.left_out else ""
+        raise NotEnoughParties(
+            f"{source.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
+            f" {minimum_parties} with {data.rows_needed} are required",
+            "Change data.parties, federation.minimum_parties or data.least_rows",
+        )
+    return partition

@@ -1,0 +1,299 @@
+"""Divisions of the natural division's own rows: by lot, in its sizes, as far in labels, by time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from scipy.stats import gamma
+
+from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
+from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.population.divisions.kinds import DIVISIONS, divided
+from consilium.simulations.population.divisions.matched import (
+    TOLERANCE,
+    _log_gamma_quantiles,
+    _Lot,
+    class_counts,
+    label_distance,
+)
+from consilium.simulations.population.partition import Division, Partition
+from consilium.simulations.population.specs import DataSpec
+from consilium.simulations.scenario import divided_source, load_scenario
+
+FOLLOWERS = ("iid", "dirichlet", "shuffled", "matched", "time")
+"""Divisions with as many parties as the natural one has."""
+
+
+def wards(skew: float = 2.0, owners: int = 12, classes: int = 3) -> Dataset:
+    """Owners of 5 to 80 rows, whose classes differ by `skew`, at times that are no whole numbers."""
+    generator = np.random.default_rng(1)
+    sizes = np.linspace(5, 80, owners).astype(int)
+    owner = np.repeat(np.arange(owners), sizes)
+    shares = generator.dirichlet(np.full(classes, 10 / skew), size=owners)
+    y = np.array([generator.choice(classes, p=shares[who]) for who in owner])
+    rows = len(owner)
+    return Dataset(
+        name="wards", title="", attribution="", features=("a",), classes=tuple("xyzuvw"[:classes]), owner_label="ward",
+        x=generator.normal(size=(rows, 1)).astype(np.float32), y=y, owner=owner,
+        time=np.round(generator.normal(size=rows), 2),
+    )  # fmt: skip
+
+
+def keys(partition: str, **more: Any) -> DataSpec:
+    alpha = {"alpha": 0.5} if partition == "dirichlet" else {}
+    table = {"set": "stroke", "partition": partition, "least_rows": 8, "public_share": 0.25, **alpha, **more}
+    return DataSpec.model_validate({key: value for key, value in table.items() if value is not None})
+
+
+def everything(partition: Partition) -> list[int]:
+    return sorted(np.concatenate(list(partition.parties.values())).tolist())
+
+
+def sizes(partition: Partition) -> list[int]:
+    return [len(rows) for rows in partition.parties.values()]
+
+
+def test_the_table_has_every_division() -> None:
+    assert set(DIVISIONS) == set(get_args(Division))
+
+
+@pytest.mark.parametrize("partition", FOLLOWERS)
+def test_without_a_number_they_have_the_natural_parties_and_rows(partition: str) -> None:
+    data, seed = wards(), 3
+    natural, other = divided(data, keys("owners"), 2, seed), divided(data, keys(partition, least_rows=8), 2, seed)
+    assert (other.queries.tolist(), other.test.tolist()) == (natural.queries.tolist(), natural.test.tolist())
+    assert 5 < len(natural.parties) == len(other.parties) + other.left_out
+    if partition != "dirichlet":  # where parties that got too little are left out
+        assert everything(other) == everything(natural)
+    if partition in ("shuffled", "matched"):
+        assert sizes(other) == sizes(natural)
+    if partition in ("iid", "time"):
+        assert max(sizes(other)) - min(sizes(other)) <= 1
+
+
+@pytest.mark.parametrize("partition", ["iid", "dirichlet", "matched", "time"])
+def test_with_a_number_all_private_rows_are_dealt(partition: str) -> None:
+    data = wards()
+    parts = divided(data, keys(partition, parties=4, least_rows=None), 2, 0)
+    assert len(parts.parties) == 4
+    private = set(range(len(data.y))) - set(parts.queries) - set(parts.test)
+    assert set(everything(parts)) == private
+
+
+@pytest.mark.parametrize("partition", FOLLOWERS)
+def test_one_seed_is_one_division(partition: str) -> None:
+    data = wards()
+    first, again, other = (divided(data, keys(partition), 2, seed) for seed in (1, 1, 2))
+    assert all((first.parties[name] == again.parties[name]).all() for name in first.parties)
+    assert list(first.parties) == list(again.parties)
+    assert everything(first) != everything(other) or sizes(first) != sizes(other)
+
+
+@pytest.mark.parametrize("partition", ["iid", "shuffled", "matched", "time", "dirichlet", "owners"])
+def test_a_set_of_one_owner_has_no_natural_division(partition: str) -> None:
+    data = wards()
+    alone = replace(data, owner=np.zeros_like(data.owner), public=Public(np.arange(50), np.arange(50, 80)))
+    told = f'data.partition is "{partition}", and all rows of wards have one owner.*with parties'
+    with pytest.raises(ConfigError, match=told):
+        divided(alone, keys(partition), 2, 0)
+    if partition in ("iid", "time", "dirichlet"):
+        assert len(divided(alone, keys(partition, parties=5, least_rows=1), 2, 0).parties) == 5
+
+
+def test_too_few_natural_parties_are_too_few_for_all() -> None:
+    for partition in FOLLOWERS:
+        with pytest.raises(NotEnoughParties, match="wards are left as parties with at least 8 rows, at least 50"):
+            divided(wards(), keys(partition), 50, 0)
+
+
+# -- the stroke trial -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["stroke", "stroke-labels", "stroke-distributed"])
+@pytest.mark.parametrize("partition", ["iid", "shuffled", "matched"])
+def test_the_stroke_trial_is_divided_in_any_way_by_one_key(name: str, partition: str) -> None:
+    parties = 371 if name == "stroke" else 207
+    _, parts = divided_source(load_scenario(name, [f"data.partition={partition}"]), 0)
+    assert len(parts.parties) == parties
+    assert everything(parts) == everything(divided_source(load_scenario(name), 0)[1])
+
+
+# -- matched ----------------------------------------------------------------------------------------------------------
+
+
+def by_definition(y: np.ndarray, partition: Partition) -> float:
+    """Mean Hellinger distance, term by term."""
+    pooled = y[np.concatenate(list(partition.parties.values()))]
+    found = []
+    for rows in partition.parties.values():
+        own = y[rows]
+        parts = [(np.sqrt(np.mean(own == label)) - np.sqrt(np.mean(pooled == label))) ** 2 for label in set(pooled)]
+        found.append(np.sqrt(sum(parts) / 2))
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("skew", "owners", "classes"), [(0.01, 60, 3), (2.0, 60, 2), (10.0, 40, 6), (100.0, 60, 3)])
+def test_matched_labels_are_as_far_as_the_natural_ones(seed: int, skew: float, owners: int, classes: int) -> None:
+    data = wards(skew, owners, classes)
+    natural, other = divided(data, keys("owners"), 2, seed), divided(data, keys("matched"), 2, seed)
+    wanted, reached = by_definition(data.y, natural), by_definition(data.y, other)
+    assert abs(wanted - reached) <= TOLERANCE
+    assert other.found["hellinger"] == pytest.approx(reached, rel=1e-5)
+    assert other.found["hellinger_natural"] == pytest.approx(wanted, rel=1e-5)
+    lot = by_definition(data.y, divided(data, keys("shuffled"), 2, seed))
+    assert other.found["hellinger_by_lot"] == pytest.approx(lot, rel=1e-5)
+    assert np.bincount(data.y[everything(other)]).tolist() == np.bincount(data.y[everything(natural)]).tolist()
+
+
+def test_the_more_natural_parties_differ_the_smaller_the_alpha() -> None:
+    found = [divided(wards(skew, 60), keys("matched"), 2, 0).found["alpha"] for skew in (0.01, 2.0, 10.0, 100.0)]
+    assert found == sorted(found, reverse=True)
+
+
+def test_matched_finds_the_alpha_that_made_the_division() -> None:
+    """Class shares of 1500 parties from numpy's Dirichlet(4 x pooled), rounded: 5 standard deviations of two such lots
+    are 16 % of alpha (the mean distance has one of 1.2 % in each, and alpha goes with its square)."""
+    parties, rows = 1500, 60
+    shares = np.random.default_rng(5).dirichlet(4.0 * np.array([0.5, 0.3, 0.2]), size=parties)
+    first = np.rint(shares[:, 0] * rows).astype(int)
+    both = np.rint((shares[:, 0] + shares[:, 1]) * rows).astype(int)
+    y = np.concatenate([np.repeat([0, 1, 2], [a, b - a, rows - b]) for a, b in zip(first, both, strict=True)])
+    owner = np.repeat(np.arange(parties), rows)
+    made = replace(wards(), y=y, owner=owner, x=np.zeros((len(y), 1), dtype=np.float32))
+    assert divided(made, keys("matched"), 2, 0).found["alpha"] == pytest.approx(4.0, rel=0.16)
+
+
+def test_matched_parties_may_be_of_another_number() -> None:
+    data = wards(10.0, 60)
+    other = divided(data, keys("matched", parties=25, least_rows=None), 2, 0)
+    natural = divided(data, keys("owners", least_rows=None), 2, 0)
+    assert len(other.parties) == 25
+    assert abs(by_definition(data.y, other) - by_definition(data.y, natural)) <= TOLERANCE
+
+
+def test_what_no_alpha_reaches_is_told_with_what_can_be_reached() -> None:
+    """Every owner has one class; of three equal parties one must have both, since neither class fills them whole."""
+    data = wards(owners=12, classes=2)
+    one_each = replace(data, y=(data.owner % 2).astype(np.int64))
+    keys_of_three = keys("matched", parties=3, least_rows=None)
+    told = r"labels of the natural division are 0\.\d+ from the pooled .* reaches 0\.\d+ to 0\.\d+, at the nearest"
+    with pytest.raises(DataError, match=told):
+        divided(one_each, keys_of_three, 2, 0)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e6])
+def test_counts_have_the_sizes_and_the_classes_that_there_are(alpha: float) -> None:
+    sizes_of, totals = np.array([1, 1, 7, 30, 61]), np.array([50, 49, 1])
+    counts = _Lot.drawn(sizes_of, totals, np.random.default_rng(0)).counts(alpha)
+    assert counts.sum(axis=1).tolist() == sizes_of.tolist()
+    assert counts.sum(axis=0).tolist() == totals.tolist()
+    assert counts.min() >= 0
+
+
+def test_the_distance_falls_with_alpha_from_one_class_each_to_none() -> None:
+    sizes_of, totals = np.full(200, 100), np.array([12_000, 8_000])
+    lot = _Lot.drawn(sizes_of, totals, np.random.default_rng(0))
+    found = [label_distance(lot.counts(alpha)) for alpha in np.geomspace(1e-3, 1e6, 40)]
+    assert all(later <= earlier + 2e-3 for earlier, later in pairwise(found))
+    # parties of one class: sqrt(1 - sqrt(.6)) for 120 of them, sqrt(1 - sqrt(.4)) for 80
+    extreme = 0.6 * np.sqrt(1 - np.sqrt(0.6)) + 0.4 * np.sqrt(1 - np.sqrt(0.4))
+    assert found[0] == pytest.approx(extreme, abs=0.01)
+    assert found[-1] < 0.003
+
+
+def test_quantiles_of_the_smallest_shapes_are_scipys_as_far_as_it_goes() -> None:
+    shapes, quantiles = np.array([0.02, 0.3, 1.0, 50.0, 1e5]), np.linspace(0.01, 0.99, 5)[:, None] * np.ones(5)
+    expected = gamma.ppf(quantiles, shapes)
+    found = _log_gamma_quantiles(shapes, quantiles)
+    large = expected > 1e-290
+    assert np.exp(found[large]) == pytest.approx(expected[large], rel=1e-9)
+    assert np.isfinite(_log_gamma_quantiles(np.array([1e-7]), np.array([[1e-12], [0.5]]))).all()
+
+
+def test_the_distance_is_that_of_the_definition() -> None:
+    data = wards()
+    natural = divided(data, keys("owners"), 2, 0)
+    assert label_distance(class_counts(data.y, natural)) == pytest.approx(by_definition(data.y, natural), abs=1e-12)
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+def test_pieces_of_time_follow_each_other() -> None:
+    data = wards()
+    assert data.time is not None
+    parts = divided(data, keys("time", parties=6, least_rows=None), 2, 0)
+    spans = [(data.time[rows].min(), data.time[rows].max()) for rows in parts.parties.values()]
+    assert all(earlier[1] <= later[0] for earlier, later in pairwise(spans))
+    cut = divided(data, keys("time", parties=6, least_rows=None, most_rows=30), 2, 0)
+    for whole, kept in zip(parts.parties.values(), cut.parties.values(), strict=True):
+        assert len(kept) == 30
+        assert data.time[kept].max() <= np.sort(data.time[whole])[30]
+
+
+def test_rows_of_one_moment_are_dealt_by_lot() -> None:
+    data = replace(wards(), time=np.zeros(len(wards().y)))
+    first, other = (divided(data, keys("time", public={"by": "owner", "owners": ["3"]}, public_share=None), 2, seed)
+                    for seed in (0, 1))  # fmt: skip
+    assert [rows.tolist() for rows in first.parties.values()] != [rows.tolist() for rows in other.parties.values()]
+    assert np.mean([len(set(data.owner[rows])) for rows in first.parties.values()]) > 5
+
+
+@pytest.mark.parametrize(
+    ("time", "kind", "told"),
+    [
+        (None, ConfigError, "nobody says when the rows of wards were. Name the column .* data.time"),
+        (np.nan, DataError, r"wards: 1 of \d+ private rows have no time"),
+    ],
+)
+def test_what_has_no_time_cannot_be_divided_by_it(time: float | None, kind: type[Exception], told: str) -> None:
+    data = wards()
+    assert data.time is not None
+    moments = data.time.copy()
+    natural = divided(data, keys("owners"), 2, 0)
+    moments[everything(natural)[0]] = np.nan
+    with pytest.raises(kind, match=told):
+        divided(replace(data, time=None if time is None else moments), keys("time"), 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["data.partition=shuffled", "data.parties=9"], 'parties belongs to partition "iid", "groups", "dirichlet"'),
+        (["data.partition=matched", "data.most_rows=9"], "most_rows belongs to"),
+        (["data.partition=flwr"], '"flwr" needs partitioner'),
+        (["data.partition=iid", "data.partitioner.name=IidPartitioner"], 'partitioner belongs to partition "flwr"'),
+        (["data.partition=dirichlet"], '"dirichlet" needs alpha'),
+        (["data.partition=naturally"], "data.partition: must be"),
+        (["data.partition=time"], "nobody says when the rows of stroke were"),
+    ],
+)
+def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        divided_source(load_scenario("stroke", overrides), 0)
+
+
+def test_a_scenario_without_the_new_keys_is_written_as_before_there_were_any() -> None:
+    written = load_scenario("stroke").data.model_dump(mode="json")
+    assert {"partitioner", "shift"} & set(written) == set()
+    asked = ["data.partition=flwr", "data.partitioner={name='IidPartitioner'}", "data.shift.noise=0.5"]
+    table = load_scenario("stroke", asked).data.model_dump(mode="json")
+    assert DataSpec.model_validate(table) == load_scenario("stroke", asked).data
+    assert table["partitioner"] == {"name": "IidPartitioner"} and table["shift"]["noise"] == 0.5
+
+
+def test_dirichlet_with_a_number_has_the_public_part_that_it_always_had() -> None:
+    """`least_rows` left out was 1 for it, and decides by which lot owners are held out."""
+    data = load_dataset("stroke")
+    before = keys("dirichlet", parties=250, least_rows=None, public_share=0.2)
+    explicit = keys("dirichlet", parties=250, least_rows=1, public_share=0.2)
+    assert (before.owner_rows_needed, before.rows_needed) == (1, 1)
+    assert (divided(data, before, 2, 0).queries == divided(data, explicit, 2, 0).queries).all()
+    natural = keys("dirichlet", least_rows=None)
+    assert (natural.owner_rows_needed, natural.rows_needed) == (20, 1)

@@ -1,0 +1,205 @@
+"""Divisions of flwr-datasets: the library's own index sets, whoever asks for them; and what a user may get wrong."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.population.divisions import flower
+from consilium.simulations.population.divisions.flower import index_sets
+from consilium.simulations.population.divisions.kinds import divided
+from consilium.simulations.population.specs import DataSpec
+
+pytestmark = pytest.mark.slow  # the library takes seconds to import
+
+ROWS, CLASSES = 300, 3
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "ContinuousPartitioner": {"num_partitions": 7, "partition_by": "age", "strictness": 0.7},
+    "DirichletPartitioner": {"num_partitions": 6, "partition_by": "label", "alpha": 0.5, "min_partition_size": 2},
+    "DistributionPartitioner": {
+        "distribution_array": [[1.0, 2.0], [3.0, 1.0], [1.0, 1.0]],
+        "num_partitions": 6,
+        "num_unique_labels_per_partition": 1,
+        "partition_by": "label",
+        "preassigned_num_samples_per_label": 3,
+    },
+    "ExponentialPartitioner": {"num_partitions": 4},
+    "GroupedNaturalIdPartitioner": {"partition_by": "owner", "group_size": 3, "mode": "allow-smaller"},
+    "IidPartitioner": {"num_partitions": 7},
+    "InnerDirichletPartitioner": {"partition_sizes": [20, 30, 50, 200], "partition_by": "label", "alpha": 0.8},
+    "LinearPartitioner": {"num_partitions": 6},
+    "NaturalIdPartitioner": {"partition_by": "patient"},
+    "PathologicalPartitioner": {"num_partitions": 6, "partition_by": "label", "num_classes_per_partition": 2},
+    "ShardPartitioner": {"num_partitions": 5, "partition_by": "label", "num_shards_per_partition": 2},
+    "SizePartitioner": {"partition_sizes": [10, 90, 200]},
+    "SquarePartitioner": {"num_partitions": 5},
+}
+"""One of every partitioner that divides rows."""
+
+
+def people(seed: int = 0) -> Dataset:
+    generator = np.random.default_rng(seed)
+    y = np.arange(ROWS) % CLASSES
+    generator.shuffle(y)
+    return Dataset(
+        name="people", title="", attribution="", features=("age", "sex"), classes=("a", "b", "c"), owner_label="site",
+        x=np.column_stack([generator.normal(50, 9, ROWS), generator.integers(0, 2, ROWS)]).astype(np.float32), y=y,
+        owner=generator.integers(0, 11, ROWS), patient=generator.integers(0, 120, ROWS),
+        time=generator.normal(size=ROWS), public=Public(np.arange(0, 30), np.arange(30, 40)),
+    )  # fmt: skip
+
+
+def columns_of(data: Dataset, rows: np.ndarray) -> dict[str, np.ndarray]:
+    return {"label": data.y[rows], "owner": data.owner[rows], "patient": data.patient[rows], "age": data.x[rows, 0]}  # pyright: ignore
+
+
+def by_the_library(
+    columns: dict[str, np.ndarray], name: str, options: dict[str, Any], shuffle: int | None
+) -> list[Any]:
+    """What a user of flwr-datasets gets, from the public interface alone: lists of what is in the column `id`."""
+    datasets, partitioners = (importlib.import_module(each) for each in ("datasets", "flwr_datasets.partitioner"))
+    whole = datasets.Dataset.from_dict({**columns, "id": np.arange(len(columns["label"]))})
+    if "distribution_array" in options:
+        options = {**options, "distribution_array": np.array(options["distribution_array"])}
+    partitioner = getattr(partitioners, name)(**options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        partitioner.dataset = whole if shuffle is None else whole.shuffle(seed=shuffle)
+        return [list(partitioner.load_partition(at)["id"]) for at in range(partitioner.num_partitions)]
+
+
+def seeded(name: str, seed: int) -> dict[str, Any]:
+    """The options, with a seed where the partitioner has a lot of its own."""
+    lot = name.startswith(("Continuous", "Dirichlet", "Distribution", "Inner", "Pathological", "Shard"))
+    return {**OPTIONS[name], **({"seed": seed} if lot else {})}
+
+
+def test_every_partitioner_of_the_library_is_known() -> None:
+    listed = set(importlib.import_module("flwr_datasets.partitioner").__all__)
+    assert set(OPTIONS) | set(flower._UNUSABLE) == listed
+    assert len(OPTIONS) == 13
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_very_same_index_sets(name: str, seed: int) -> None:
+    data = people(seed)
+    columns = columns_of(data, np.arange(ROWS))
+    expected = by_the_library(columns, name, seeded(name, seed), None)
+    found = index_sets(columns, {"name": name, **OPTIONS[name]}, seed)
+    assert [part.tolist() for part in found] == expected
+    assert sum(map(len, found)) > 0
+
+
+@pytest.mark.parametrize("order", ["lot", "file"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_scenario_divides_private_rows_in_the_order_that_it_says(name: str, order: str) -> None:
+    data, rows = people(), np.arange(40, ROWS)  # others are public
+    options = {**OPTIONS[name]}
+    if "partition_sizes" in options:
+        options["partition_sizes"] = [60, 200]
+    own = {**options, **{key: value for key, value in seeded(name, 5).items() if key == "seed"}}
+    expected = by_the_library(columns_of(data, rows), name, own, 5 if order == "lot" else None)
+    spec = DataSpec.model_validate(
+        {"set": "stroke", "partition": "flwr", "partitioner": {"name": name, "order": order, **options}}
+    )
+    parts = divided(data, spec, 2, 5)
+    assert [part.tolist() for part in parts.parties.values()] == [sorted(rows[part].tolist()) for part in expected]
+    assert (parts.queries == np.arange(0, 30)).all()
+
+
+def test_pieces_of_the_library_are_no_blocks_of_the_file() -> None:
+    """Its iid partitioner cuts contiguous pieces: of rows that stand hospital after hospital it makes hospitals."""
+    data = replace(people(), owner=np.arange(ROWS) // 30)
+    table = {"name": "IidPartitioner", "num_partitions": 5}
+    found = {}
+    for order in ("lot", "file"):
+        spec = DataSpec.model_validate({"set": "stroke", "partition": "flwr", "partitioner": {**table, "order": order}})
+        found[order] = np.mean([len(set(data.owner[part])) for part in divided(data, spec, 2, 0).parties.values()])
+    assert found["lot"] > 8 > 3 > found["file"]
+
+
+def test_small_partitions_are_left_out_and_named() -> None:
+    table = {"name": "SizePartitioner", "partition_sizes": [3, 50, 1, 60]}
+    keys = {"set": "stroke", "partition": "flwr", "partitioner": table}
+    assert len(divided(people(), DataSpec.model_validate(keys), 2, 0).parties) == 4
+    parts = divided(people(), DataSpec.model_validate({**keys, "least_rows": 10}), 2, 0)
+    assert ({name: len(rows) for name, rows in parts.parties.items()}, parts.left_out) == (
+        {"party-1": 50, "party-3": 60},
+        2,
+    )
+    with pytest.raises(NotEnoughParties, match="2 parties with 50 rows or more, 2 have fewer, at least 3 with 10"):
+        divided(people(), DataSpec.model_validate({**keys, "least_rows": 10}), 3, 0)
+
+
+def test_a_class_that_no_private_row_has_leaves_no_gap() -> None:
+    """Inner Dirichlet counts classes from 0: with a gap it would never deal the last one."""
+    data = people()
+    data = replace(data, y=np.where(data.y == 1, 2, data.y))
+    table = {"name": "InnerDirichletPartitioner", "partition_sizes": [130, 130], "partition_by": "label", "alpha": 5.0}
+    spec = DataSpec.model_validate({"set": "stroke", "partition": "flwr", "partitioner": table})
+    assert sum(map(len, divided(data, spec, 2, 0).parties.values())) == 260
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"num_partitions": 3}, "data.partitioner has no name. Choose from .*IidPartitioner"),
+    ({"name": "Iid"}, "'Iid' is no partitioner of flwr-datasets. Choose from Continuous"),
+    ({"name": "__all__"}, "is no partitioner"),
+    ({"name": "VerticalEvenPartitioner"}, "divides columns, and every teacher needs all of them. Choose from"),
+    ({"name": "VerticalSizePartitioner"}, "divides columns"),
+    ({"name": "IdToSizeFncPartitioner"}, "takes a function, which no file holds"),
+    ({"name": "Partitioner"}, "base of the others"),
+    ({"name": "IidPartitioner"}, "IidPartitioner needs num_partitions. It takes num_partitions"),
+    ({"name": "IidPartitioner", "num_partitions": 3, "alpha": 1.0}, "partitioner.alpha: IidPartitioner has no such"),
+    ({"name": "IidPartitioner", "num_partitions": 0}, "IidPartitioner refuses: ValueError: The number of partitions"),
+    ({"name": "IidPartitioner", "num_partitions": 301}, "301 partitions of 260 rows"),
+    ({"name": "IidPartitioner", "num_partitions": "many"}, "IidPartitioner refuses: TypeError"),
+    ({"name": "IidPartitioner", "num_partitions": 3, "order": "size"}, 'order is .size.: it must be "lot" or "file"'),
+    ({**OPTIONS["DirichletPartitioner"], "name": "DirichletPartitioner", "alpha": -1.0}, "strictly greater than zero"),
+    ({**OPTIONS["DirichletPartitioner"], "name": "DirichletPartitioner", "min_partition_size": 250}, "max number of"),
+    ({**OPTIONS["ContinuousPartitioner"], "name": "ContinuousPartitioner", "partition_by": "weight"},
+     "'weight' is no column of people. It has label, owner, patient, time, and the features age, sex"),
+    ({**OPTIONS["ContinuousPartitioner"], "name": "ContinuousPartitioner", "partition_by": ["age"]}, "is no column"),
+    ({"name": "GroupedNaturalIdPartitioner", "partition_by": "owner", "group_size": 0}, "ZeroDivisionError"),
+    ({**OPTIONS["DistributionPartitioner"], "name": "DistributionPartitioner", "distribution_array": [1.0]}, "2-dim"),
+    ({"name": "SizePartitioner", "partition_sizes": [200, 200]}, "greater than the size of"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "told"), WRONG)
+def test_what_a_table_may_not_say(table: dict[str, Any], told: str, capfd: pytest.CaptureFixture[str]) -> None:
+    spec = DataSpec.model_validate({"set": "stroke", "partition": "flwr", "partitioner": table})
+    with pytest.raises(ConfigError, match=told) as caught:
+        divided(people(), spec, 2, 0)
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_columns_that_nobody_has_are_not_offered() -> None:
+    data = replace(people(), patient=None, time=None)
+    table = {"name": "NaturalIdPartitioner", "partition_by": "patient"}
+    spec = DataSpec.model_validate({"set": "stroke", "partition": "flwr", "partitioner": table})
+    with pytest.raises(ConfigError, match=r"'patient' is no column of people\. It has label, owner, and the features"):
+        divided(data, spec, 2, 0)
+
+
+def test_without_the_extra_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    real: Callable[..., Any] = importlib.import_module
+
+    def without(name: str, *more: Any) -> Any:
+        if name.startswith("flwr_datasets"):
+            raise ImportError(name)
+        return real(name, *more)
+
+    monkeypatch.setattr(flower.importlib, "import_module", without)
+    with pytest.raises(ConfigError, match=r"which is not installed. pip install 'consilium-pate\[partitions\]'"):
+        index_sets({"label": np.arange(4)}, {"name": "IidPartitioner", "num_partitions": 2}, 0)

@@ -1,0 +1,152 @@
+"""Noise and swapped labels at parties: only the private rows of the stated parties change, by as much as stated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.population.divisions.shift import noise_levels, shifted, swapped_parties
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.public_rows import schema
+from consilium.simulations.population.specs import DataSpec, ShiftSpec
+from consilium.simulations.run import data_fingerprint
+from consilium.simulations.scenario import divided_data, load_scenario
+from tests.simulations.datasets.own import divided, patients, table_keys
+
+QUERIES, PARTIES = 500, 5
+EACH = 4_000
+
+
+def people() -> tuple[Dataset, Partition]:
+    """A number with deviation 3, a pixel that is always 0 in public, a code, a number of three values."""
+    generator, rows = np.random.default_rng(0), QUERIES + 100 + EACH * PARTIES
+    x = np.column_stack(
+        [generator.normal(5, 3, rows), np.zeros(rows), generator.integers(0, 2, rows), generator.integers(0, 3, rows)]
+    ).astype(np.float32)
+    data = Dataset(
+        name="people", title="", attribution="", features=("age", "none", "sex", "grade"), classes=("a", "b", "c"),
+        owner_label="site", x=x, y=generator.integers(0, 3, rows), owner=np.zeros(rows, dtype=np.int64),
+        public=Public(np.arange(QUERIES), np.arange(QUERIES, QUERIES + 100)),
+    )  # fmt: skip
+    starts = QUERIES + 100 + EACH * np.arange(PARTIES)
+    parties = {f"p{at}": np.arange(start, start + EACH - 1) for at, start in enumerate(starts)}  # one row is nobody's
+    return data, Partition(parties, np.arange(QUERIES), np.arange(QUERIES, QUERIES + 100))
+
+
+def keys(shift: dict[str, object], **more: object) -> DataSpec:
+    return DataSpec.model_validate({"set": "stroke", "shift": shift, **more})
+
+
+def changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Rows that are not what they were."""
+    different = before != after
+    return np.flatnonzero(different if different.ndim == 1 else different.any(axis=1))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_only_private_rows_change(seed: int) -> None:
+    data, partition = people()
+    after = shifted(keys({"noise": 0.5, "swap": 0.4}), data, partition, seed)
+    theirs = np.concatenate(list(partition.parties.values()))
+    assert set(changed(data.x, after.x)) == set(theirs)
+    names = list(partition.parties)
+    who = swapped_parties(ShiftSpec(swap=0.4), names, seed)
+    assert len(who) == 2
+    assert set(changed(data.y, after.y)) == set(np.concatenate([partition.parties[name] for name in who]))
+    assert data.x is not after.x and data.y is not after.y
+    for part in (partition.queries, partition.test):
+        assert (data.x[part] == after.x[part]).all() and (data.y[part] == after.y[part]).all()
+
+
+def test_noise_grows_from_party_to_party_in_deviations_of_the_public_rows() -> None:
+    data, partition = people()
+    after = shifted(keys({"noise": 0.5}), data, partition, 1)
+    levels = noise_levels(ShiftSpec(noise=0.5), list(partition.parties), 1)
+    assert sorted(levels.values()) == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    spread = data.x[partition.queries].std(axis=0, dtype=np.float64)
+    for name, rows in partition.parties.items():
+        noise = after.x[rows] - data.x[rows]
+        assert (noise[:, [1, 2]] == 0).all()  # a constant and a code
+        for feature in (0, 3):
+            # 5 standard deviations of an estimate from 4,000: 5 / sqrt(8000)
+            assert noise[:, feature].std() == pytest.approx(levels[name] * spread[feature], rel=0.056)
+            assert abs(noise[:, feature].mean()) < 5 * levels[name] * spread[feature] / np.sqrt(EACH)
+    orders = {tuple(noise_levels(ShiftSpec(noise=1.0), "abcde", seed).values()) for seed in range(5)}
+    assert len(orders) == 5
+
+
+@pytest.mark.parametrize("more", [{"standardise": False}, {"representation": "scattering"}])
+def test_every_pixel_of_an_image_gets_noise_of_one_size(more: dict[str, object]) -> None:
+    data, partition = people()
+    after = shifted(keys({"noise": 0.5}, **more), data, partition, 1)
+    levels = noise_levels(ShiftSpec(noise=0.5), list(partition.parties), 1)
+    for name, rows in partition.parties.items():
+        noise = (after.x[rows] - data.x[rows]).std(axis=0)
+        assert noise == pytest.approx(np.full(4, levels[name] * data.x[partition.queries].std()), rel=0.056)
+
+
+@pytest.mark.parametrize(
+    ("classes", "seed"), [((), 0), ((), 1), (("a", "c"), 0), (("b", "a"), 3), (("a", "b", "c"), 2)]
+)
+def test_swapped_classes_are_called_by_each_others_names(classes: Sequence[str], seed: int) -> None:
+    data, partition = people()
+    after = shifted(keys({"swap": 1.0, "classes": list(classes)}), data, partition, seed)
+    rows = np.concatenate(list(partition.parties.values()))
+    pairs = {(int(a), int(b)) for a, b in zip(data.y[rows], after.y[rows], strict=True)}
+    assert len(pairs) == 3 == len({b for _, b in pairs})
+    moved = [data.classes.index(name) for name in classes or data.classes]
+    assert all((a != b) == (a in moved) for a, b in pairs)
+
+
+def test_nothing_changes_at_zero() -> None:
+    data, partition = people()
+    assert shifted(keys({"noise": 0, "swap": 0}), data, partition, 0) is data
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["data.shift.noise=-1"], "shift.noise: must be at least 0, got -1"),
+        (["data.shift.noise=inf"], "shift.noise"),
+        (["data.shift.swap=1.5"], "shift.swap: must be at most 1, got 1.5"),
+        (["data.shift.classes=['independent']"], "classes are two at least, each named once"),
+        (["data.shift.classes=['x','x']"], "classes are two at least"),
+        (["data.shift.swap=0.5", "data.shift.classes=['x','y']"], "no class 'x'. There are independent, dead or"),
+        (["data.shift.swap=0.001"], "swap 0.001 of 371 parties is nobody"),
+        (["data.shift.amount=1"], "shift.amount: unknown key"),
+    ],
+)
+def test_what_a_shift_may_not_say(overrides: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        divided_data(load_scenario("stroke", overrides), 0)
+
+
+def test_of_a_table_numbers_get_noise_and_what_is_missing_stays_so(tmp_path: Path) -> None:
+    patients().write_csv(tmp_path / "patients.csv")
+    before, parts = divided(tmp_path, table_keys())
+    after, _ = divided(tmp_path, table_keys(shift={"noise": 1.0}))
+    assert before.features == after.features
+    assert before.schema == after.schema
+    rows = np.concatenate(list(parts.parties.values()))
+    different = before.x[rows] != after.x[rows]
+    moved = {name for name, column in zip(before.features, different.T, strict=True) if column.any()}
+    assert moved == {"age", "crp"}
+    missing = before.x[rows, before.features.index("crp missing")] == 1
+    assert 0 < missing.sum() < len(rows)
+    assert not different[missing, before.features.index("crp")].any()
+    assert different[~missing, before.features.index("crp")].all()
+
+
+@pytest.mark.parametrize("shift", ["data.shift.noise=0.2", "data.shift.swap=0.3"])
+def test_a_shift_is_in_the_fingerprint_and_not_in_the_schema(shift: str) -> None:
+    plain, asked = load_scenario("stroke"), load_scenario("stroke", [shift])
+    before, parts = divided_data(plain, 0)
+    after, same = divided_data(asked, 0)
+    assert data_fingerprint(before) != data_fingerprint(after) == data_fingerprint(divided_data(asked, 0)[0])
+    assert schema(plain.data, before, parts) == schema(asked.data, after, same)
+    assert all((parts.parties[name] == rows).all() for name, rows in same.parties.items())

@@ -1,0 +1,68 @@
+"""Divisions, and what is changed after them, through every command: run, audit, resume, plan, kits, and Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consilium.simulations.council.simulate import simulate
+from consilium.simulations.run import data_facts, resume_run, unwatched
+from consilium.simulations.scenario import divided_data, load_scenario
+from tests.command_line import consilium
+from tests.simulations.datasets.own import patients, table_keys, write_scenario
+
+BY_AGE = {"name": "ContinuousPartitioner", "num_partitions": 4, "partition_by": "age", "strictness": 0.9}
+FLWR = {"partition": "flwr", "partitioner": BY_AGE}
+SHIFT = {"noise": 0.5, "swap": 0.5, "classes": ["alive", "dead"]}
+KEYS: dict[str, dict[str, Any]] = {
+    "matched": {"partition": "matched"},
+    "time": {"partition": "time", "time": "day", "drop": ["case"]},
+    "flwr": FLWR,
+    "shift": {"shift": SHIFT},
+}
+"""What `[data]` says besides whose rows they are: four parties each."""
+
+
+def scenario(folder: Path, keys: dict[str, Any]) -> Path:
+    patients().write_csv(folder / "patients.csv")
+    return write_scenario(folder, table_keys(**keys), simulation={"hand_labels": "none"})
+
+
+@pytest.mark.slow  # of flwr; the library takes seconds to import
+@pytest.mark.parametrize("name", KEYS)
+def test_a_plan_and_kits(tmp_path: Path, name: str) -> None:
+    path = scenario(tmp_path, KEYS[name])
+    plan = consilium("plan", path, "--format", "json")
+    assert plan.exit_code == 0, plan.stderr
+    made = consilium("prepare", path, "--out", tmp_path / "out", "--kits", "localhost", "--format", "json")
+    assert made.exit_code == 0, made.stderr
+    data, parts = divided_data(load_scenario(str(path)), 0)
+    assert len(parts.parties) == 4
+    kits = {folder.name for folder in (tmp_path / "out" / "kits").glob("party-*") if folder.is_dir()}
+    assert kits == {f"party-{party}" for party in parts.parties}
+    facts = data_facts(data, parts)
+    assert ("found" in facts) == (name == "matched")
+    assert json.loads(json.dumps(facts)) == facts
+
+
+@pytest.mark.slow
+def test_a_run_from_python_its_audit_and_its_resumption(tmp_path: Path) -> None:
+    path, out = scenario(tmp_path, {"partition": "iid"}), tmp_path / "run"
+    run = simulate(path, seed=3, out=out, data__partition="flwr", data__partitioner=BY_AGE, data__shift=SHIFT)
+    assert run.summary["parties"] == 4
+    manifest, labels = json.loads((out / "manifest.json").read_text()), (out / "labels.parquet").read_bytes()
+    assert (manifest["config"]["data"]["partitioner"], manifest["config"]["data"]["shift"]) == (BY_AGE, SHIFT)
+    audit = consilium("audit", out)
+    assert audit.exit_code == 0, audit.output
+
+    (out / "manifest.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
+    resume_run(out, unwatched)
+    assert (out / "labels.parquet").read_bytes() == labels
+
+    del manifest["config"]["data"]["shift"]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    audit = consilium("audit", out)
+    assert audit.exit_code == 1 and "manifest.json: data" in audit.stdout
