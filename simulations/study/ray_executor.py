@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +18,7 @@ from consilium.protocol.node.threads import ONE_THREAD
 from consilium.simulations.study.cache import LostStep
 from consilium.simulations.study.desk import Desk
 from consilium.simulations.study.executors import Shelf, addresses
+from consilium.simulations.study.keys import deciding_versions
 from consilium.simulations.study.schedule import Died
 from consilium.simulations.study.tasks import BatchDone, Step, StepDone, work_off
 
@@ -38,11 +39,11 @@ def work_far(steps: list[Step], objects: Mapping[str, list[Any]]) -> BatchDone:
     def read(address: str) -> bytes:
         return ray.get(objects[address][0])
 
-    return work_off(steps, read, _DESK)
+    return work_off(steps, read, _DESK, ray.get_runtime_context().get_node_id())
 
 
 class RayExecutor:
-    """Tasks on the cluster that this process is connected to."""
+    """Tasks on the cluster that this process is connected to. steps_done: on each node, by its id."""
 
     def __init__(self, shelf: Shelf) -> None:
         import ray
@@ -51,6 +52,7 @@ class RayExecutor:
         self._task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(work_far)
         self._running: dict[Any, int] = {}
         self._objects: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self.steps_done: Counter[str] = Counter()
         self._lost: list[tuple[int, BatchDone]] = []
         self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
 
@@ -63,11 +65,9 @@ class RayExecutor:
         try:
             objects = {address: [self._object(address)] for address in sorted(addresses(steps))}
         except LostStep as error:
-            done = [StepDone(step.address, lost=error.address) for step in steps if error.address in addresses([step])]
-            others = [step for step in steps if error.address not in addresses([step])]
-            # those that lack nothing are tried again with the next batch
-            done += [StepDone(step.address, lost=step.address) for step in others]
-            self._lost.append((number, BatchDone(done, _own_versions())))
+            # the others of the batch lack nothing, and are handed out once more
+            done = [StepDone(step.address, lost=error.address) for step in steps]
+            self._lost.append((number, BatchDone(done, deciding_versions())))
             return
         self._running[self._task.remote(steps, objects)] = number
 
@@ -78,6 +78,9 @@ class RayExecutor:
         if self._running:
             done, _ = self._ray.wait(list(self._running), num_returns=1, timeout=0 if found else POLL_SECONDS)
             found += [(self._running.pop(each), self._result(each)) for each in done]
+        for _, batch in found:
+            if isinstance(batch, BatchDone):
+                self.steps_done[batch.where] += len(batch.steps)
         return found
 
     def _result(self, reference: Any) -> BatchDone | Died:
@@ -107,12 +110,6 @@ class RayExecutor:
             self._objects.popitem(last=False)
         self._objects[address] = self._ray.put(content), len(content)
         return self._objects[address][0]
-
-
-def _own_versions() -> Mapping[str, str]:
-    from consilium.simulations.study.keys import deciding_versions
-
-    return deciding_versions()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import polars as pl
 
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
@@ -22,7 +23,6 @@ from consilium.simulations.study.spec import COLUMNS, StudySpec
 K = TypeVar("K", bound=Hashable)
 FORMAT = 1
 RESULTS, TOLD, MATRICES, PAGE = "results.parquet", "study.json", "matrices", "study.html"
-_SEED = {"seed": pl.Int64}
 
 
 @contextmanager
@@ -81,17 +81,24 @@ def tidy(parts: Sequence[tuple[Plot, str, pl.DataFrame]], spec: StudySpec) -> pl
     parts: of each plot, and what of it is told, the frame of the rows.
     """
     axes = [axis.column for axis in spec.axis]
-    columns = ["cell", *axes, *COLUMNS[1:]]
-    frames = []
-    for plot, method, rows in parts:
-        labels = [pl.lit(plot.axes[name], dtype=pl.String).alias(name) for name in axes]
-        seed = pl.lit(plot.seed, dtype=pl.Int64).alias("seed")
-        frames.append(rows.with_columns(pl.lit(cell_id(plot, method)).alias("cell"), *labels, seed).select(columns))
-    texts = dict.fromkeys(columns, pl.String)
-    empty = pl.DataFrame(schema={**texts, **_SEED, **dict.fromkeys(("value", "low", "high"), pl.Float64)})
-    return pl.concat([empty, *frames]).sort(
-        [*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True
+    keys = {name: [plot.axes[name] for plot, _, _ in parts] for name in axes}
+    of_part = pl.DataFrame(
+        {
+            "cell": [cell_id(plot, method) for plot, method, _ in parts],
+            **keys,
+            "seed": [plot.seed for plot, _, _ in parts],
+        },
+        schema={"cell": pl.String, **dict.fromkeys(axes, pl.String), "seed": pl.Int64},
     )
+    number = np.repeat(np.arange(len(parts)), [len(rows) for _, _, rows in parts])
+    rows = pl.concat([_NO_ROWS, *(frame for _, _, frame in parts)])
+    whole = pl.concat([of_part[number], rows], how="horizontal").with_columns(pl.col(pl.Float64).fill_nan(None))
+    return whole.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
+
+
+_NO_ROWS = pl.DataFrame(
+    schema={name: pl.Float64 if name in ("value", "low", "high") else pl.String for name in COLUMNS[2:]}
+)
 
 
 def write_results(out: Path, table: pl.DataFrame) -> None:

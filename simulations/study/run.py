@@ -42,7 +42,7 @@ from consilium.simulations.study.results import (
 from consilium.simulations.study.rows_opened import OpenedRows, open_rows
 from consilium.simulations.study.schedule import Executor, Tally, do_steps
 from consilium.simulations.study.spec import StudySpec
-from consilium.simulations.study.tables import frame_of, matrices_of
+from consilium.simulations.study.tables import ABSENT, frame_and_matrices
 from consilium.simulations.study.tasks import StepFailure
 
 STAGES = {
@@ -52,14 +52,14 @@ STAGES = {
     "predict": COMPARE,
     "judge": COMPARE,
     "worth": COMPARE,
-    "division": MEASURE,
-    "teachers": MEASURE,
-    "influence": MEASURE,
+    "division": COMPARE,
+    "teachers": COMPARE,
+    "influence": COMPARE,
     "gain": MEASURE,
 }
 """What people are shown while a kind of step is done."""
-_STAGES = (SETTLE, MEASURE, COMPARE, ENSEMBLES)
-"""In this order, since a stage that ends also ends those that were opened after it."""
+_STAGES = (SETTLE, COMPARE, ENSEMBLES, MEASURE)
+"""In this order: a stage that ends also ends those that were opened after it, and teachers are needed first."""
 _DRAWN = ("division", "teachers")
 
 Opening = Callable[[Shelf], AbstractContextManager[Executor]]
@@ -205,6 +205,7 @@ class _Study:
     def write(self, out: Path, seconds: float, command: str) -> dict[str, Any]:
         """The study's folder; what the command prints."""
         frames: dict[str, pl.DataFrame] = {}
+        reasons: dict[str, str] = {}
         parts, drawn = [], {}
         for each in self.told:
             failure = self.tally.failures.get(each.address)
@@ -212,11 +213,12 @@ class _Study:
                 self._fail(each.plot, each.method, failure)
                 continue
             if each.address not in frames:
-                frames[each.address] = frame_of(self._content(each.address))
+                frames[each.address], matrices = frame_and_matrices(self._content(each.address))
+                reasons[each.address] = str(matrices.get(ABSENT, ""))
             parts.append((each.plot, each.method, frames[each.address]))
             if each.method in _DRAWN:
                 drawn.setdefault(each.plot.id, []).append(each.address)
-            elif why := absent_of(self._content(each.address)):
+            elif why := reasons[each.address]:
                 self.absent.append({**_place(each.plot), "method": each.method, "why": why})
         write_results(out, tidy(parts, self.spec))
         same: dict[tuple[str, ...], list[str]] = {}
@@ -244,7 +246,10 @@ class _Study:
         )
 
     def _matrices(self, found: tuple[str, ...]) -> Arrays:
-        return {name: array for address in found for name, array in matrices_of(self._content(address)).items()}
+        made: Arrays = {}
+        for address in found:
+            made |= frame_and_matrices(self._content(address))[1]
+        return made
 
     def _told(self, seconds: float, command: str) -> dict[str, Any]:
         spec = self.spec
@@ -300,12 +305,6 @@ class _Study:
         raise ConfigError(
             f"no cell of the study can be computed. {where or 'The first'}: {first['what']}", first["action"]
         )
-
-
-def absent_of(content: bytes) -> str:
-    """Why a method has no results in a cell, from what judged it; empty where it has."""
-    told = matrices_of(content).get("absent")
-    return "" if told is None else str(told)
 
 
 def _place(plot: Plot) -> dict[str, Any]:

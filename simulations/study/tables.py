@@ -11,6 +11,8 @@ from consilium.simulations.study.artifact import Arrays, from_bytes, to_bytes
 from consilium.simulations.study.rows import Row
 
 _TEXTS, _NUMBERS = ("method", "scope", "name", "metric"), ("value", "low", "high")
+ABSENT = "absent"
+"""In place of a matrix: why a method has no rows."""
 _ROWS, _MATRIX = "rows.", "matrix."
 
 
@@ -26,15 +28,11 @@ def rows_bytes(rows: Sequence[Row], matrices: Mapping[str, np.ndarray] | None = 
     return to_bytes(arrays)
 
 
-def frame_of(content: bytes) -> pl.DataFrame:
-    """The rows of an artifact: method, scope, name, metric, value, low, high. Raises DataError."""
+def frame_and_matrices(content: bytes) -> tuple[pl.DataFrame, Arrays]:
+    """The rows of an artifact (method, scope, name, metric, value, low, high; NaN where there is no number), and its
+    matrices. Raises DataError."""
     arrays = from_bytes(content)
     texts = [pl.Series(name, arrays[_ROWS + name].tolist(), dtype=pl.String) for name in _TEXTS]
-    numbers = [pl.Series(name, arrays[_ROWS + name], dtype=pl.Float64).fill_nan(None) for name in _NUMBERS]
-    return pl.DataFrame([*texts, *numbers])
-
-
-def matrices_of(content: bytes) -> Arrays:
-    """The matrices of an artifact. Raises DataError."""
-    arrays = from_bytes(content)
-    return {name.removeprefix(_MATRIX): array for name, array in arrays.items() if name.startswith(_MATRIX)}
+    numbers = [pl.Series(name, arrays[_ROWS + name], dtype=pl.Float64) for name in _NUMBERS]
+    matrices = {name.removeprefix(_MATRIX): array for name, array in arrays.items() if name.startswith(_MATRIX)}
+    return pl.DataFrame([*texts, *numbers]), matrices

@@ -34,7 +34,7 @@ from consilium.simulations.study.measures.teachers import teacher_matrices, teac
 from consilium.simulations.study.methods.base import Predicted
 from consilium.simulations.study.methods.kinds import method_of
 from consilium.simulations.study.rows import Row
-from consilium.simulations.study.tables import rows_bytes
+from consilium.simulations.study.tables import ABSENT, rows_bytes
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,17 @@ class StepDone:
 
 @dataclass(frozen=True)
 class BatchDone:
-    """versions: of what computed it, see `keys.deciding_versions`."""
+    """versions: of what computed it, see `keys.deciding_versions`. where: the node, "" for this machine."""
 
     steps: list[StepDone]
     versions: Mapping[str, str]
+    where: str = ""
 
 
-def work_off(steps: Sequence[Step], read: Read, desk: Desk) -> BatchDone:
+def work_off(steps: Sequence[Step], read: Read, desk: Desk, where: str = "") -> BatchDone:
     """Do steps one after the other; what is wrong with one does not touch the others."""
     with one_thread():
-        return BatchDone([_done(step, read, desk) for step in steps], deciding_versions())
+        return BatchDone([_done(step, read, desk) for step in steps], deciding_versions(), where)
 
 
 def _done(step: Step, read: Read, desk: Desk) -> StepDone:
@@ -152,7 +153,7 @@ def _predict(step: Step, read: Read, desk: Desk) -> bytes:
 def _judge(step: Step, read: Read, desk: Desk) -> bytes:
     predicted = desk.predicted(step.needs["predicted"], read)
     if predicted.absent:
-        return rows_bytes([], {"absent": np.array(predicted.absent)})
+        return rows_bytes([], {ABSENT: np.array(predicted.absent)})
     return rows_bytes(judged(step.params["label"], _taught(step, read, desk), predicted))
 
 
