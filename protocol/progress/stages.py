@@ -40,11 +40,11 @@ WORDS = {
     SETTLE: "cells are settled",
     ENSEMBLES: "divisions' teachers train",
     COMPARE: "methods are compared",
-    MEASURE: "divisions are measured",
+    MEASURE: "gains at home are measured",
 }
 """For people. A stage without an entry is called as it is named."""
 
-AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, ENSEMBLES, COMPARE, MEASURE})
+AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, ENSEMBLES, COMPARE})
 """Stages that stay open while others happen in them."""
 
 

@@ -75,7 +75,7 @@ class StepCache:
                 )
             mark = self.folder / MARK
             if not mark.exists():
-                if any(each.name != f"{MARK}.part" for each in self.folder.iterdir()):
+                if any(self.folder.iterdir()) and not mark.exists():  # another study may have begun it meanwhile
                     raise ConfigError(
                         f"{self.folder} is no cache of studies and has other files in it",
                         "Give an empty or a new folder with --cache",

@@ -37,6 +37,7 @@ class Plot:
     """One point of the axes with one seed: what all methods there share.
 
     id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `keys`.
+    most_queries: limit of the parties' policies, which a plan keeps.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Plot:
     seed: int
     table: Mapping[str, Any] = field(repr=False)
     teaching: Scenario = field(repr=False)
+    most_queries: int
 
     def __str__(self) -> str:
         return f"{called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
@@ -138,7 +140,7 @@ def plots(spec: StudySpec) -> list[Plot]:
         decides = {**table, "data": data_table(scenario)}
         for seed in spec.seeds:
             id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
-            found.append(Plot(id, point, seed, table, teaching(scenario)))
+            found.append(Plot(id, point, seed, table, teaching(scenario), scenario.simulation.most_queries))
     if not found:
         raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
     return found

@@ -13,6 +13,8 @@ from consilium.simulations.study.keys import address, data_table, division_addre
 from consilium.simulations.study.spec import StudySpec
 from consilium.simulations.study.tasks import Step
 
+_NO_PLAN = ("name", "timeouts")
+"""Keys of a federation that decide nothing of a plan."""
 _INFLUENCED = "pate"
 """The method whose labels are looked at without each party."""
 
@@ -63,7 +65,9 @@ class Graph:
                 {"table": table},
                 decides={
                     "data": rows.digest,
-                    "table": {key: named[key] for key in ("data", "federation", "simulation") if key in named},
+                    "data_table": named["data"],
+                    "federation": {key: value for key, value in table["federation"].items() if key not in _NO_PLAN},
+                    "most_queries": plot.most_queries,
                     "seed": plot.seed,
                 },
             )

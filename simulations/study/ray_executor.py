@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import socket
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ _AHEAD = 2
 """Batches that are handed out for each processor: the next waits where the last one ends."""
 _OBJECT_BYTES = 64_000_000
 """Of objects that are kept in the cluster for further steps, beside those that running ones use."""
+_PATIENCE = 10.0
+"""Seconds for a connection to the cluster."""
 _DESK = Desk()
 
 
@@ -122,6 +125,7 @@ def ray_executor(shelf: Shelf, address: str) -> Iterator[RayExecutor]:
     """
     if importlib.util.find_spec("ray") is None:
         raise EngineError("--ray needs Ray", "pip install 'consilium-pate[ray]'")
+    _check_answers(address)
     import ray
 
     try:
@@ -131,12 +135,29 @@ def ray_executor(shelf: Shelf, address: str) -> Iterator[RayExecutor]:
             log_to_driver=False,
             runtime_env={"env_vars": ONE_THREAD},
         )
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-        raise EngineError(
-            f"no Ray cluster answers at {address} ({type(error).__name__})",
-            "Start one (ray start --head), and give its HOST:PORT, or auto for one on this machine",
-        ) from None
+    except (ConnectionError, ValueError, RuntimeError, OSError, SystemExit) as error:
+        raise _no_cluster(address, type(error).__name__) from None
     try:
         yield RayExecutor(shelf)
     finally:
         ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Raise EngineError at once where nobody listens: Ray itself tries for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise _no_cluster(address, "it is not HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), _PATIENCE).close()
+    except OSError as error:
+        raise _no_cluster(address, error.strerror or type(error).__name__) from None
+
+
+def _no_cluster(address: str, why: str) -> EngineError:
+    return EngineError(
+        f"no Ray cluster answers at {address} ({why})",
+        "Start one (ray start --head), and give its HOST:PORT, or auto for one on this machine",
+    )
