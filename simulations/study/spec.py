@@ -20,7 +20,6 @@ Measure = Literal["division", "teachers", "influence", "gain"]
 COLUMNS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")
 """Of the results, beside the axes."""
 MOST_CELLS = 100_000
-AxisValue = bool | int | float | str | list[Any] | dict[str, Any]
 
 
 class AxisRange(Frozen):
@@ -47,7 +46,7 @@ class Axis(Frozen):
 
     key: str = Field(default="", description="any key of a scenario, such as `data.alpha`")
     name: str = Field(default="", max_length=60, description="what results call it; left out: the key")
-    values: tuple[AxisValue, ...] = Field(default=(), description="of the key")
+    values: tuple[Any, ...] = Field(default=(), description="of the key")
     range: AxisRange | None = Field(default=None, description="of the key, in place of `values`")
     points: dict[str, dict[str, Any]] = Field(
         default={},

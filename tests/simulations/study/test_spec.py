@@ -133,7 +133,7 @@ def test_a_shipped_study_can_be_unfolded(name: str) -> None:
 @pytest.mark.parametrize(
     ("axis", "labels"),
     [
-        ({"key": "a", "values": [True, "iid", 0.1, 3, [1, 2], {"b": 1}]}, ["true", "iid", "0.1", "3", "[1,2]", '{"b":1}']),
+        ({"key": "a", "values": [True, "iid", 0.1, 3, [1], {"b": 1}]}, ["true", "iid", "0.1", "3", "[1]", '{"b":1}']),
         ({"key": "a", "range": {"from": 1, "to": 1000, "count": 4, "scale": "log"}}, ["1", "10", "100", "1000"]),
         ({"key": "a", "range": {"from": 0.05, "to": 5.0, "count": 3, "scale": "log"}}, ["0.05", "0.5", "5.0"]),
         ({"key": "a", "range": {"from": 3, "to": 1, "count": 9}}, ["3", "2", "1"]),
