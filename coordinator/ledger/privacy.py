@@ -12,7 +12,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import ReleaseEvent, event_from_json
+from consilium.accounting.events import Evidence, ReleaseEvent, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per_query
 from consilium.accounting.planning.target import worst_case
@@ -130,6 +130,25 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
         name: accountant.guarantee(config.privacy.delta, kind)
         for name, kind in (("worst_case", Kind.REALISED), ("data_dependent", Kind.DATA_DEPENDENT))
     }
+
+
+def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bool = False) -> float | None:
+    """What the releases cost at the votes at hand by the bounds of the PATE papers, to stand beside `spent`. Secret.
+
+    One direction, D(M(D) || M(D')) with D the data at hand. None where there is no such bound. closed: see `spent`.
+    """
+    closing = config.closing_event()
+    charged = [closing] if closed and closing is not None else []
+    total, added = np.zeros(len(DEFAULT_ORDERS)), sum(event.added_delta() for event in charged)
+    for event in charged:
+        total = total + event.worst_case_rdp(DEFAULT_ORDERS)
+    for batch in batches:
+        if batch.log_q_label is None:
+            return None
+        event, evidence = event_from_json(batch.event), Evidence(batch.log_q_check, batch.log_q_label)
+        total = total + event.data_dependent_rdp(evidence, batch.answered, DEFAULT_ORDERS)
+        added += event.added_delta()
+    return rdp_to_epsilon(total, DEFAULT_ORDERS, config.privacy.delta - added).epsilon
 
 
 def at_hand(batch: Batch) -> np.ndarray | None:

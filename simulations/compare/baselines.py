@@ -11,29 +11,29 @@ import numpy as np
 from consilium.coordinator.config import FederationConfig
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
-from consilium.party.teachers.builders import Teacher
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.teachers import TeacherKind
 from consilium.protocol.progress.stages import BASELINES, POOLED, stage
 from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.simulations.compare.means import over_parties
 from consilium.simulations.compare.noisy_average import (
     Allowance,
     ClippedSums,
+    judged_noisy_average,
     linear_scores,
-    noisy_average,
+    noisy_averages,
     why_none,
 )
 from consilium.simulations.compare.pooled import pooled_probabilities
+from consilium.simulations.compare.probabilities import class_probabilities, vote_shares
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.metrics.intervals import area_interval, mean_interval, metric_intervals
 from consilium.simulations.metrics.row_scores import auc_row_scores
+from consilium.simulations.population import public_rows
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.workspace import Workspace
 from consilium.student.evaluation import evaluate
-
-LOW, HIGH = 10, 90
-"""Percentiles of the parties that say what one of them has by itself."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def baselines(
     """All that a student is compared with.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
-    local_only: the same, with the `LOW`th and `HIGH`th percentile. noisy_average: see `compare.noisy_average`, at the
+    local_only: the same, with the 10th and 90th percentile. noisy_average: see `compare.noisy_average`, at the
     `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
     `mixed`. plurality: all teachers vote, without noise, each counted by its party's weight (1 where none is given).
     pooled: one model on the rows of all. teacher: what all parties train, unless their kinds are mixed.
@@ -79,7 +79,7 @@ def baselines(
             continue
         trained = store.load(states[0], federation)
         teachers = trained.teachers
-        found = [_probabilities(teacher, test_x, len(names)) for teacher in teachers]
+        found = [class_probabilities(teacher, test_x, len(names)) for teacher in teachers]
         quality.append(_quality(party, len(rows), found, test_y, names))
         alone.add(found)
         total += cast(trained, test_x, Lot(party, federation, test_ids)) * weights.get(party, 1)
@@ -94,6 +94,11 @@ def baselines(
     if not absent and not quality:
         absent = "no party has a teacher"
     promise = Allowance(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)
+    noisy: dict[str, Any] = {"absent": absent}
+    if not absent:
+        pool_x = schema.inputs(public_rows.queries(dataset, partition))
+        averages = noisy_averages(given, promise, pool_x, dataset.y[partition.queries], config.seed)
+        noisy = judged_noisy_average(averages, test_x, test_y, names)
     found = {
         "majority": _judged(np.tile(shares, (len(test_y), 1)), test_y, names),
         "mean_teacher": {
@@ -101,11 +106,12 @@ def baselines(
             "auc": _mean(_aucs(quality)),
             "intervals": alone.intervals(),
         },
-        "local_only": {**_spread("accuracy", _accuracies(quality)), **_spread("auc", _aucs(quality))},
-        "noisy_average": {"absent": absent}
-        if absent
-        else noisy_average(given, promise, test_x, test_y, names, config.seed),
-        "plurality": _judged(total / np.maximum(total.sum(axis=1, keepdims=True), 1), test_y, names),
+        "local_only": {
+            **over_parties("accuracy", _accuracies(quality)),
+            **over_parties("auc", _aucs(quality)),
+        },
+        "noisy_average": noisy,
+        "plurality": _judged(vote_shares(total), test_y, names),
         "pooled": _judged(pooled, test_y, names),
     }
     return Compared(found, quality, alone.means())
@@ -145,12 +151,6 @@ def _judged(probabilities: np.ndarray, y: np.ndarray, names: tuple[str, ...]) ->
     return {**evaluate(probabilities, y, names), "intervals": metric_intervals(probabilities, y, names)}
 
 
-def _probabilities(teacher: Teacher, x: np.ndarray, classes: int) -> np.ndarray:
-    probabilities = np.zeros((len(x), classes))
-    probabilities[:, teacher.classes_] = teacher.predict_proba(x)  # pyright: ignore
-    return probabilities
-
-
 def _quality(party: str, rows: int, found: Sequence[np.ndarray], y: np.ndarray, names: tuple[str, ...]) -> PartyQuality:
     metrics = [evaluate(probabilities, y, names) for probabilities in found]
     aucs = [item["auc"] for item in metrics if item["auc"] is not None]
@@ -167,12 +167,3 @@ def _aucs(quality: Sequence[PartyQuality]) -> list[float]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
-
-
-def _spread(metric: str, values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and percentiles of a metric over the parties, under names of their own."""
-    names = (metric, f"{metric}_p{LOW}", f"{metric}_p{HIGH}")
-    if not values:
-        return dict.fromkeys(names)
-    low, high = np.percentile(values, (LOW, HIGH))
-    return dict(zip(names, (float(np.mean(values)), float(low), float(high)), strict=True))

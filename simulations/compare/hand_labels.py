@@ -23,6 +23,7 @@ from consilium.student.asking.selection import BY_ROWS
 from consilium.student.config import StudentSpec
 from consilium.student.evaluation import evaluate
 from consilium.student.run import train
+from consilium.student.trainers.base import Model
 
 OWN, PLAIN = "own", "plain"
 """The run's own trainer, and ridge regression whose penalty the labelled rows choose (`plain_ridge`)."""
@@ -46,7 +47,7 @@ class PublicTruth:
 class HandLabels:
     """Models on true labels of rows that are drawn by lot, judged on the test rows.
 
-    Draw d of n labels are the first n rows of permutation d of the pool: more labels are the same ones, and others.
+    Draw d of n labels are the first n rows of `by_lot` d of the pool: more labels are the same ones, and others.
     `asked` int64 (n,): rows that the student asked for, in its order. `width`: inputs of the plain trainer. `metric`:
     what is compared.
     """
@@ -128,20 +129,32 @@ class HandLabels:
             return draws_of(plain_operations(count, self.width), self._mode)
         return effort(self._spec.trainer, count, self._own_width, self._classes, self._mode).draws
 
-    def _by_lot(self, draw: int) -> np.ndarray:
-        return np.random.default_rng([self._seed, _PURPOSE, draw]).permutation(len(self._public.labels))
-
     def _as_chosen(self, draw: int) -> np.ndarray:
         return self._asked if self._by_rows else self._by_lot(draw)
 
+    def _by_lot(self, draw: int) -> np.ndarray:
+        return by_lot(self._seed, draw, len(self._public.labels))
+
+
+def by_lot(seed: int, draw: int, rows: int) -> np.ndarray:
+    """All `rows` of the pool in the order of one draw int64 (rows,): whoever labels n labels the first n."""
+    return np.random.default_rng([seed, _PURPOSE, draw]).permutation(rows)
+
+
+def learnt_by_hand(
+    schema: Schema, spec: StudentSpec, rows: np.ndarray, labels: np.ndarray, chosen: np.ndarray, seed: int
+) -> Model:
+    """The student's own trainer on the true labels of these rows of the pool, the others as rows without a label.
+
+    rows: the pool as the student's model takes it, see `StudentSpec.inputs`; labels int64 (pool,); chosen int64 (n,).
+    """
+    rest = rows[np.setdiff1d(np.arange(len(rows)), chosen)]
+    return train(rows[chosen], labels[chosen], rest, len(schema.classes), spec, seed, represent=schema.inputs)
+
 
 def _own_learner(public: PublicTruth, spec: StudentSpec, rows: np.ndarray, test: np.ndarray, seed: int) -> Learn:
-    schema, every = public.schema, np.arange(len(rows))
-
     def learn(chosen: np.ndarray, draw: int) -> np.ndarray:
-        rest = rows[np.setdiff1d(every, chosen)]
-        labels, classes = public.labels[chosen], len(schema.classes)
-        model = train(rows[chosen], labels, rest, classes, spec, seed + draw, represent=schema.inputs)
+        model = learnt_by_hand(public.schema, spec, rows, public.labels, chosen, seed + draw)
         return model.predict_proba(test)
 
     return learn

@@ -17,6 +17,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.mechanisms.base import MechanismModel
 from consilium.coordinator.mechanisms.calibration import noise_scales
 from consilium.protocol.labels.service import NO_LABEL
@@ -105,8 +106,8 @@ def by_labels(learner: CurveLearner, answered: GivenAnswers) -> dict[str, Any]:
 def by_epsilon(
     learner: CurveLearner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, lots: int, seed: int
 ) -> dict[str, Any]:
-    """metric, delta and points: epsilon (promised, with all caps used up; up to 2% too large), times (as much noise as
-    the run's), and value, interval and draws.
+    """metric, delta and points: epsilon (promised, with all caps used up; see `_epsilon`), times (as much noise as the
+    run's), and value, interval and draws.
 
     `rows` int64 (asked,) of the pool and `votes` int64 (asked, classes), exact, in the order asked. {"absent": why}
     where the mechanism has no noise to change, or takes what the student thought.
@@ -142,6 +143,8 @@ def _why_not(mechanism: MechanismModel, asked: int) -> str:
 
 def _with_noise(config: FederationConfig, times: float) -> tuple[float, FederationConfig] | None:
     """Promised epsilon and federation with so many times the noise; None where the mechanism cannot be so."""
+    if times == 1:
+        return promised(config).epsilon, config
     scales = noise_scales(type(config.mechanism))
     values = {
         name: getattr(config.mechanism, name) / times if mark.inverse else getattr(config.mechanism, name) * times
@@ -156,7 +159,9 @@ def _with_noise(config: FederationConfig, times: float) -> tuple[float, Federati
 
 
 def _epsilon(config: FederationConfig) -> float:
-    """Promised, without the bound that takes seconds: at most 2% above what the federation would promise with it."""
+    """Promised, without the bound that takes seconds. The promise itself where histograms are released or noise is
+    Laplace's; where labels are, up to 7% above it at delta 1e-5 and 19% at 1e-3, the more the less a query costs
+    (`python -m benchmarks quick_bound`)."""
     accountant = Accountant(DEFAULT_ORDERS)
     for event in config.promised_events():
         accountant.commit(event)

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+LOW, HIGH = 10, 90
+"""Percentiles of the parties that say what one of them has by itself."""
+
 
 def mean_metrics(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Means of what `evaluate` gave for each; None where there is no value for any: no test row has such a class.
@@ -22,3 +25,16 @@ def mean_metrics(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
+
+
+def over_parties(metric: str, values: Sequence[float]) -> dict[str, float | None]:
+    """Mean and percentiles of a metric over the parties, under names of their own; None where no party has it.
+
+    >>> over_parties("auc", [0.0, 0.5, 1.0])
+    {'auc': 0.5, 'auc_p10': 0.1, 'auc_p90': 0.9}
+    """
+    names = (metric, f"{metric}_p{LOW}", f"{metric}_p{HIGH}")
+    if not values:
+        return dict.fromkeys(names)
+    low, high = np.percentile(values, (LOW, HIGH))
+    return dict(zip(names, (float(np.mean(values)), float(low), float(high)), strict=True))

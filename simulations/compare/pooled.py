@@ -20,6 +20,7 @@ from consilium.protocol.parties.teachers import (
     TeacherKind,
 )
 from consilium.protocol.rows.schema import Schema
+from consilium.simulations.compare.probabilities import class_probabilities
 
 _BLOCK = 2000
 _ROWS_SEEN = 200_000
@@ -42,9 +43,7 @@ def pooled_probabilities(
 @singledispatch
 def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     model = _model(teacher, len(x)).fit(schema.inputs(x), y)
-    probabilities = np.zeros((len(test), len(schema.classes)))
-    probabilities[:, model.classes_] = model.predict_proba(test)
-    return probabilities
+    return class_probabilities(model, test, len(schema.classes))
 
 
 @singledispatch
@@ -92,11 +91,9 @@ def _(teacher: NetworkSpec, rows: int) -> Any:
 def _(teacher: OwnCode, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Where it cannot be trained on so many rows, the shares of the classes."""
     model = fit(teacher, schema.inputs(x), y, seed=0)
-    probabilities = np.zeros((len(test), len(schema.classes)))
     if model is None:
-        return probabilities + np.bincount(y, minlength=len(schema.classes)) / len(y)
-    probabilities[:, model.classes_] = model.predict_proba(test)
-    return probabilities
+        return np.tile(np.bincount(y, minlength=len(schema.classes)) / len(y), (len(test), 1))
+    return class_probabilities(model, test, len(schema.classes))
 
 
 @_trained.register

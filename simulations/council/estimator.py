@@ -23,7 +23,6 @@ from consilium.simulations.council.frames import Frame, Values, frame_of, has_na
 from consilium.simulations.council.given import Given, PublicRows
 from consilium.simulations.council.kinds import Described, ObjectFiles
 from consilium.simulations.council.outlook import hopeless, refuse_hopeless
-from consilium.simulations.council.own_student import load_own
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.results import Run
 from consilium.simulations.council.settings import in_python, scenario_of
@@ -32,6 +31,7 @@ from consilium.simulations.council.statement import SEEDED, PrivacyStatement
 from consilium.simulations.council.temporary import RunFolder
 from consilium.simulations.council.watching import ProgressCallback, watching
 from consilium.simulations.datasets.table import TableSource
+from consilium.simulations.own_student import load_own
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario, planned_scenario

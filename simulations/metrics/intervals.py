@@ -2,7 +2,8 @@
 
 Shares: Wilson (1927), which holds near 0 and 1 and for few rows. AUC: DeLong, DeLong, Clarke-Pearson (1988) on the
 logit scale (as Qin, Hotilovac 2008 recommend near 1). Of several classes the AUC is a mean of one class against the
-rest, and its deviation is that of the mean of their influences. None of them draws anything, so there is no seed.
+rest, and its deviation is that of the mean of their influences. Balanced accuracy: from the intervals of the recalls
+(Zou, Donner 2008). None of them draws anything, so there is no seed.
 """
 
 from __future__ import annotations
@@ -53,6 +54,37 @@ def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interva
     deviation = math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
     half = _Z * deviation / (area * (1 - area))
     return [float(expit(logit(area) - half)), float(expit(logit(area) + half))]
+
+
+def balanced_interval(right: np.ndarray, counts: np.ndarray) -> Interval:
+    """Of a balanced accuracy, from the rows of each class and those of them that are right, int64 (classes,).
+
+    Zou, Donner 2008: where each share has an interval of its own (`wilson`), that of their mean takes the squares of
+    what these add on either side, so that a recall of 0 or 1 is not taken for certain. Classes without rows are left
+    out.
+
+    >>> [round(end, 4) for end in balanced_interval(np.array([90, 10]), np.array([100, 10]))]
+    [0.8063, 0.9724]
+    """
+    occur = counts > 0
+    shares = right[occur] / counts[occur]
+    low, high = np.array([wilson(*pair) for pair in zip(right[occur], counts[occur], strict=True)]).T
+    mean, classes = float(shares.mean()), len(shares)
+    below, above = (math.sqrt(((end - shares) ** 2).sum()) / classes for end in (low, high))
+    return [max(0.0, mean - below), min(1.0, mean + above)]
+
+
+def ratio_interval(points: np.ndarray, of: np.ndarray) -> Interval | None:
+    """Of sum(points) / sum(of) over parties float64 (parties,), where other parties might have been there.
+
+    By the linearised ratio (Cochran 1977, section 6.4); None of one party. `of` is at least 0, and some of it is more.
+    """
+    parties = len(points)
+    if parties < 2:
+        return None
+    ratio = float(points.sum() / of.sum())
+    deviation = math.sqrt(parties / (parties - 1) * float(((points - ratio * of) ** 2).sum())) / float(of.sum())
+    return [ratio - _Z * deviation, ratio + _Z * deviation]
 
 
 def metric_intervals(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> dict[str, Any]:

@@ -43,6 +43,21 @@ def auc_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray | Non
     return np.mean([one_against_rest(probabilities[:, index], y == index) for index in classes], axis=0)
 
 
+def balanced_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """float64 (n,) whose mean is the balanced accuracy: the mean recall of the classes that occur in `y` int64 (n,)."""
+    counts = np.bincount(y, minlength=probabilities.shape[1])
+    right = probabilities.argmax(axis=1) == y
+    return right * len(y) / (np.count_nonzero(counts) * counts[y])
+
+
+def brier_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """float64 (n,) whose mean is the Brier score that `student.calibration` gives: of two classes of the second's
+    probability, of more the sum over classes."""
+    if probabilities.shape[1] == 2:
+        return (probabilities[:, 1] - (y == 1)) ** 2
+    return ((probabilities - np.eye(probabilities.shape[1])[y]) ** 2).sum(axis=1)
+
+
 def one_against_rest(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
     """The AUC of `scores` float64 (n,) for `positive` bool (n,), plus each row's influence on it."""
     ranks, share = rankdata(scores), positive.mean()

@@ -109,7 +109,7 @@ def _models(data: ReportData, models: Sequence[ModelRow], public: bool) -> Figur
     if any(row.label.startswith("noisy average") for row in models):
         yardsticks += (
             f"Noisy average: the {parties}’ weights, averaged once with noise at the same epsilon, clipped as does best"
-            " on the test cases. "
+            " on the pool’s true labels. "
         )
     reading = (
         f"Further right is better. {private}{by_hand}{'' if public else yardsticks}Accuracy: share of the cases that"

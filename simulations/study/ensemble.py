@@ -28,6 +28,7 @@ from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.progress.stages import TRAIN_TEACHERS
 from consilium.protocol.rows.queries import query_set_hash
 from consilium.simulations.compare.noisy_average import ClippedSums, linear_scores
+from consilium.simulations.compare.probabilities import class_probabilities
 from consilium.simulations.population.teacher_mix import check_own_teachers
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.said import HeardLot, Said
@@ -153,7 +154,9 @@ class _Heard:
             self._scores[name].append(probabilities[:, 1] if classes == 2 else np.zeros(0))
         own = self._home_party == index
         self._own_home[own] = found["home"][own]
-        tops = [_probabilities(teacher, self._inputs["test"], classes).argmax(axis=1) for teacher in trained.teachers]
+        tops = [
+            class_probabilities(teacher, self._inputs["test"], classes).argmax(axis=1) for teacher in trained.teachers
+        ]
         self._right.append(float(np.mean([(top == self._case.test_y).mean() for top in tops])))
         self._average(index, trained.teachers)
 
@@ -185,12 +188,4 @@ class _Heard:
 
 
 def _mean_probabilities(teachers: list[Teacher], x: np.ndarray, classes: int) -> np.ndarray:
-    return np.mean([_probabilities(teacher, x, classes) for teacher in teachers], axis=0)
-
-
-def _probabilities(teacher: Teacher, x: np.ndarray, classes: int) -> np.ndarray:
-    """float64 (rows, classes); 0 for a class that the teacher has not seen."""
-    probabilities = np.zeros((len(x), classes))
-    if len(x):
-        probabilities[:, teacher.classes_] = teacher.predict_proba(x)  # pyright: ignore
-    return probabilities
+    return np.mean([class_probabilities(teacher, x, classes) for teacher in teachers], axis=0)

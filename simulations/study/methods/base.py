@@ -12,6 +12,12 @@ from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
 
+BY_CLASS = "by_class."
+"""An array of `Predicted` whose name begins so is a figure by class: int64 (classes, 2), how many of how many."""
+TEST_DRAWS = "draws.test"
+"""Name of the array, float32 (draws, test, classes), of a method whose luck is drawn several times: it is judged by the
+means over them."""
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -53,12 +59,21 @@ class Predicted:
 class StudyMethod(Frozen):
     """One method with its keys. A kind is a subclass with `name: Literal["..."]`, registered in `methods.kinds`."""
 
+    name: str
+
     title: ClassVar[str]
     """For tables and pictures: "PATE", "federated averaging"."""
     private: ClassVar[bool]
     """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`."""
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes."""
+
+    @property
+    def label(self) -> str:
+        """The name, with the keys that are not at their defaults: "pooled kind=boosted". What tables call it."""
+        keys = {key: field.default for key, field in type(self).model_fields.items() if key != "name"}
+        own = {key: getattr(self, key) for key, default in keys.items() if getattr(self, key) != default}
+        return " ".join([self.name, *(f"{key}={value}" for key, value in own.items())])
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
@@ -75,3 +90,10 @@ class StudyMethod(Frozen):
         ConsiliumError : it cannot be done with this case because of a mistake. What does not apply is `absent`.
         """
         raise NotImplementedError
+
+
+def needed(ensemble: Ensemble | None, name: str) -> Ensemble:
+    """The ensemble of a method with `needs_ensemble`. ValueError if it was left out, which is a caller's mistake."""
+    if ensemble is None:
+        raise ValueError(f"method {name} needs what the teachers said")
+    return ensemble

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.privacy import promised
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.simulations.compare.figures import learning_curves
 from consilium.simulations.compare.hand_labels import PublicTruth
@@ -94,6 +95,7 @@ def test_a_larger_epsilon_is_less_noise_and_a_better_student(mechanism: dict) ->
     epsilons = [point["epsilon"] for point in curve["points"]]
     assert epsilons == sorted(epsilons) and len(epsilons) == len(NOISES)
     assert [point["times"] for point in curve["points"]] == list(NOISES)
+    assert epsilons[NOISES.index(1.0)] == promised(config).epsilon
     values = [point["value"] for point in curve["points"]]
     assert values[-1] > values[0] + 0.02
     again = by_epsilon(CurveLearner(public, SPEC, 0), config, ROWS, votes_on(public), 3, 0)

@@ -29,8 +29,9 @@ from consilium.simulations.compare.noisy_average import (
     Allowance,
     ClippedSums,
     clipped,
+    judged_noisy_average,
     linear_scores,
-    noisy_average,
+    noisy_averages,
     sensitivity,
     why_none,
 )
@@ -76,8 +77,7 @@ def deviation_by_hand(epsilon: float, delta: float) -> float:
 @pytest.mark.parametrize(("unit", "relation"), UNITS)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.99, 1e-5), (0.3, 1e-6), (8.0, 1e-5)])
 def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring, epsilon: float, delta: float) -> None:
-    sums, classes = parties(12, teachers=4), ("a", "b")
-    found = noisy_average(sums, Allowance(epsilon, delta, unit, relation), *rows(2, seed=5), classes, 0)
+    found = noisy_averages(parties(12, teachers=4), Allowance(epsilon, delta, unit, relation), *rows(2, seed=5), 0)
     # of the sum: a party's mean of four moves by C if it leaves; a teacher trained anew moves it by 2 C / 4
     per_norm = {
         (Unit.PARTY, Neighbouring.REPLACE): 2,
@@ -87,8 +87,8 @@ def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring, eps
         (Unit.RECORD, Neighbouring.REPLACE): 1,
         (Unit.RECORD, Neighbouring.ADD_OR_REMOVE): 0.5,
     }[unit, relation]
-    expected = deviation_by_hand(epsilon, delta) * per_norm * found["norm"] / 12
-    assert found["noise_deviation"] == pytest.approx(expected, rel=1e-6)
+    expected = deviation_by_hand(epsilon, delta) * per_norm * found.norm / 12
+    assert found.noise_deviation == pytest.approx(expected, rel=1e-6)
 
 
 @given(st.integers(0, 10_000), st.sampled_from(UNITS), st.integers(1, 5), st.sampled_from(NORMS))
@@ -130,18 +130,30 @@ def test_a_class_that_was_not_seen(spec: TeacherKind) -> None:
 
 
 def test_more_epsilon_is_never_worse_and_without_noise_it_is_the_average() -> None:
-    sums, test = parties(12), rows(2, seed=5)
-    aucs = [
-        noisy_average(sums, Allowance(epsilon, 1e-5, Unit.PARTY, Neighbouring.REPLACE), *test, ("a", "b"), 0)["auc"]
-        for epsilon in (0.01, 0.1, 1.0, 10.0, 1e5)
-    ]
+    sums, pool, test = parties(12), rows(2, seed=4), rows(2, seed=5)
+    aucs = []
+    for epsilon in (0.01, 0.1, 1.0, 10.0, 1e5):
+        averages = noisy_averages(sums, Allowance(epsilon, 1e-5, Unit.PARTY, Neighbouring.REPLACE), *pool, 0)
+        aucs.append(judged_noisy_average(averages, *test, ("a", "b"))["auc"])
     assert aucs == sorted(aucs) and aucs[0] < 0.9 < 0.99 < aucs[-1]
 
 
 def test_is_seeded() -> None:
     promise = Allowance(0.1, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
-    first, again, other = (noisy_average(parties(5), promise, *rows(2, seed=5), ("a", "b"), seed) for seed in (0, 0, 1))
+    made = [noisy_averages(parties(5), promise, *rows(2, seed=5), seed) for seed in (0, 0, 1)]
+    first, again, other = (judged_noisy_average(each, *rows(2, seed=6), ("a", "b")) for each in made)
     assert first == again != other
+
+
+def test_the_norm_is_chosen_on_the_pool_and_its_probabilities_are_the_softmax_of_each_draw() -> None:
+    """Whatever the labels of the pool say, and nothing else: with all of them wrong, other norms lead."""
+    promise, (x, y) = Allowance(0.5, 1e-5, Unit.PARTY, Neighbouring.REPLACE), rows(2, seed=5)
+    right, wrong = (noisy_averages(parties(12), promise, x, labels, 0) for labels in (y, 1 - y))
+    assert right.norm != wrong.norm
+    for weights, found in zip(right.weights, right.probabilities(x), strict=True):
+        scores = x @ weights[:-1] + weights[-1]
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(found, odds / odds.sum(axis=1, keepdims=True), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from consilium.simulations.metrics import intervals, row_scores
-from consilium.simulations.metrics.intervals import area_interval, drawn_intervals, metric_intervals, wilson
+from consilium.simulations.metrics.intervals import (
+    area_interval,
+    balanced_interval,
+    drawn_intervals,
+    metric_intervals,
+    ratio_interval,
+    wilson,
+)
 from consilium.student.evaluation import evaluate
 
 NAMES = ("a", "b", "c")
@@ -81,3 +88,39 @@ def test_an_interval_of_one_draw_is_wider_than_that_of_their_mean() -> None:
     for metric in ("accuracy", "auc"):
         assert one[metric][0] < mean[metric][0] < mean[metric][1] < one[metric][1]
     assert drawn_intervals(drawn[:1], y, NAMES[:2]) == metric_intervals(drawn[0], y, NAMES[:2])
+
+
+@pytest.mark.parametrize(("recalls", "counts"), [((0.9, 0.6), (60, 15)), ((0.99, 0.5, 0.8), (40, 30, 12))])
+def test_an_interval_of_balanced_accuracy_covers_it(recalls: tuple[float, ...], counts: tuple[int, ...]) -> None:
+    """Of 400 draws 95% cover; fewer than 363 by chance in one of 10,000. The seed is fixed."""
+    generator, rows = np.random.default_rng(0), np.array(counts)
+    covered = 0
+    for _ in range(400):
+        low, high = balanced_interval(generator.binomial(rows, recalls), rows)
+        covered += low <= np.mean(recalls) <= high
+    assert covered >= 363
+
+
+def test_an_interval_of_balanced_accuracy_knows_its_ends() -> None:
+    one = np.array([7, 0]), np.array([10, 0])
+    assert balanced_interval(*one) == pytest.approx(wilson(7, 10))  # a class without rows says nothing
+    low, high = balanced_interval(np.array([20, 20]), np.array([20, 20]))
+    assert high == 1 and 0.85 < low < 0.9  # no mistake is not certainty
+
+
+def test_an_interval_of_a_ratio_covers_that_of_all_parties() -> None:
+    """Parties of very different sizes, whose shares differ: 95% of 400 draws cover the ratio of all parties, less a
+    little since 30 are few; fewer than 350 by chance in less than one of 10,000. The seed is fixed."""
+    generator = np.random.default_rng(1)
+    of = np.ceil(generator.lognormal(3, 0.8, size=100_000))
+    points = of * np.clip(generator.normal(0.6, 0.15, size=of.size), 0, 1)
+    truth, covered = points.sum() / of.sum(), 0
+    for _ in range(400):
+        drawn = generator.integers(of.size, size=30)
+        interval = ratio_interval(points[drawn], of[drawn])
+        assert interval is not None and interval[0] < points[drawn].sum() / of[drawn].sum() < interval[1]
+        covered += interval[0] <= truth <= interval[1]
+    assert covered >= 350
+    assert ratio_interval(points[:1], of[:1]) is None
+    same = ratio_interval(np.full(5, 3.0), np.full(5, 4.0))
+    assert same == [0.75, 0.75]

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.simulations.metrics.row_scores import Metric, leading_metric, row_scores
+from consilium.simulations.metrics.row_scores import (
+    Metric,
+    balanced_row_scores,
+    brier_row_scores,
+    leading_metric,
+    row_scores,
+)
+from consilium.student.calibration import calibration
 from consilium.student.evaluation import evaluate
 
 CLASSES = ("well", "ill")
@@ -44,3 +51,15 @@ def test_weighted_means_are_the_auc_of_rows_drawn_anew() -> None:
 )
 def test_what_is_compared(y: list[int], classes: int, expected: str) -> None:
     assert leading_metric(np.array(y), classes) == expected
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_means_of_further_metrics(classes: int) -> None:
+    generator, names = np.random.default_rng(classes), ("well", "ill", "absent")[:classes]
+    probabilities = generator.dirichlet(np.ones(classes), size=300)
+    y = generator.integers(2, size=300)  # of three classes one does not occur
+    recalls = [value for value in evaluate(probabilities, y, names)["recall_per_class"].values() if value is not None]
+    assert balanced_row_scores(probabilities, y).mean() == pytest.approx(np.mean(recalls), abs=1e-12)
+    assert brier_row_scores(probabilities, y).mean() == pytest.approx(
+        calibration(probabilities, y, names)["brier"], abs=1e-12
+    )

@@ -1,4 +1,4 @@
-"""The student of a fit, read back by the program that has just made it: what it is made of is its own."""
+"""A student that is read back by the program that has just made it: what it is made of is its own."""
 
 from __future__ import annotations
 
