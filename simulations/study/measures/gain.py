@@ -1,0 +1,183 @@
+"""Who gains at home: each method against what the party has by itself, on the rows that it held out.
+
+A gain is positive where the method is better. Of one party it is the mean over its rows of the difference in accuracy
+(right or not) or in Brier score (of two classes that of the second's probability, else the sum over classes), and the
+difference in AUC where it held both classes out. Few rows make a gain uncertain, and the parties with the largest gains
+and losses are then those with the fewest rows. So what is said of the spread over parties (worst decile, Gini) stands
+beside its floor: the same after all rows' differences were dealt to parties of the very same sizes by lot, `LOTS`
+times, when no party gains more than another. Of the AUC there is none, for it is of pairs of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.stats import binomtest
+
+from consilium.simulations.metrics.intervals import wilson
+from consilium.simulations.study.case import Case
+from consilium.simulations.study.measures.divided import label_counts, label_distances
+from consilium.simulations.study.measures.figures import Figures
+from consilium.simulations.study.measures.resampling import rank_correlation, ratio
+from consilium.simulations.study.measures.sizes import gini, quarters
+from consilium.simulations.study.methods.base import Predicted
+from consilium.simulations.study.rows import Row
+from consilium.student.evaluation import area_under_curve
+
+AGAINST = "local"
+"""The method that gains are against: each party's own teachers."""
+LOTS = 200
+WORST = 0.1
+"""Share of the parties that the worst decile is."""
+_EQUAL = 1e-12
+_PURPOSE = 0x6761696E
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Of the parties at `place` int64 (parties,), indices into `Case.parties`: points float64 (parties,) that the
+    method has more than the party by itself, of how many (rows, or pairs of two rows). rows: float64 (n,), the points
+    by row, party after party, where a figure is of rows.
+    """
+
+    place: np.ndarray = field(repr=False)
+    points: np.ndarray = field(repr=False)
+    of: np.ndarray = field(repr=False)
+    rows: np.ndarray | None = field(repr=False, default=None)
+
+    @property
+    def by_party(self) -> np.ndarray:
+        """float64 (parties,)."""
+        return self.points / self.of
+
+
+def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
+    """Gains of each of the methods, by name, against the one named `AGAINST`, as rows of that method. Secret.
+
+    Empty where `AGAINST` is not among them, or nothing is held out at home. NAME is gain_accuracy, gain_brier, or, of
+    two classes, gain_auc.
+
+    party: NAME. run: NAME, over all rows (or pairs) of all parties, and NAME_mean over parties, both with parties drawn
+    anew; NAME_parties; NAME_better, NAME_worse: how many parties gain and lose; NAME_better_share of those that do
+    either, with Wilson's interval; NAME_sign: two-sided p of the sign test; NAME_worst_decile: mean over the tenth of
+    the parties (rounded up) with the least gain; NAME_gini (`sizes.gini`); floors of the last two;
+    NAME_rows_correlation, NAME_distance_correlation: Spearman's with the rows of a party and the Hellinger distance of
+    its labels. group: NAME, NAME_better and NAME_parties of "rows 1 of 4" to "rows 4 of 4" and "distance 1 of 4" to
+    "distance 4 of 4", and NAME_rows_low and _high, or NAME_distance_low and _high.
+    """
+    alone = mine.get(AGAINST)
+    if alone is None or alone.home is None or not len(case.home_y):
+        return []
+    counts, rows = label_counts(case), []
+    for method, predicted in mine.items():
+        if method == AGAINST or predicted.home is None:
+            continue
+        told = Figures(method)
+        for name, gains in _gains(case, alone.home, predicted.home).items():
+            if len(gains.place):
+                _add(told, case, name, gains, counts)
+        rows += told.rows
+    return rows
+
+
+def _gains(case: Case, alone: np.ndarray, method: np.ndarray) -> dict[str, Gains]:
+    y, place = case.home_y, case.home_party
+    found = {
+        "gain_accuracy": _by_rows(place, _right(method, y) - _right(alone, y)),
+        "gain_brier": _by_rows(place, _brier(alone, y) - _brier(method, y)),
+    }
+    if len(case.classes) == 2:
+        found["gain_auc"] = _by_pairs(place, y == 1, alone[:, 1], method[:, 1])
+    return found
+
+
+def _right(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return (probabilities.argmax(axis=1) == y).astype(np.float64)
+
+
+def _brier(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """float64 (rows,), as `student.calibration` counts it."""
+    off = (probabilities.astype(np.float64) - np.eye(probabilities.shape[1])[y]) ** 2
+    return off[:, 1] if probabilities.shape[1] == 2 else off.sum(axis=1)
+
+
+def _by_rows(party: np.ndarray, points: np.ndarray) -> Gains:
+    place, starts = np.unique(party, return_index=True)
+    of = np.diff(np.r_[starts, len(party)]).astype(np.float64)
+    return Gains(place, np.add.reduceat(points, starts), of, points)
+
+
+def _by_pairs(party: np.ndarray, positive: np.ndarray, alone: np.ndarray, method: np.ndarray) -> Gains:
+    """Pairs of a positive and another row of one party that are in the right order, ties for a half."""
+    place, points, of = [], [], []
+    for each in np.unique(party):
+        mine = party == each
+        so = positive[mine]
+        pairs = float(so.sum()) * float((~so).sum())
+        if pairs:
+            place.append(each)
+            of.append(pairs)
+            points.append(pairs * (area_under_curve(method[mine], so) - area_under_curve(alone[mine], so)))
+    return Gains(np.array(place, dtype=np.int64), np.array(points), np.array(of))
+
+
+def _add(told: Figures, case: Case, name: str, gains: Gains, counts: np.ndarray) -> None:
+    generator = np.random.default_rng([case.seed, _PURPOSE])
+    each, ones = gains.by_party, np.ones(len(gains.place))
+    told.each("party", [case.parties[at] for at in gains.place], name, each)
+    told.estimate(name, ratio(gains.points, gains.of, generator))
+    told.estimate(f"{name}_mean", ratio(each, ones, generator))
+    told.run(f"{name}_parties", len(each))
+    better, worse = int((each > _EQUAL).sum()), int((each < -_EQUAL).sum())
+    told.run(f"{name}_better", better)
+    told.run(f"{name}_worse", worse)
+    if better + worse:
+        told.run(f"{name}_better_share", better / (better + worse), *wilson(better, better + worse))
+        told.run(f"{name}_sign", binomtest(better, better + worse).pvalue)
+    _add_spread(told, name, gains, generator)
+    sizes, distances = counts.sum(axis=1)[gains.place], label_distances(counts)[gains.place]
+    told.estimate(f"{name}_rows_correlation", rank_correlation(each, sizes, generator))
+    told.estimate(f"{name}_distance_correlation", rank_correlation(each, distances, generator))
+    _add_groups(told, name, gains, "rows", sizes, generator)
+    _add_groups(told, name, gains, "distance", distances, generator)
+
+
+def _add_spread(told: Figures, name: str, gains: Gains, generator: np.random.Generator) -> None:
+    each = gains.by_party
+    told.run(f"{name}_worst_decile", worst_decile(each))
+    if len(each) < 2:
+        return
+    told.run(f"{name}_gini", gini(each))
+    if gains.rows is None:
+        return
+    starts = np.r_[0, np.cumsum(gains.of)[:-1]].astype(np.int64)
+    dealt = [np.add.reduceat(generator.permutation(gains.rows), starts) / gains.of for _ in range(LOTS)]
+    told.floor(f"{name}_worst_decile", np.array([worst_decile(lot) for lot in dealt]))
+    told.floor(f"{name}_gini", np.array([gini(lot) for lot in dealt]))
+
+
+def worst_decile(gains: np.ndarray) -> float:
+    """Mean of the least tenth of float (parties,), rounded up.
+
+    >>> worst_decile(np.array([3.0, -1.0, 2.0])), worst_decile(np.arange(20.0))
+    (-1.0, 0.5)
+    """
+    return float(np.sort(gains)[: int(np.ceil(WORST * len(gains)))].mean())
+
+
+def _add_groups(
+    told: Figures, name: str, gains: Gains, by: str, values: np.ndarray, generator: np.random.Generator
+) -> None:
+    groups = quarters(values)
+    for number, part in enumerate(groups, 1):
+        group = f"{by} {number} of {len(groups)}"
+        told.estimate(name, ratio(gains.points[part], gains.of[part], generator), "group", group)
+        for metric, value in {
+            f"{name}_better": (gains.by_party[part] > _EQUAL).sum(),
+            f"{name}_parties": len(part),
+            f"{name}_{by}_low": values[part].min(),
+            f"{name}_{by}_high": values[part].max(),
+        }.items():
+            told.add("group", group, metric, value)

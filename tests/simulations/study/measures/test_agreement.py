@@ -1,0 +1,119 @@
+"""Kappas: scikit-learn's pair by pair, the published example of Fleiss, and shared votes against all lots."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from consilium.simulations.study.measures import agreement as module
+from consilium.simulations.study.measures.agreement import agreement
+from consilium.simulations.study.said import Said
+
+# Fleiss, Levin, Paik, Statistical methods for rates and proportions: 10 subjects, 14 raters, 5 categories; kappa .210
+FLEISS = [
+    [0, 0, 0, 0, 14],
+    [0, 2, 6, 4, 2],
+    [0, 0, 3, 5, 6],
+    [0, 3, 9, 2, 0],
+    [2, 2, 8, 1, 1],
+    [7, 7, 0, 0, 0],
+    [3, 2, 6, 3, 0],
+    [2, 5, 3, 2, 2],
+    [6, 5, 2, 1, 0],
+    [0, 2, 2, 3, 7],
+]
+
+
+def said(votes: Any) -> Said:
+    """Votes without equal scores, (parties, teachers, rows)."""
+    return Said(np.asarray(votes).astype(np.uint8))
+
+
+def drawn(parties: int, teachers: int, rows: int, classes: int, seed: int = 0) -> np.ndarray:
+    """Teachers that say the truth half of the time."""
+    generator = np.random.default_rng(seed)
+    shape = (parties, teachers, rows)
+    truth = generator.integers(classes, size=rows)
+    return np.where(generator.random(shape) < 0.5, truth, generator.integers(classes, size=shape))
+
+
+def test_fleiss_is_the_published_value() -> None:
+    votes = np.array([np.repeat(np.arange(5), counts) for counts in FLEISS]).T
+    assert agreement(said(votes[:, None]), 5, 0).fleiss == pytest.approx(0.210, abs=5e-4)
+
+
+@pytest.mark.parametrize(("parties", "teachers", "classes"), [(7, 1, 2), (4, 3, 5)])
+def test_cohen_is_scikit_learns_in_the_mean_over_pairs(parties: int, teachers: int, classes: int) -> None:
+    votes = drawn(parties, teachers, 60, classes)
+    flat = votes.reshape(parties * teachers, -1)
+    pairs = list(itertools.combinations(range(len(flat)), 2))
+    kappas = {pair: cohen_kappa_score(flat[pair[0]], flat[pair[1]]) for pair in pairs}
+    found = agreement(said(votes), classes, 0)
+    assert found.cohen == pytest.approx(np.mean(list(kappas.values())))
+    assert found.agreement == pytest.approx(np.mean([(flat[a] == flat[b]).mean() for a, b in pairs]))
+    of_first = [value for (a, b), value in kappas.items() if a < teachers <= b]
+    assert found.by_party[0] == pytest.approx(np.mean(of_first))
+
+
+@pytest.mark.parametrize(
+    ("votes", "agreed", "cohen", "pairs"),
+    [
+        ([[[0, 1, 0, 1]], [[0, 1, 0, 1]]], 1.0, 1.0, 1.0),
+        ([[[0, 1, 0, 1]], [[1, 0, 1, 0]]], 0.0, -1.0, 1.0),
+        ([[[0, 0, 1, 1]], [[0, 1, 0, 1]]], 0.5, 0.0, 1.0),
+        ([[[1, 1, 1, 1]], [[1, 1, 1, 1]]], 1.0, np.nan, 0.0),
+        ([[[1, 1, 1, 1]], [[1, 1, 1, 1]], [[0, 1, 0, 1]]], 2 / 3, 0.0, 2 / 3),
+    ],
+)
+def test_ends(votes: Any, agreed: float, cohen: float, pairs: float) -> None:
+    found = agreement(said(votes), 2, 0)
+    assert (found.agreement, found.pairs) == (pytest.approx(agreed), pytest.approx(pairs))
+    assert found.cohen == pytest.approx(cohen, nan_ok=True)
+
+
+def test_independent_votes_have_kappa_zero() -> None:
+    votes = np.random.default_rng(0).integers(3, size=(40, 1, 2000))
+    found = agreement(said(votes), 3, 0)
+    assert found.cohen == pytest.approx(0, abs=0.005)
+    assert found.fleiss == pytest.approx(0, abs=0.005)
+
+
+def test_the_order_of_parties_and_every_row_twice_change_nothing() -> None:
+    votes = drawn(6, 2, 50, 3)
+    found = agreement(said(votes), 3, 0)
+    for other in (votes[::-1], np.repeat(votes, 2, axis=2)):
+        again = agreement(said(other), 3, 0)
+        assert (again.cohen, again.fleiss) == (pytest.approx(found.cohen), pytest.approx(found.fleiss))
+
+
+def test_a_shared_vote_agrees_as_all_lots_do_in_the_mean() -> None:
+    votes = drawn(3, 1, 6, 3)
+    tied = {(0, 1): (0, 2), (1, 1): (1, 2), (2, 4): (0, 1, 2)}
+    shared = Said(
+        votes.astype(np.uint8),
+        *(
+            np.array(each, dtype=np.int32)
+            for each in ([party for party, _ in tied], [0, 0, 0], [row for _, row in tied])
+        ),
+        np.array([[label in equal for label in range(3)] for equal in tied.values()]),
+    )
+    agreed = []
+    for lot in itertools.product(*tied.values()):
+        whole = votes.copy()
+        for (party, row), label in zip(tied, lot, strict=True):
+            whole[party, 0, row] = label
+        agreed.append(agreement(said(whole), 3, 0).agreement)
+    assert agreement(shared, 3, 0).agreement == pytest.approx(np.mean(agreed))
+
+
+def test_of_many_teachers_fewer_rows_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    votes = drawn(20, 1, 4000, 2)
+    whole = agreement(said(votes), 2, 0)
+    monkeypatch.setattr(module, "MOST_OPERATIONS", 2.0 * 20**2 * 2 * 1000)
+    part = agreement(said(votes), 2, 0)
+    assert part.cohen != whole.cohen
+    assert part.cohen == pytest.approx(whole.cohen, abs=0.02)

@@ -1,0 +1,66 @@
+"""Distances between label distributions: scipy's, mpmath's, and what must hold of any."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import jensenshannon
+
+from consilium.simulations.study.measures.distances import (
+    DISTANCES,
+    hellinger,
+    jensen_shannon,
+    pairwise_hellinger,
+    shares,
+    total_variation,
+)
+
+DRAWN = shares(np.random.default_rng(0).integers(0, 9, size=(12, 5)))
+COUNTS = st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(any)
+
+
+def test_jensen_shannon_is_scipys() -> None:
+    expected = [jensenshannon(p, DRAWN[0], base=2) for p in DRAWN]
+    assert jensen_shannon(DRAWN, DRAWN[0]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_hellinger_in_fifty_digits() -> None:
+    def exact(p: np.ndarray, q: np.ndarray) -> float:
+        common = sum(mpmath.sqrt(mpmath.mpf(a) * mpmath.mpf(b)) for a, b in zip(p, q, strict=True))
+        return float(mpmath.sqrt(max(1 - common, 0)))
+
+    with mpmath.workdps(50):
+        expected = [exact(p, q) for p, q in zip(DRAWN[1:], DRAWN[:-1], strict=True)]
+    assert hellinger(DRAWN[1:], DRAWN[:-1]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_total_variation_is_the_largest_difference_of_an_event() -> None:
+    p, q = DRAWN[0], DRAWN[1]
+    events = [[bool(number >> bit & 1) for bit in range(5)] for number in range(32)]
+    assert max(abs(p[event].sum() - q[event].sum()) for event in events) == pytest.approx(total_variation(p, q))
+
+
+def test_all_pairs_are_pair_by_pair() -> None:
+    expected = [[float(hellinger(p, q)) for q in DRAWN] for p in DRAWN]
+    assert pairwise_hellinger(DRAWN) == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+@given(first=COUNTS, second=COUNTS)
+def test_a_distance(name: str, first: list[int], second: list[int]) -> None:
+    distance, p, q = DISTANCES[name], shares(np.array(first)), shares(np.array(second))
+    assert float(distance(p, p)) == 0.0
+    assert float(distance(p, q)) == pytest.approx(float(distance(q, p)), abs=1e-12)
+    assert float(distance(p[[2, 0, 1]], q[[2, 0, 1]])) == pytest.approx(float(distance(p, q)), abs=1e-12)
+    assert 0 <= float(distance(p, q)) <= 1 + 1e-12
+
+
+@given(first=COUNTS, second=COUNTS)
+def test_hellinger_and_total_variation_bound_each_other(first: list[int], second: list[int]) -> None:
+    p, q = shares(np.array(first)), shares(np.array(second))
+    h, tv = float(hellinger(p, q)), float(total_variation(p, q))
+    assert h**2 <= tv + 1e-12
+    assert tv <= np.sqrt(2) * h + 1e-12

@@ -1,0 +1,166 @@
+"""Who gains at home: differences by hand, scikit-learn's areas, and what chance alone gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, spearmanr
+from sklearn.metrics import brier_score_loss, roc_auc_score
+
+from consilium.simulations.study.case import Case
+from consilium.simulations.study.measures.divided import label_counts, label_distances
+from consilium.simulations.study.measures.gain import gain_rows, worst_decile
+from consilium.simulations.study.methods.base import Predicted
+from consilium.simulations.study.rows import Row
+from tests.simulations.study.measures.made import made_case, made_rows
+
+SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6, 20, 35, 60, 22, 18, 44]
+
+
+def probabilities(case: Case, right: float, seed: int) -> np.ndarray:
+    """Of the rows at home, float64 (home, classes): more of the true class the larger `right`."""
+    generator, classes = np.random.default_rng(seed), len(case.classes)
+    found = generator.dirichlet(np.ones(classes), size=len(case.home_y)) + right * np.eye(classes)[case.home_y]
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def compared(case: Case, alone: np.ndarray, method: np.ndarray) -> list[Row]:
+    return gain_rows(case, {"local": Predicted(home=alone), "mine": Predicted(home=method)})
+
+
+def told(rows: list[Row], scope: str = "run") -> dict[tuple[str, str], Row]:
+    return {(row.name, row.metric): row for row in rows if row.scope == scope}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_gains_by_hand(classes: int) -> None:
+    case = made_case(made_rows(SIZES, classes, skew=0.4))
+    alone, method = probabilities(case, 0.1, 0), probabilities(case, 0.3, 1)
+    rows = compared(case, alone, method)
+    found, by_party = told(rows), told(rows, "party")
+    y, truth = case.home_y, np.eye(classes)[case.home_y]
+    accuracy = (method.argmax(axis=1) == y) * 1.0 - (alone.argmax(axis=1) == y)
+    brier = ((alone - truth) ** 2).sum(axis=1) - ((method - truth) ** 2).sum(axis=1)
+    if classes == 2:
+        brier /= 2
+        whole = brier_score_loss(y, alone[:, 1]) - brier_score_loss(y, method[:, 1])
+        assert found["", "gain_brier"].value == pytest.approx(whole)
+    for metric, points in {"gain_accuracy": accuracy, "gain_brier": brier}.items():
+        each = {case.parties[at]: points[case.home_party == at].mean() for at in np.unique(case.home_party)}
+        assert {name: row.value for (name, key), row in by_party.items() if key == metric} == pytest.approx(each)
+        values = np.array(list(each.values()))
+        assert found["", metric].value == pytest.approx(points.mean())
+        assert found["", f"{metric}_mean"].value == pytest.approx(values.mean())
+        assert found["", f"{metric}_parties"].value == len(values)
+        better, worse = (values > 0).sum(), (values < 0).sum()
+        assert (found["", f"{metric}_better"].value, found["", f"{metric}_worse"].value) == (better, worse)
+        assert found["", f"{metric}_better_share"].value == pytest.approx(better / (better + worse))
+        assert found["", f"{metric}_sign"].value == pytest.approx(binomtest(int(better), int(better + worse)).pvalue)
+        assert found["", f"{metric}_worst_decile"].value == pytest.approx(np.sort(values)[:2].mean())
+    assert ("", "gain_auc") in found if classes == 2 else ("", "gain_auc") not in found
+
+
+def test_areas_are_scikit_learns() -> None:
+    case = made_case(made_rows(SIZES, skew=0.4))
+    alone, method = probabilities(case, 0.1, 0).round(1), probabilities(case, 0.3, 1).round(1)
+    rows = compared(case, alone, method)
+    by_party, ordered, of = told(rows, "party"), 0.0, 0.0
+    for at in np.unique(case.home_party):
+        here = case.home_party == at
+        y = case.home_y[here]
+        if len(set(y)) == 2:
+            gained = roc_auc_score(y, method[here, 1]) - roc_auc_score(y, alone[here, 1])
+            assert by_party[case.parties[at], "gain_auc"].value == pytest.approx(gained)
+            pairs = y.sum() * (1 - y).sum()
+            ordered, of = ordered + pairs * gained, of + pairs
+        else:
+            assert (case.parties[at], "gain_auc") not in by_party
+    assert told(rows)["", "gain_auc"].value == pytest.approx(ordered / of)
+
+
+def test_by_rows_and_by_distance() -> None:
+    case = made_case(made_rows(SIZES, skew=0.4))
+    rows = compared(case, probabilities(case, 0.1, 0), probabilities(case, 0.3, 1))
+    found, groups = told(rows), told(rows, "group")
+    by_party = {name: row.value for (name, metric), row in told(rows, "party").items() if metric == "gain_brier"}
+    counts, order = label_counts(case), [case.parties.index(name) for name in by_party]
+    values = {"rows": counts.sum(axis=1)[order], "distance": label_distances(counts)[order]}
+    gains = np.array(list(by_party.values()))
+    for by, value in values.items():
+        correlation = found["", f"gain_brier_{by}_correlation"]
+        assert correlation.value == pytest.approx(spearmanr(gains, value).statistic)
+        assert correlation.low is not None and correlation.high is not None
+        assert correlation.low < correlation.value < correlation.high
+        parts = [f"{by} {number} of 4" for number in range(1, 5)]
+        assert sum(groups[part, "gain_brier_parties"].value for part in parts) == len(gains)
+        ends = [
+            (groups[part, f"gain_brier_{by}_low"].value, groups[part, f"gain_brier_{by}_high"].value) for part in parts
+        ]
+        assert [end for pair in ends for end in pair] == sorted(end for pair in ends for end in pair)
+        better = sum(groups[part, "gain_brier_better"].value for part in parts)
+        assert better == found["", "gain_brier_better"].value
+
+
+def test_a_method_against_itself_gains_nothing() -> None:
+    case = made_case(made_rows(SIZES))
+    same = probabilities(case, 0.2, 0)
+    found = {metric: row.value for (_, metric), row in told(compared(case, same, same)).items()}
+    for metric in ("gain_accuracy", "gain_brier", "gain_auc"):
+        assert (found[metric], found[f"{metric}_better"], found[f"{metric}_worse"]) == (0, 0, 0)
+        assert found[f"{metric}_gini"] == 0
+        assert f"{metric}_sign" not in found and f"{metric}_rows_correlation" not in found
+
+
+def test_turned_round_every_gain_is_a_loss() -> None:
+    case = made_case(made_rows(SIZES))
+    one, other = probabilities(case, 0.1, 0), probabilities(case, 0.3, 1)
+    there, back = told(compared(case, one, other)), told(compared(case, other, one))
+    for metric in ("gain_accuracy", "gain_brier", "gain_auc"):
+        assert there["", metric].value == pytest.approx(-back["", metric].value)
+        assert there["", f"{metric}_better"].value == back["", f"{metric}_worse"].value
+        assert there["", f"{metric}_gini"].value == pytest.approx(back["", f"{metric}_gini"].value)
+
+
+def test_small_parties_spread_by_chance_and_a_party_that_loses_stands_out() -> None:
+    """Rows that gain alike wherever they are: the worst decile is within its floor in most of 20 draws (nominal .95;
+    fewer than 14 has probability below 1e-4). Where one of 18 parties loses it is below."""
+    case, within = made_case(made_rows(SIZES), home_share=0.5), 0
+    for seed in range(20):
+        found = told(compared(case, probabilities(case, 0.1, seed), probabilities(case, 0.3, 100 + seed)))
+        floor = found["", "gain_brier_worst_decile_floor"]
+        assert floor.low is not None and floor.high is not None
+        within += floor.low <= found["", "gain_brier_worst_decile"].value <= floor.high
+    assert within >= 14
+    case = made_case(made_rows([60] * 24), home_share=0.5)
+    alone, method = probabilities(case, 0.3, 0), probabilities(case, 0.3, 1)
+    alone[case.home_party == 5] = np.eye(2)[case.home_y[case.home_party == 5]]
+    found = told(compared(case, alone, method))
+    low = found["", "gain_brier_worst_decile_floor"].low
+    assert low is not None and found["", "gain_brier_worst_decile"].value < low
+
+
+@pytest.mark.parametrize("values", [[1.0], [3.0, -1.0], list(np.linspace(-1, 1, 21))])
+def test_worst_decile(values: list[float]) -> None:
+    worst = sorted(values)[: -(-len(values) // 10)]
+    assert worst_decile(np.array(values)) == pytest.approx(np.mean(worst))
+
+
+def test_what_has_nothing_at_home_is_left_out() -> None:
+    case = made_case(made_rows(SIZES))
+    home = probabilities(case, 0.2, 0)
+    mine = {"local": Predicted(home=home), "public": Predicted(test=home), "none": Predicted(absent="too few")}
+    assert gain_rows(case, mine) == []
+    assert gain_rows(case, {"mine": Predicted(home=home)}) == []
+    bare = made_case(made_rows(SIZES), home_share=0.0)
+    empty = Predicted(home=np.zeros((0, 2)))
+    assert gain_rows(bare, {"local": empty, "mine": empty}) == []
+
+
+def test_rows_are_finite_stand_once_and_are_the_same_twice() -> None:
+    case = made_case(made_rows([9, 40, 12]))
+    alone, method = probabilities(case, 0.1, 0), probabilities(case, 0.3, 1)
+    rows = compared(case, alone, method)
+    assert rows == compared(case, alone, method)
+    assert all(np.isfinite(row.value) for row in rows)
+    assert len({row[:4] for row in rows}) == len(rows)
+    assert {row.method for row in rows} == {"mine"}

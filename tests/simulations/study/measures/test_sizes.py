@@ -1,0 +1,49 @@
+"""Gini's index with negative values, effective number, quarters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from consilium.simulations.study.measures.sizes import effective_number, gini, quarters
+
+VALUES = np.random.default_rng(0).normal(size=15)
+
+
+@pytest.mark.parametrize("values", [VALUES, np.abs(VALUES), -np.abs(VALUES), VALUES[:2]])
+def test_gini_is_the_sum_over_all_pairs(values: np.ndarray) -> None:
+    differences = np.abs(values[:, None] - values[None, :]).sum()
+    assert gini(values) == pytest.approx(differences / (2 * (len(values) - 1) * np.abs(values).sum()))
+
+
+def test_gini_of_positive_values_is_the_area_between_the_curves() -> None:
+    ordered = np.sort(np.abs(VALUES))
+    lorenz = np.r_[0, np.cumsum(ordered) / ordered.sum()]
+    common = 1 - 2 * np.trapezoid(lorenz, dx=1 / len(ordered))
+    assert gini(np.abs(VALUES)) == pytest.approx(common * len(VALUES) / (len(VALUES) - 1))
+
+
+@pytest.mark.parametrize(("values", "expected"), [([0, 0], 0.0), ([2, 2, 2], 0.0), ([-1, -1], 0.0), ([0, 0, 7], 1.0)])
+def test_ends_of_gini(values: list[float], expected: float) -> None:
+    assert gini(np.array(values)) == expected
+
+
+def test_gini_does_not_hang_on_the_unit() -> None:
+    assert gini(1e-6 * VALUES) == pytest.approx(gini(VALUES))
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [([7], 1.0), ([4] * 9, 9.0), ([1, 3], 16 / 10)])
+def test_effective_number(sizes: list[int], expected: float) -> None:
+    assert effective_number(np.array(sizes)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([5, 1, 3, 2, 4], [[1, 3], [2], [4], [0]]),
+        ([2, 2, 2, 2], [[0], [1], [2], [3]]),
+        ([9, 1], [[1], [0]]),
+    ],
+)
+def test_quarters(values: list[int], expected: list[list[int]]) -> None:
+    assert [part.tolist() for part in quarters(np.array(values))] == expected
