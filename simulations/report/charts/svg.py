@@ -91,6 +91,14 @@ def panel(x: Axis, y: Axis, height: int, marks: Sequence[Markup], key: Sequence[
 
     The title of the vertical axis stands above, where it is read like any other text; `key`: what is what, beside it.
     """
+    svg = element("svg", *grid(x, y), *marks, width="100%", height=height)
+    inside = element("div", svg, class_="panel", style=f"padding:{TOP}px {RIGHT}px {BOTTOM}px {LEFT}px;--h:{height}px")
+    above = element("div", element("span", y.title, class_="axis"), *key, class_="above")
+    return above + inside
+
+
+def grid(x: Axis, y: Axis) -> list[Markup]:
+    """Lines and labels of both axes, and the title of the horizontal one, in shares of the panel."""
     drawn: list[Markup] = []
     for value, text in y.ticks:
         place = percent(1 - y.at(value))
@@ -102,10 +110,7 @@ def panel(x: Axis, y: Axis, height: int, marks: Sequence[Markup], key: Sequence[
         drawn.append(element("text", text, class_="tick", x=place, y="100%", dy="18", text_anchor="middle"))
     if x.title:
         drawn.append(element("text", x.title, class_="title", x="50%", y="100%", dy="38", text_anchor="middle"))
-    svg = element("svg", *drawn, *marks, width="100%", height=height)
-    inside = element("div", svg, class_="panel", style=f"padding:{TOP}px {RIGHT}px {BOTTOM}px {LEFT}px;--h:{height}px")
-    above = element("div", element("span", y.title, class_="axis"), *key, class_="above")
-    return above + inside
+    return drawn
 
 
 def line(places: Sequence[tuple[float, float]], class_: str) -> Markup:

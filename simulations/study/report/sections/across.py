@@ -1,0 +1,62 @@
+"""Across data sets: which properties of a division go with what a private method reaches. Exploratory."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from consilium.simulations.study.report.charts.forest import ForestRow, forest_chart
+from consilium.simulations.study.report.exhibits import PictureExhibit, Section
+from consilium.simulations.study.summaries.across import Going, goes_with, set_axis
+from consilium.simulations.study.summaries.tidy import title
+from consilium.simulations.study.summaries.view import StudyView
+from consilium.simulations.study.summaries.words import metric_words, range_text, value_text
+
+
+def across_section(view: StudyView) -> Section | None:
+    """None without an axis of enough named points, or without measures of the division."""
+    axis = set_axis(view.order)
+    if axis is None or view.metric is None:
+        return None
+    found = goes_with(view.frame, axis, view.metric)
+    pictures = [
+        _picture(view, axis, outcome, [each for each in found if each.outcome == outcome]) for outcome in _unique(found)
+    ]
+    if not pictures:
+        return None
+    sentence = (
+        f"Rank correlations (Spearman) over the points of “{axis}”, with their 95% intervals (Bonett and Wright) and"
+        " the number of points. Exploratory: many properties and few data sets, which were not drawn by lot from"
+        " anything. Nothing here is a cause."
+    )
+    return Section("across", "Across data sets: what goes with success", [sentence], pictures)
+
+
+def _unique(found: list[Going]) -> list[str]:
+    return list(dict.fromkeys(each.outcome for each in found))
+
+
+def _picture(view: StudyView, axis: str, outcome: str, found: list[Going]) -> PictureExhibit:
+    ranked = sorted(found, key=lambda each: -abs(each.value))
+    rows = [
+        ForestRow(
+            metric_words(each.property),
+            each.value,
+            (each.low, each.high),
+            f"{value_text(each.value)} ({range_text(each.low, each.high)}), n {each.pairs}",
+            faint=each.low <= 0 <= each.high,
+        )
+        for each in ranked
+    ]
+    words = f"{title(outcome)}: {metric_words(view.metric or '')} reached"
+    if "-" in outcome:
+        more, less = outcome.split("-")
+        words = f"{title(more)} less {title(less)}: {metric_words(view.metric or '')} lost"
+    return PictureExhibit(
+        f"across-{outcome}",
+        words,
+        f"Which properties of a division rise (right of the line) or fall (left) with it, over “{axis}”. Grey: the"
+        " interval has 0 in it, so nothing is shown.",
+        pl.DataFrame([each._asdict() for each in ranked]),
+        f"Rank correlations of {len(rows)} properties with {words}.",
+        (("", forest_chart("rank correlation", rows, zero=True)),),
+    )

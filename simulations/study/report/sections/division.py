@@ -1,0 +1,250 @@
+"""What the divisions are: sizes, distances beside their floor, and pictures of parties by classes and of distances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from consilium.simulations.study.artifact import Arrays
+from consilium.simulations.study.report.charts.drawing import Drawing, Key
+from consilium.simulations.study.report.charts.forest import ForestRow, forest_chart
+from consilium.simulations.study.report.charts.heat import heat_chart
+from consilium.simulations.study.report.charts.panels import LOOKS, Series, lines_chart, values_axis
+from consilium.simulations.study.report.exhibits import PictureExhibit, Section, TableExhibit
+from consilium.simulations.study.report.sections.tables import chosen, means_data, metric_tables
+from consilium.simulations.study.summaries.view import Point, StudyView
+from consilium.simulations.study.summaries.words import metric_words, value_text
+
+METHOD = "division"
+FLOOR = "_floor"
+MOST_PANELS = 8
+MOST_PARTIES = 120
+"""In the picture of parties by classes; of more, as many evenly over all sizes."""
+_FIRST = (
+    "parties",
+    "rows",
+    "rows_median",
+    "rows_most",
+    "gini",
+    "effective_parties",
+    "hellinger_mean",
+    "hellinger_mean_floor",
+    "js_mean",
+    "tv_mean",
+    "mmd2_mean",
+    "mmd2_mean_floor",
+    "c2st_auc_mean",
+)
+Matrices = Mapping[Point, Arrays]
+"""Of the first seed of each point that has any."""
+
+
+def division_section(view: StudyView, matrices: Matrices) -> Section | None:
+    """None where nothing was measured of a division."""
+    metrics = chosen(view.run_metrics(METHOD), _FIRST)
+    about = (
+        "division",
+        "Sizes and distances",
+        "Of the division alone, before anything is trained; below each mean its interval. Distances of labels and"
+        " features are of each party to all parties together, and the mean over parties.",
+    )
+    found: list[TableExhibit | PictureExhibit] = [*metric_tables(view, METHOD, metrics, about)]
+    pictures = [_floors(view, metrics), _sizes(view), _classes(view, matrices), _distances(view, matrices)]
+    found[1:1] = [picture for picture in pictures if picture is not None]
+    return Section("division", "How unlike the parties are", [], found) if found else None
+
+
+def _floors(view: StudyView, metrics: Sequence[str]) -> PictureExhibit | None:
+    """Distances with the floor that parties of these sizes would have by chance."""
+    having = [metric for metric in metrics if metric + FLOOR in metrics]
+    points, axes = view.distinct(METHOD)
+    parts, columns = [], []
+    for metric in having:
+        rows = [row for at in points if (row := _with_floor(view, at, axes, metric)) is not None]
+        if rows:
+            keys = [Key("fill blue", "measured", "dot"), Key("ring blue", "floor: by chance", "dot")]
+            parts.append((metric_words(metric), forest_chart("", rows, keys=keys)))
+            columns += [(METHOD, metric), (METHOD, metric + FLOOR)]
+    if not parts:
+        return None
+    return PictureExhibit(
+        "floors",
+        "Distances, and what of them is chance",
+        "Small parties differ by chance however rows are divided. Ring: the same for parties of these sizes whose"
+        " rows were dealt by lot. Only what lies to the right of its ring is a property of the division. Bars: 95%,"
+        " over seeds.",
+        means_data(view, view.points, columns),
+        f"Distances with their floors: {', '.join(metric_words(metric) for metric in having)}.",
+        tuple(parts),
+    )
+
+
+def _with_floor(view: StudyView, at: Point, axes: Sequence[str], metric: str) -> ForestRow | None:
+    found, floor = view.means.get((at, METHOD, metric)), view.mean(at, METHOD, metric + FLOOR)
+    if found is None or floor is None:
+        return None
+    ends = None if found["low"] is None else (found["low"], found["high"])
+    return ForestRow(
+        view.label(at, axes),
+        found["mean"],
+        ends,
+        f"{value_text(found['mean'])}, floor {value_text(floor)}",
+        other=floor,
+    )
+
+
+def _sizes(view: StudyView) -> PictureExhibit | None:
+    """Rows of the parties, from the largest to the smallest, one line for each division."""
+    rows = view.frame.filter(
+        (pl.col("method") == METHOD)
+        & (pl.col("scope") == "party")
+        & (pl.col("metric") == "rows")
+        & (pl.col("value") > 0)
+    )
+    first = rows.filter(pl.col("seed") == pl.col("seed").min().over(view.axes) if view.axes else pl.lit(True))
+    series, seen = [], set()
+    points, axes = view.distinct(METHOD)
+    for at in points:
+        sizes = sorted(view.at(first, at)["value"].to_list(), reverse=True)
+        if not sizes or tuple(sizes) in seen or len(series) == len(LOOKS):
+            continue
+        seen.add(tuple(sizes))
+        places = np.unique(np.linspace(0, len(sizes) - 1, min(len(sizes), 60)).round().astype(int)).tolist()
+        x, y = [place + 1.0 for place in places], [sizes[place] for place in places]
+        series.append(Series(view.label(at, axes), LOOKS[len(series)], x, y, [None] * len(x)))
+    if not series:
+        return None
+    titles = ("party, the largest first", "rows (logarithmic)")
+    data = first.select(*view.axes, "seed", "name", "value").rename({"name": "party", "value": "rows"})
+    return PictureExhibit(
+        "sizes",
+        "Parties by size",
+        "Rows of each party, the largest first, of one seed. Divisions with the very same sizes share a line, under"
+        " the first one’s name.",
+        data,
+        f"Sizes of parties in {len(series)} divisions.",
+        (("", lines_chart(series, titles, values_axis(series, titles[1], log=True), points=False)),),
+    )
+
+
+def _classes(view: StudyView, matrices: Matrices) -> PictureExhibit | None:
+    """Parties by classes: which share of a party's rows each class has."""
+    return _panels(
+        view,
+        matrices,
+        "counts",
+        _class_shares,
+        (
+            "classes",
+            "Parties by classes",
+            f"Each line is a party, the largest above; its shade is the share of its rows that are of the class."
+            f" At most {MOST_PARTIES} parties, evenly over all sizes; one seed.",
+        ),
+        lambda found: [str(name) for name in found.get("classes", [])],
+        ("class", "parties, the largest above"),
+        lambda found: _named(found["counts"], found.get("parties"), found.get("classes")),
+        (0.0, 1.0),
+    )
+
+
+def _distances(view: StudyView, matrices: Matrices) -> PictureExhibit | None:
+    """Label distances between each two parties."""
+    return _panels(
+        view,
+        matrices,
+        "label_distance",
+        lambda found: found["label_distance"],
+        (
+            "distances",
+            "How far apart each two parties are",
+            "Hellinger distance of the labels of each two of the largest parties, in the same order down and across.",
+        ),
+        lambda _: [],
+        ("party", "party"),
+        lambda found: _named(found["label_distance"], found.get("distance_parties"), found.get("distance_parties")),
+        None,
+    )
+
+
+def _class_shares(found: Arrays) -> np.ndarray:
+    counts = np.asarray(found["counts"], dtype=np.float64)
+    by_size = counts[np.argsort(-counts.sum(axis=1), kind="stable")]
+    places = np.unique(np.linspace(0, len(by_size) - 1, min(len(by_size), MOST_PARTIES)).round().astype(int))
+    kept = by_size[places]
+    return kept / np.maximum(kept.sum(axis=1, keepdims=True), 1)
+
+
+def _named(values: np.ndarray, down: np.ndarray | None, across: np.ndarray | None) -> pl.DataFrame:
+    """A matrix with names, for the download."""
+    columns = range(values.shape[1]) if across is None else across.tolist()
+    body = pl.DataFrame({f"{name}": values[:, index] for index, name in enumerate(columns)})
+    names = [str(index) for index in range(len(values))] if down is None else down.tolist()
+    return body.select(pl.Series("row", names), pl.all())
+
+
+def _panels(
+    view: StudyView,
+    matrices: Matrices,
+    key: str,
+    drawn: Callable[[Arrays], np.ndarray],
+    about: tuple[str, str, str],
+    columns: Callable[[Arrays], Sequence[str]],
+    titles: tuple[str, str],
+    data: Callable[[Arrays], pl.DataFrame],
+    limits: tuple[float, float] | None,
+) -> PictureExhibit | None:
+    """One matrix for each point that has it, all in the same shades; equal ones once."""
+    values: dict[Point, np.ndarray] = {}
+    for at, found in matrices.items():
+        if key in found and found[key].ndim == 2 and found[key].size:
+            one = np.asarray(drawn(found), dtype=np.float64)
+            if not any(
+                one.shape == other.shape and np.array_equal(one, other, equal_nan=True) for other in values.values()
+            ):
+                values[at] = one
+    shown = list(values)[:MOST_PANELS]
+    finite = np.concatenate([values[at][np.isfinite(values[at])] for at in shown]) if shown else np.zeros(0)
+    if not finite.size:
+        return None
+    shades = limits or (float(finite.min()), float(finite.max()))
+    axes = view.telling(METHOD)
+    parts: list[tuple[str, Drawing]] = [
+        (view.label(at, axes), heat_chart(values[at], columns(matrices[at]), titles, shades)) for at in shown
+    ]
+    left = f" The first {len(shown)} of {len(values)} that differ." if len(shown) < len(values) else ""
+    told = pl.concat(
+        [data(matrices[at]).select(pl.lit(view.label(at, axes)).alias("point"), pl.all()) for at in shown],
+        how="diagonal_relaxed",
+    )
+    name, title, reading = about
+    return PictureExhibit(name, title, reading + left, told, f"{title}: {len(shown)} matrices as shades.", tuple(parts))
+
+
+def cross_site(view: StudyView, matrices: Matrices) -> PictureExhibit | None:
+    """Teachers of one party on the held-out rows of another."""
+    key = next(
+        (
+            name
+            for name in ("cross_site_auc", "cross_site_accuracy")
+            if any(name in found for found in matrices.values())
+        ),
+        "",
+    )
+    return _panels(
+        view,
+        matrices,
+        key,
+        lambda found: found[key],
+        (
+            "cross-site",
+            "Teachers of one party on the rows of another",
+            "Down: whose teachers; across: whose held-out rows. A dark diagonal says that parties differ in more than"
+            " size: their own teachers know what others’ do not.",
+        ),
+        lambda _: [],
+        ("rows of party", "teachers of party"),
+        lambda found: _named(found[key], found.get("cross_site_parties"), found.get("cross_site_parties")),
+        None,
+    )

@@ -1,0 +1,150 @@
+"""A study's results as reports and findings look at them: the points of the axes in order, and means over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from consilium.simulations.study.summaries.seeds import over_seeds
+from consilium.simulations.study.summaries.tidy import (
+    as_number,
+    axis_names,
+    lead,
+    methods_of,
+    ordered,
+    private_methods,
+    tidy,
+)
+from consilium.simulations.study.summaries.words import short
+
+Point = tuple[str, ...]
+"""A value of each axis."""
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
+
+    reference: the method that others are compared with, or None. means: `over_seeds` of runs, by point, method, metric.
+    logarithmic: axes that were said to be.
+    """
+
+    frame: pl.DataFrame = field(repr=False)
+    axes: tuple[str, ...]
+    order: Mapping[str, Sequence[str]]
+    points: tuple[Point, ...]
+    methods: tuple[str, ...]
+    private: tuple[str, ...]
+    metric: str | None
+    reference: str | None
+    seeds: tuple[int, ...]
+    means: Mapping[tuple[Point, str, str], Mapping[str, Any]] = field(repr=False)
+    logarithmic: frozenset[str] = frozenset()
+
+    def mean(self, point: Point, method: str, metric: str) -> float | None:
+        """Over seeds; None where there is no such figure."""
+        row = self.means.get((point, method, metric))
+        return None if row is None else float(row["mean"])
+
+    def label(self, point: Point, axes: Sequence[str] | None = None) -> str:
+        """A point in words; numbers with the name of their axis.
+
+        `axes`: which of them are told; all, where None.
+        """
+        parts = [
+            f"{short(axis)} {value}" if as_number(value) is not None else value
+            for axis, value in zip(self.axes, point, strict=True)
+            if (axes is None or axis in axes) and value
+        ]
+        return ", ".join(parts) or "all"
+
+    def telling(self, method: str) -> tuple[str, ...]:
+        """Axes along which some figure of this method's runs changes, such as none of a mechanism for a division."""
+        known = self._known(method)
+        return tuple(axis for place, axis in enumerate(self.axes) if _changes(known, place))
+
+    def distinct(self, method: str) -> tuple[list[Point], tuple[str, ...]]:
+        """The first of the points between which no figure of this method changes; and the axes that tell these"
+        " apart."""
+        axes, known = self.telling(method), self._known(method)
+        first: dict[Point, Point] = {}
+        for at in [at for at in self.points if at in known]:
+            key = tuple(value for axis, value in zip(self.axes, at, strict=True) if axis in axes)
+            first.setdefault(key, at)
+        return list(first.values()), axes
+
+    def _known(self, method: str) -> dict[Point, dict[str, tuple[Any, ...]]]:
+        """Of each point what there is of this method's runs, by metric."""
+        found: dict[Point, dict[str, tuple[Any, ...]]] = {}
+        for (at, of, metric), row in self.means.items():
+            if of == method:
+                found.setdefault(at, {})[metric] = (row["mean"], row["low"], row["high"])
+        return found
+
+    def at(self, frame: pl.DataFrame, point: Point) -> pl.DataFrame:
+        """Those rows of a frame with columns for the axes that are of this point."""
+        for axis, value in zip(self.axes, point, strict=True):
+            frame = frame.filter(pl.col(axis) == value)
+        return frame
+
+    def run_metrics(self, method: str) -> list[str]:
+        """What is known of runs of this method, in alphabetical order."""
+        return sorted({metric for _, of, metric in self.means if of == method})
+
+    def numeric_axes(self, least: int) -> list[str]:
+        """Axes whose points are numbers, at least so many."""
+        return [
+            axis
+            for axis in self.axes
+            if len(self.order[axis]) >= least and all(as_number(value) is not None for value in self.order[axis])
+        ]
+
+
+def _changes(known: Mapping[Point, object], place: int) -> bool:
+    """Whether what is known of points changes along the axis at this place, the others being equal."""
+    seen: dict[Point, object] = {}
+    return any(seen.setdefault((*at[:place], *at[place + 1 :]), found) != found for at, found in known.items())
+
+
+def study_view(
+    results: pl.DataFrame,
+    told: Mapping[str, Sequence[str]],
+    reference: str | None = None,
+    logarithmic: Collection[str] = (),
+) -> StudyView:
+    """results: `results.parquet`. told: of axes their points in the order of the study's file.
+
+    reference: None takes the first private method, else the last of all.
+
+    Raises
+    ------
+    DataError : a column is missing.
+    """
+    frame = tidy(results)
+    axes = tuple(axis_names(frame))
+    order = {axis: ordered(frame[axis].to_list(), told.get(axis, ())) for axis in axes}
+    place = [{value: index for index, value in enumerate(order[axis])} for axis in axes]
+    found = set(frame.select(axes).iter_rows()) if axes else {()}
+    methods, private = methods_of(frame), private_methods(frame)
+    if reference not in methods:
+        reference = next(iter([*private, *reversed(methods)]), None)
+    means = {
+        (tuple(row[axis] for axis in axes), row["method"], row["metric"]): row
+        for row in over_seeds(frame).iter_rows(named=True)
+    }
+    return StudyView(
+        frame,
+        axes,
+        order,
+        tuple(sorted(found, key=lambda point: [at[value] for at, value in zip(place, point, strict=True)])),
+        tuple(methods),
+        tuple(private),
+        lead(frame),
+        reference,
+        tuple(sorted(frame["seed"].unique().to_list())),
+        means,
+        frozenset(logarithmic),
+    )

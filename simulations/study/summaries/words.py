@@ -1,0 +1,91 @@
+"""Numbers and names of a study in words."""
+
+from __future__ import annotations
+
+import math
+
+METRICS = {
+    "auc": "AUC",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "brier": "Brier score",
+    "ece": "calibration error (ECE)",
+}
+"""By which models are judged, with the words for them."""
+
+
+_HOME = "home_"
+_WORDS = {
+    "auc": "AUC",
+    "hellinger": "Hellinger",
+    "js": "Jensen-Shannon",
+    "tv": "total variation",
+    "mmd2": "squared MMD",
+    "c2st": "two-sample",
+    "gini": "Gini",
+    "brier": "Brier",
+    "p10": "10th percentile",
+    "p50": "median",
+    "p90": "90th percentile",
+}
+
+
+def short(axis: str) -> str:
+    """
+    >>> short("data.alpha"), short("federation.privacy.epsilon"), short("division")
+    ('alpha', 'epsilon', 'division')
+    """
+    return axis.rsplit(".", 1)[-1].replace("_", " ")
+
+
+def metric_words(metric: str) -> str:
+    """
+    >>> metric_words("auc"), metric_words("hellinger_mean"), metric_words("gap_p50"), metric_words("home_auc")
+    ('AUC', 'Hellinger mean', 'gap median', 'AUC at home')
+    """
+    if metric.startswith(_HOME):
+        return f"{metric_words(metric.removeprefix(_HOME))} at home"
+    return METRICS.get(metric) or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
+
+
+def value_text(value: float | None) -> str:
+    """Three places behind the point, fewer of large numbers, none of whole ones from 2 on; no sign of a nought.
+
+    >>> value_text(0.84312), value_text(1234.5), value_text(24.0), value_text(-0.00004), value_text(1e-5)
+    ('0.843', '1,234', '24', '0.000', '1e-5')
+    """
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "unbounded"
+    if 0 < value < 5e-4:
+        return f"{value:.2g}".replace("e-0", "e-")
+    if abs(value) >= 100 or (abs(value) >= 2 and value == round(value)):
+        return f"{value:,.0f}".replace("-", "−")
+    text = f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+    return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def range_text(low: float | None, high: float | None) -> str:
+    """
+    >>> range_text(0.8, 0.9), range_text(-0.1, 0.02), range_text(None, None), range_text(2.0, 2.0)
+    ('0.800 to 0.900', '−0.100 to 0.020', '', '')
+    """
+    return "" if low is None or high is None or low == high else f"{value_text(low)} to {value_text(high)}"
+
+
+def signed_text(value: float) -> str:
+    """
+    >>> signed_text(0.0123), signed_text(-0.2), signed_text(0.00001)
+    ('+0.012', '−0.200', '0.000')
+    """
+    text = f"{value:+.3f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
+def upper_first(text: str) -> str:
+    """
+    >>> upper_first("accuracy"), upper_first("AUC")
+    ('Accuracy', 'AUC')
+    """
+    return text[:1].upper() + text[1:]

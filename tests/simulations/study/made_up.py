@@ -1,0 +1,196 @@
+"""Made-up results of a study, in the form that `consilium study` writes them: truth that the test knows, and seeds."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from consilium.simulations.study.artifact import to_bytes
+
+METHODS = {
+    "local": 0.70,
+    "pooled": 0.80,
+    "plurality": 0.79,
+    "pate": 0.76,
+    "noisy_average": 0.755,
+    "fedavg rounds=20": 0.795,
+}
+DIVISIONS = {"natural": 0.0, "iid": 0.02, "matched": 0.0, "country": -0.03}
+HOSTILE = "<script>alert(1)</script>\"'&"
+
+
+@dataclass
+class MadeUp:
+    """axes: of each its points with what they add to every method. parties: of each case."""
+
+    axes: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: {"division": DIVISIONS})
+    methods: Mapping[str, float] = field(default_factory=lambda: METHODS)
+    seeds: Sequence[int] = (0, 1, 2, 3, 4)
+    parties: int = 24
+    classes: Sequence[str] = ("alive", "dead")
+    title: str = "Hospitals"
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    absent: list[dict[str, Any]] = field(default_factory=list)
+
+    def rows(self) -> list[dict[str, Any]]:
+        found = []
+        for labels in product(*self.axes.values()):
+            point = dict(zip(self.axes, labels, strict=True))
+            add = sum(self.axes[axis][label] for axis, label in point.items())
+            for seed in self.seeds:
+                generator = np.random.default_rng([seed, len(found)])
+                found += self._case(point, seed, add, generator)
+        return found
+
+    def frame(self) -> pl.DataFrame:
+        names = ["cell", *self.axes, "seed", "method", "scope", "name", "metric", "value", "low", "high"]
+        return pl.DataFrame(self.rows(), infer_schema_length=None).select(names).sort(names[:-3])
+
+    def write(self, folder: Path) -> Path:
+        """The folder of the study, with its three kinds of files."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.frame().write_parquet(folder / "results.parquet")
+        (folder / "matrices").mkdir(exist_ok=True)
+        cases = {}
+        for index, labels in enumerate(product(*self.axes.values())):
+            for seed in self.seeds:
+                case = f"{index:06x}{seed:06x}"
+                cases[case] = {"axes": dict(zip(self.axes, labels, strict=True)), "seed": seed}
+                (folder / "matrices" / f"{case}.npz").write_bytes(to_bytes(self.matrices(index, seed)))
+        (folder / "study.json").write_text(json.dumps(self.told(cases)))
+        return folder
+
+    def told(self, cases: Mapping[str, Any]) -> dict[str, Any]:
+        """As `consilium study` writes study.json."""
+        return {
+            "format": 1,
+            "title": self.title,
+            "description": "Made up.",
+            "findings": ["Nothing of it is true."],
+            "command": "consilium study hospitals --out runs/hospitals",
+            "created": "2026-11-22T12:00:00+00:00",
+            "spec_digest": "ab" * 32,
+            "versions": {"consilium": "0.6.0", "python": "3.11.9"},
+            "axes": [
+                {"name": name, "key": "", "values": list(points), "numeric": False, "scale": None}
+                for name, points in self.axes.items()
+            ],
+            "seeds": list(self.seeds),
+            "home_share": 0.2,
+            "cells": len(cases) * len(self.methods),
+            "cases": cases,
+            "failed": self.failed,
+            "absent": self.absent,
+            "data": [{"set": "made-up", "title": "", "attribution": "Nobody’s.", "sha256": "cd" * 32}],
+            "steps": {"computed": 12, "from_cache": 30},
+            "seconds": {"wall": 12.5, "computing": 20.25},
+            "workers": 2,
+        }
+
+    def matrices(self, index: int, seed: int) -> dict[str, np.ndarray]:
+        generator = np.random.default_rng([7, index, seed])
+        names = np.array([f"party {number}" for number in range(self.parties)])
+        counts = generator.integers(1, 60, size=(self.parties, len(self.classes)))
+        shares = np.sqrt(counts / counts.sum(axis=1, keepdims=True))
+        distance = np.sqrt(np.clip(1 - shares @ shares.T, 0, None))
+        few = min(self.parties, 12)
+        crossed = generator.uniform(0.6, 0.9, size=(few, few))
+        crossed[0, 1] = np.nan
+        return {
+            "parties": names,
+            "classes": np.array(self.classes),
+            "counts": counts,
+            "distance_parties": names,
+            "label_distance": distance,
+            "cross_site_parties": names[:few],
+            "cross_site_accuracy": crossed,
+        }
+
+    def _case(self, point: Mapping[str, str], seed: int, add: float, generator: np.random.Generator) -> list[dict]:
+        base = {"cell": f"{zlib.crc32(repr((point, seed)).encode()):012x}", **point, "seed": seed}
+        found: list[dict[str, Any]] = []
+
+        def row(
+            method: str, metric: str, value: float, half: float | None = None, scope: str = "run", name: str = ""
+        ) -> None:
+            ends = {"low": None if half is None else value - half, "high": None if half is None else value + half}
+            found.append(
+                {
+                    **base,
+                    "method": method,
+                    "scope": scope,
+                    "name": name,
+                    "metric": metric,
+                    "value": float(value),
+                    **ends,
+                }
+            )
+
+        luck = generator.normal(0, 0.01)
+        for method, level in self.methods.items():
+            value = level + add + luck + generator.normal(0, 0.004)
+            row(method, "auc", value, 0.015)
+            row(method, "accuracy", value - 0.05, 0.02)
+            row(method, "brier", 0.3 - value / 4, 0.01)
+            for party in range(self.parties):
+                row(method, "accuracy", level + generator.normal(0, 0.08), None, "party", f"party {party}")
+        if "pate" in self.methods:
+            costs = {
+                "epsilon": 1.0,
+                "epsilon_worst_case": 0.9,
+                "epsilon_data_dependent": 0.4 + 0.1 * generator.random(),
+            }
+            for metric, value in {**costs, "delta": 1e-5, "asked": 300, "answered": 250, "labels_right": 0.9}.items():
+                row("pate", metric, value)
+            row("pate", "labels_flipped_mean", 0.02)
+        self._measured(row, add, generator)
+        return found
+
+    def _measured(self, row: Any, add: float, generator: np.random.Generator) -> None:
+        figures = {"parties": self.parties, "rows": 5000, "rows_median": 80, "rows_most": 600, "gini": 0.45}
+        for metric, value in {**figures, "effective_parties": 14.2 + 10 * add, "left_out": 3}.items():
+            row("division", metric, value)
+        row("division", "hellinger_mean", 0.15 - add, None)
+        row("division", "hellinger_mean_floor", 0.14, 0.004)
+        row("division", "mmd2_mean", 0.002)
+        for party in range(self.parties):
+            row("division", "rows", 10 * (party + 1), None, "party", f"party {party}")
+            row("division", "hellinger", 0.02 * party, None, "party", f"party {party}")
+        for metric, value in {
+            "consensus": 0.8 + add,
+            "gap_p50": 93,
+            "kappa": 0.5 + add,
+            "plurality_right": 0.81,
+        }.items():
+            row("teachers", metric, value + generator.normal(0, 0.002), 0.01)
+        for name in self.classes:
+            row("teachers", "plurality_right", 0.8, 0.02, "class", name)
+
+
+def figures(
+    values: Mapping[str, Sequence[float]],
+    half: float | None = None,
+    metric: str = "auc",
+    axes: Mapping[str, str] | None = None,
+) -> pl.DataFrame:
+    """One metric of runs: of each method its values, seed by seed; half: the length of half an interval."""
+    rows = [
+        {"cell": "c", **(axes or {}), "seed": seed, "method": method, "scope": "run", "name": "", "metric": metric}
+        | {
+            "value": value,
+            "low": None if half is None else value - half,
+            "high": None if half is None else value + half,
+        }
+        for method, each in values.items()
+        for seed, value in enumerate(each)
+    ]
+    floats = dict.fromkeys(("value", "low", "high"), pl.Float64)
+    return pl.DataFrame(rows, schema_overrides=floats, infer_schema_length=None)

@@ -1,0 +1,240 @@
+"""The page of a study: every section from made-up results, downloads that hold what is shown, gaps left out."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.protocol.errors import DataError, PathError, StorageError
+from consilium.simulations.study.artifact import to_bytes
+from consilium.simulations.study.report.build import write_study_report
+from tests.simulations.study.made_up import HOSTILE, METHODS, MadeUp
+
+SETS = {name: index * 0.01 for index, name in enumerate("abcdef")}
+STUDIES = {
+    "divisions": MadeUp(seeds=[0, 1, 2], parties=9),
+    "numbers": MadeUp(
+        axes={"data.alpha": {"0.1": -0.1, "1": 0, "10": 0.1}, "data.parties": {"9": 0, "20": 0.1}}, parties=9
+    ),
+    "sets": MadeUp(axes={"set": SETS, "epsilon": {"1": 0, "3": 0.02}}, seeds=[0, 1], parties=6),
+    "no axis": MadeUp(axes={}, seeds=[0], parties=3),
+    "one method": MadeUp(axes={}, seeds=[0, 1], methods={"pooled": 0.8}, parties=3),
+    "ten classes": MadeUp(axes={}, seeds=[0], classes=[f"class {index}" for index in range(10)], parties=200),
+}
+PARTS = ("methods", "division", "fairness", "votes", "privacy", "influence", "findings", "made")
+
+
+def drawn(study: MadeUp, folder: Path) -> str:
+    """The page."""
+    write_study_report(study.write(folder / "study"), folder / "study.html")
+    return (folder / "study.html").read_text(encoding="utf-8")
+
+
+def downloads(page: str, ending: str) -> dict[str, bytes]:
+    found = re.findall(rf'download="([^"]+)\.{ending}" href="data:[^,]+,([^"]+)"', page)
+    assert len(dict(found)) == len(found)  # no two have the same name
+    return {name: base64.b64decode(content, validate=True) for name, content in found}
+
+
+def body(page: str) -> ElementTree.Element:
+    """Of the page, which is well formed but for its head."""
+    return ElementTree.fromstring(page[page.index("<main>") : page.index("</main>") + len("</main>")])
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_is_drawn(name: str, tmp_path: Path) -> None:
+    page = drawn(STUDIES[name], tmp_path)
+    parts = [part.get("id", "").removeprefix("part-") for part in body(page).iter("section") if part.get("id")]
+    expected = [
+        part for part in PARTS if name != "one method" or part in ("methods", "division", "votes", "findings", "made")
+    ]
+    assert [part for part in parts if part in PARTS] == expected
+    assert ("lines" in parts, "across" in parts) == (name == "numbers", name == "sets")
+    assert "not for publication unless the data are" in page
+    assert not re.search(r">\s*(nan|None|inf)\b", page)
+
+
+@pytest.mark.parametrize("name", ["divisions", "numbers", "sets"])
+def test_every_exhibit_can_be_taken_along(name: str, tmp_path: Path) -> None:
+    page = drawn(STUDIES[name], tmp_path)
+    numbers, pictures = downloads(page, "csv"), downloads(page, "svg")
+    figures = {each.get("id") for each in body(page).iter("figure")}
+    tables = {each.get("id") for each in body(page).iter("table") if "study" in each.get("class", "")}
+    assert set(pictures) == figures and set(numbers) == figures | tables and len(figures) >= 6
+    for content in pictures.values():
+        file = ElementTree.fromstring(content)
+        assert file.tag == "{http://www.w3.org/2000/svg}svg" and file.get("width", "").isdigit()
+        assert b"var(--" not in content and b"<script" not in content
+        used = {look for each in file.iter() for look in each.get("class", "").split()}
+        style = "".join(each.text or "" for each in file.iter("{http://www.w3.org/2000/svg}style"))
+        assert {look for look in used - {"tick", "key"} if f".{look}" not in style} <= {"name", "label"}
+    for content in numbers.values():
+        assert pl.read_csv(io.BytesIO(content), infer_schema_length=None).height > 0
+
+
+def test_downloads_hold_the_numbers_unrounded(tmp_path: Path) -> None:
+    study = STUDIES["divisions"]
+    frame = study.frame()
+    found = pl.read_csv(downloads(drawn(study, tmp_path), "csv")["methods-auc"])
+    assert found.height == 4 * len(METHODS)
+    for row in found.iter_rows(named=True):
+        some = frame.filter(
+            (pl.col("division") == row["division"]) & (pl.col("method") == row["method"]) & (pl.col("metric") == "auc")
+        )
+        assert row["mean"] == pytest.approx(some["value"].mean(), abs=1e-12)
+        assert row["seeds"] == 3 and row["low"] < row["mean"] < row["high"]
+
+
+def test_the_table_says_what_is_not_significant(tmp_path: Path) -> None:
+    page = drawn(MadeUp(methods={"local": 0.6, "pate": 0.7, "noisy_average": 0.7}, parties=3), tmp_path)
+    (table,) = [each for each in body(page).iter("table") if each.get("id") == "differences"]
+    cells = [["".join(cell.itertext()) for cell in row.iter("td")] for row in table.iter("tr")][1:]
+    assert all("not significant" not in local for local, _ in cells)
+    assert sum("not significant" in noisy for _, noisy in cells) >= 3
+    faint = [cell for cell in table.iter("td") if "faint" in cell.get("class", "")]
+    assert all("not significant" in "".join(cell.itertext()) for cell in faint)
+    assert "for all 8 comparisons" in page and "Student’s" in page
+
+
+def test_what_failed_and_what_is_absent_is_told(tmp_path: Path) -> None:
+    place = {"axes": {"division": "iid"}, "seed": 1}
+    study = MadeUp(
+        parties=3,
+        failed=[
+            {
+                **place,
+                "method": "",
+                "kind": "NotEnoughParties",
+                "what": "2 parties, and 3 are needed",
+                "action": "Add one",
+            }
+        ],
+        absent=[{**place, "method": "noisy_average", "why": "teachers are not linear"}] * 2,
+    )
+    page = drawn(study, tmp_path)
+    assert "1 cell could not be computed" in page
+    assert "division = iid, seed 1: 2 parties, and 3 are needed. Add one" in page
+    assert "noisy average in 2 cells: teachers are not linear" in page
+    assert "Nothing of it is true." in page and "Nobody’s." in page
+
+
+def test_markup_in_names_stays_text(tmp_path: Path) -> None:
+    study = MadeUp(
+        axes={HOSTILE: {HOSTILE: 0.0, "b": 0.1}},
+        methods={HOSTILE: 0.7, "local": 0.6, "pate": 0.7},
+        classes=[HOSTILE, "b"],
+        title=HOSTILE,
+        parties=3,
+        seeds=[0, 1],
+    )
+    page = drawn(study, tmp_path)
+    assert "<script" not in page and "alert(1)" in page
+    for content in downloads(page, "svg").values():
+        assert b"<script" not in content
+
+
+def test_nothing_is_loaded_and_nothing_runs(tmp_path: Path) -> None:
+    page = drawn(STUDIES["divisions"], tmp_path)
+    assert "default-src 'none'" in page and "<script" not in page
+    assert re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page) == []
+    assert "url(" not in page and "@import" not in page
+    targets = set(re.findall(r'href="#([^"]+)"', page))
+    assert targets <= set(re.findall(r'id="([^"]+)"', page)) and len(targets) > 5
+
+
+def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:
+    assert drawn(STUDIES["no axis"], tmp_path / "a") == drawn(STUDIES["no axis"], tmp_path / "b")
+
+
+def missing_metrics(frame: pl.DataFrame) -> list[pl.DataFrame]:
+    """The same results without one metric each, without each scope, and with a metric that nobody knows."""
+    metrics = [frame.filter(pl.col("metric") != metric) for metric in sorted(set(frame["metric"]))]
+    scopes = [frame.filter(pl.col("scope") != scope) for scope in ("run", "party", "class")]
+    methods = [frame.filter(pl.col("method") != method) for method in sorted(set(frame["method"]))]
+    return [*metrics, *scopes, *methods, frame.with_columns(metric="new_" + pl.col("metric")), frame.clear()]
+
+
+@pytest.mark.slow
+def test_a_figure_that_is_missing_is_left_out(tmp_path: Path) -> None:
+    study = MadeUp(axes={"division": {"natural": 0.0, "iid": 0.1}}, seeds=[0], parties=2)
+    folder = study.write(tmp_path / "study")
+    for frame in missing_metrics(study.frame()):
+        frame.write_parquet(folder / "results.parquet")
+        write_study_report(folder, tmp_path / "study.html")
+        body((tmp_path / "study.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"axes": None, "cases": [], "failed": {}, "absent": "no", "findings": 3, "steps": [], "data": [1]},
+        {"cases": {"000000000000": 5}, "axes": [{}], "failed": [{}], "versions": None},
+    ],
+)
+def test_a_study_json_that_says_little_will_do(told: dict, tmp_path: Path) -> None:
+    folder = MadeUp(axes={}, seeds=[0], parties=3).write(tmp_path / "study")
+    (folder / "study.json").write_text(json.dumps(told))
+    write_study_report(folder, tmp_path / "study.html")
+    body((tmp_path / "study.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("results.parquet", None, PathError),
+        ("study.json", None, PathError),
+        ("results.parquet", b"PAR1 of nothing", DataError),
+        ("study.json", b"{", DataError),
+        ("study.json", b"[]", DataError),
+        ("matrices/000000000000.npz", b"PK", DataError),
+    ],
+)
+def test_a_damaged_folder_is_one_line(name: str, content: bytes | None, error: type[Exception], tmp_path: Path) -> None:
+    folder = MadeUp(axes={}, seeds=[0], parties=3).write(tmp_path / "study")
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(error, match="study"):
+        write_study_report(folder, tmp_path / "study.html")
+    assert not (tmp_path / "study.html").exists()
+
+
+def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
+    study = MadeUp(axes={}, seeds=[0], parties=3)
+    folder = study.write(tmp_path / "study")
+    study.frame().drop("scope").write_parquet(folder / "results.parquet")
+    with pytest.raises(DataError, match="no column scope"):
+        write_study_report(folder, tmp_path / "study.html")
+
+
+def test_matrices_without_numbers_or_of_another_form_are_left_out(tmp_path: Path) -> None:
+    folder = MadeUp(axes={}, seeds=[0], parties=3).write(tmp_path / "study")
+    arrays = {"counts": np.zeros((0, 2)), "label_distance": np.full((2, 2), np.nan), "cross_site_auc": np.zeros(3)}
+    (folder / "matrices" / "000000000000.npz").write_bytes(to_bytes(arrays))
+    write_study_report(folder, tmp_path / "study.html")
+    page = (tmp_path / "study.html").read_text(encoding="utf-8")
+    assert not {"classes", "distances", "cross-site"} & {each.get("id") for each in body(page).iter("figure")}
+
+
+def test_a_failure_leaves_the_old_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, page = MadeUp(axes={}, seeds=[0], parties=3).write(tmp_path / "study"), tmp_path / "out" / "study.html"
+    page.parent.mkdir()
+    page.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left"):
+        write_study_report(folder, page)
+    assert page.read_text() == "old" and [file.name for file in page.parent.iterdir()] == ["study.html"]

@@ -1,0 +1,175 @@
+"""Sentences say what the numbers say: planted truths are found, and what is not there is not claimed."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from consilium.simulations.study.summaries import findings
+from consilium.simulations.study.summaries.across import goes_with, set_axis
+from consilium.simulations.study.summaries.gains import party_gains
+from consilium.simulations.study.summaries.ranks import LEAST, rank_correlation
+from consilium.simulations.study.summaries.tidy import lead, methods_of, ordered, private_methods
+from consilium.simulations.study.summaries.view import study_view
+from tests.simulations.study.made_up import METHODS, MadeUp, figures
+
+SETS = {name: index * 0.01 for index, name in enumerate("abcdefgh")}
+
+
+def sentence(told: list[str], start: str) -> str:
+    """The only one that begins so."""
+    (found,) = [each for each in told if each.startswith(start)]
+    return found
+
+
+def test_a_study_of_divisions_ends_in_at_least_five_sentences_with_negative_ones() -> None:
+    told = findings(MadeUp().frame(), {"division": ["natural", "iid", "matched", "country"]})
+    assert len(told) >= 5
+    assert "better at 4 of 4 points" in sentence(told, "PATE against local only (AUC)")
+    assert "worse at 4" in sentence(told, "PATE against pooled (AUC)")
+    assert "nothing is claimed of them: noisy average" in next(each for each in told if "not significant, and" in each)
+    assert "most at natural" in sentence(told, "The division itself costs")
+    assert "not at iid (0.130, 0.140)" in sentence(told, "Labels differ between parties by more than chance at 3 of 4")
+    assert [each.split(" ")[0] for each in told if "in place of natural" in each] == ["iid", "matched", "country"]
+    assert sentence(told, "On their own held-out rows (accuracy)")
+    assert not any("nan" in each.lower() or "None" in each for each in told)
+
+
+@pytest.mark.parametrize("gap", [0.05, -0.05])
+def test_the_sign_is_told_as_it_is(gap: float) -> None:
+    values = {
+        "local": [0.7, 0.71, 0.705, 0.69, 0.7],
+        "pate": [0.7 + gap, 0.712 + gap, 0.7 + gap, 0.69 + gap, 0.701 + gap],
+    }
+    frame = pl.concat([figures(values), figures({"pate": [1.0] * 5}, metric="epsilon")])
+    told = sentence(findings(frame), "PATE against local only (AUC): ")
+    assert told.split(": ")[1].startswith("+0.05" if gap > 0 else "−0.0")
+    assert "significant over 5 seeds" in told and "not significant" not in told
+    low, high = (float(text.replace("−", "-")) for text in re.findall(r"\((\S+) to (\S+)\)", told)[0])
+    assert low < gap < high
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"local": [0.7], "pate": [0.8]}, "No comparison could be tested: every point has one seed."),
+        ({"local": [0.7, 0.8, 0.75], "pate": [0.75, 0.74, 0.76]}, "1 of 1 comparisons with PATE are not significant"),
+    ],
+)
+def test_what_did_not_show_is_said(values: dict[str, list[float]], said: str) -> None:
+    frame = pl.concat([figures(values), figures({"pate": [1.0] * len(values["pate"])}, metric="epsilon")])
+    assert sentence(findings(frame), said)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        figures({"pate": [0.5]}).clear(),
+        figures({"division": [0.1, 0.2]}, metric="hellinger_mean"),
+        figures({"pate": [1.0]}, metric="epsilon"),
+        figures({"local": [0.7, 0.71]}),
+        MadeUp(axes={}, seeds=[3], methods={"local": 0.6}).frame(),
+    ],
+)
+def test_little_is_told_of_little(frame: pl.DataFrame) -> None:
+    assert all(isinstance(each, str) for each in findings(frame))
+
+
+def test_a_numeric_axis_is_told_from_end_to_end() -> None:
+    frame = MadeUp(axes={"data.alpha": {"0.05": -0.3, "1": -0.1, "100": 0.0}}).frame()
+    told = sentence(findings(frame), "From alpha 0.05 to 100 (AUC): ")
+    assert told.count(", significant over 5 seeds") == 2
+
+
+@pytest.mark.parametrize("pairs", [LEAST, 12, 40])
+def test_rank_correlations_are_scipys(pairs: int) -> None:
+    generator = np.random.default_rng(pairs)
+    x = generator.integers(0, 8, pairs).astype(float)
+    y = x + generator.normal(0, 4, pairs)
+    found = rank_correlation(x, y)
+    assert found is not None and found.pairs == pairs
+    assert found.value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert -1 <= found.low < found.value < found.high <= 1
+
+
+def test_rank_intervals_cover_the_truth() -> None:
+    """Of 600 samples of 30 normal pairs with Pearson's .5: 95% within 3.6 points (four standard errors)."""
+    generator, truth = np.random.default_rng(5), 6 / np.pi * np.arcsin(0.25)
+    covered = []
+    for _ in range(600):
+        x, noise = generator.normal(0, 1, (2, 30))
+        found = rank_correlation(x, 0.5 * x + np.sqrt(0.75) * noise)
+        covered.append(found is not None and found.low <= truth <= found.high)
+    assert 0.914 < np.mean(covered) < 0.986
+
+
+@pytest.mark.parametrize(("x", "y"), [([1.0] * 6, range(6)), (range(4), range(4))])
+def test_what_does_not_vary_or_is_too_few_has_no_correlation(x: list[float], y: list[float]) -> None:
+    assert rank_correlation(np.array(x, dtype=float), np.array(y, dtype=float)) is None
+
+
+def test_whole_agreement_is_not_certain() -> None:
+    found = rank_correlation(np.arange(5.0), np.arange(5.0))
+    assert found is not None and found.value == 1 and found.low < 0.8 and found.high == 1
+
+
+def test_properties_are_found_that_go_with_success() -> None:
+    frame = MadeUp(axes={"set": SETS}, seeds=[0, 1], parties=3).frame()
+    found = {(each.property, each.outcome): each for each in goes_with(frame, "set", "auc")}
+    assert found["effective_parties", "pate"].value > 0.9 and found["hellinger_mean", "pate"].value < -0.9
+    assert ("parties", "pate") not in found  # the same everywhere
+    assert ("hellinger_mean", "pooled-pate") in found
+
+
+@pytest.mark.parametrize(
+    ("order", "axis"),
+    [({"set": list("abcde"), "epsilon": ["1", "3"]}, "set"), ({"division": list("abcd")}, None), ({}, None)],
+)
+def test_data_sets_are_the_axis_with_enough_names(order: dict[str, list[str]], axis: str | None) -> None:
+    assert set_axis(order) == axis
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("accuracy", 1), ("brier", -1)])
+def test_gains_are_positive_where_the_method_is_better(metric: str, sign: int) -> None:
+    parts = []
+    for party, (alone, method) in {"a": (0.5, 0.7), "b": (0.6, 0.5)}.items():
+        rows = figures({"local": [alone, alone], "pate": [method, method + 0.1], "fedavg": [1.0]}, metric=metric)
+        parts.append(rows.with_columns(scope=pl.lit("party"), name=pl.lit(party)))
+    sizes = figures({"division": [40.0, 60.0]}, metric="rows").with_columns(scope=pl.lit("party"), name=pl.lit("a"))
+    found = party_gains(pl.concat([*parts, sizes]), "pate", metric)
+    assert found["party"].to_list() == ["a", "b"]
+    assert found["gain"].to_list() == pytest.approx([sign * 0.25, sign * -0.05])
+    assert found["rows"].to_list() == [50.0, None] and found["seeds"].to_list() == [2, 2]
+
+
+def test_the_view_knows_what_is_private_and_what_leads() -> None:
+    frame = MadeUp(parties=2, seeds=[0]).frame()
+    view = study_view(frame, {"division": ["iid"]})
+    assert view.methods == tuple(methods_of(frame)) and set(view.methods) == set(METHODS)
+    assert view.private == tuple(private_methods(frame)) == ("pate",)
+    assert (view.metric, view.reference) == (lead(frame), "pate") == ("auc", "pate")
+    assert view.order["division"] == ["iid", "natural", "country", "matched"]
+    assert ordered(["0.5", "1e-3", "10"]) == ["1e-3", "0.5", "10"]
+
+
+def test_an_unbounded_epsilon_makes_no_method_private() -> None:
+    frame = pl.concat([figures({"pate": [0.7, 0.72]}), figures({"pate": [np.inf, np.inf]}, metric="epsilon")])
+    assert private_methods(frame) == []
+
+
+def test_axes_along_which_nothing_changes_are_known() -> None:
+    frame = pl.concat(
+        [
+            figures(
+                {"division": [0.1 if kind == "iid" else 0.2]}, metric="gini", axes={"kind": kind, "epsilon": epsilon}
+            )
+            for kind in ("iid", "natural")
+            for epsilon in ("1", "3")
+        ]
+    )
+    view = study_view(frame, {})
+    assert view.distinct("division") == ([("natural", "1"), ("iid", "1")], ("kind",))

@@ -1,0 +1,83 @@
+"""Means over seeds: scipy's intervals, the wider of two, every figure once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from consilium.protocol.errors import DataError
+from consilium.simulations.study import summaries
+from consilium.simulations.study.summaries import over_seeds
+from tests.simulations.study.made_up import MadeUp, figures
+
+
+def test_what_others_use_has_its_names() -> None:
+    assert set(summaries.__all__) == {"findings", "over_seeds", "paired"}
+
+
+@pytest.mark.parametrize("values", [[0.5, 0.51], [0.5, 0.52, 0.55, 0.49, 0.51], list(np.linspace(0.2, 0.4, 12))])
+def test_the_interval_over_seeds_is_students(values: list[float]) -> None:
+    row = over_seeds(figures({"pate": values})).row(0, named=True)
+    low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+    assert (row["mean"], row["low"], row["high"]) == pytest.approx((np.mean(values), low, high))
+    assert (row["seeds"], row["interval"]) == (len(values), "seeds")
+
+
+@pytest.mark.parametrize(
+    ("values", "half", "interval"),
+    [
+        ([0.5, 0.501, 0.499], 0.05, "rows"),
+        ([0.4, 0.5, 0.6], 0.01, "seeds"),
+        ([0.5], 0.05, "rows"),
+        ([0.5], None, "none"),
+    ],
+)
+def test_the_wider_interval_is_told(values: list[float], half: float | None, interval: str) -> None:
+    row = over_seeds(figures({"pate": values}, half)).row(0, named=True)
+    assert row["interval"] == interval
+    if interval == "rows":
+        assert (row["low"], row["high"]) == pytest.approx((np.mean(values) - 0.05, np.mean(values) + 0.05))
+    if interval == "none":
+        assert (row["low"], row["high"]) == (None, None)
+
+
+def test_shares_end_at_0_and_1() -> None:
+    row = over_seeds(figures({"pate": [0.9, 1.0, 0.95]})).row(0, named=True)
+    assert row["high"] == 1.0
+    row = over_seeds(figures({"pate": [0.9, 1.0, 0.95]}, metric="gap_mean")).row(0, named=True)
+    assert row["high"] > 1.0
+
+
+def test_a_figure_that_several_cells_share_counts_once() -> None:
+    once = figures({"division": [0.1, 0.2]}, metric="hellinger_mean")
+    twice = pl.concat([once, once.with_columns(cell=pl.lit("other"))])
+    assert over_seeds(twice).to_dicts() == over_seeds(once).to_dicts()
+
+
+def test_scopes_do_not_mix_and_axes_are_kept() -> None:
+    frame = MadeUp(parties=4).frame()
+    found = over_seeds(frame, ["accuracy"])
+    assert found.height == 4 * 6 and set(found["metric"]) == {"accuracy"}
+    by_party = over_seeds(frame, ["accuracy"], scope="party")
+    assert by_party.height == 4 * 6 * 4 and set(by_party["name"]) == {f"party {index}" for index in range(4)}
+
+
+def test_no_number_is_left_out_and_an_infinite_epsilon_is_not() -> None:
+    frame = figures({"pate": [0.5, math.nan]})
+    assert over_seeds(frame)["seeds"].to_list() == [1]
+    row = over_seeds(figures({"pate": [math.inf, math.inf]}, metric="epsilon")).row(0, named=True)
+    assert (row["mean"], row["low"], row["interval"]) == (math.inf, None, "none")
+
+
+@pytest.mark.parametrize("column", ["cell", "metric", "value", "low"])
+def test_a_table_of_something_else_is_refused(column: str) -> None:
+    with pytest.raises(DataError, match=f"no column {column}"):
+        over_seeds(MadeUp(parties=2, seeds=[0]).frame().drop(column))
+
+
+def test_an_empty_table_has_no_means() -> None:
+    assert over_seeds(figures({"pate": [0.5]}).clear()).height == 0
