@@ -20,6 +20,7 @@ import consilium.coordinator.provision.cli
 import consilium.party.cli
 import consilium.party.deploy.cli
 import consilium.simulations.cli
+import consilium.simulations.study.command
 import consilium.simulations.teacher_audit.command
 import consilium.student.cli
 from consilium.edge import run
@@ -70,6 +71,12 @@ class ProvisionGroup(DefaultGroup):
     default = "make"
 
 
+class StudyGroup(DefaultGroup):
+    """`consilium study NAME` is `consilium study run NAME`."""
+
+    default = "run"
+
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would print local variables, and those are votes
@@ -107,6 +114,7 @@ def installed_version() -> str:
 
 
 consilium.simulations.cli.register(app)
+app.add_typer(consilium.simulations.study.command.app, name="study", cls=StudyGroup)
 app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
 app.add_typer(consilium.coordinator.deploy.cli.app, name="coordinator")
 for _command in (

@@ -27,13 +27,14 @@ from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftSpec, SimulationSpec, TeacherShare
+from consilium.simulations.study.spec import Axis, AxisRange, StudyTable
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
 
 DOCS = Path(__file__).resolve().parent
 MARKED = re.compile(r"(<!-- keys ([a-z]+) -->\n).*?(<!-- end keys -->)", re.DOTALL)
 HEAD = "| key | type | default | limits | meaning |\n|---|---|---|---|---|\n"
-PLAIN = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
+PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
 SIGNS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
 
 
@@ -70,6 +71,9 @@ TABLES = {
     "simulation": lambda: of_model(SimulationSpec, "simulation"),
     "shares": lambda: of_model(TeacherShare, "simulation.teachers"),
     "policies": lambda: of_model(PolicyShare, "simulation.policies"),
+    "study": lambda: of_model(StudyTable, "study"),
+    "axis": lambda: of_model(Axis, "axis"),
+    "range": lambda: of_model(AxisRange, "axis.range"),
     "rows": lambda: of_model(RowsPlan, "rows"),
     "coordinator": lambda: of_model(Coordinator, "coordinator"),
     "party": lambda: of_model(PartyPlan, "party"),
@@ -84,7 +88,8 @@ def with_tables(text: str) -> str:
 
 def _line(model: type[BaseModel], name: str, prefix: str = "") -> str:
     field = model.model_fields[name]
-    key = f"{prefix}.{name}" if prefix else name
+    shown = field.alias or name
+    key = f"{prefix}.{shown}" if prefix else shown
     cells = (f"`{key}`", _type(field.annotation), _default(field), _limits(field), meaning(model, name))
     return f"| {' | '.join(cells)} |\n"
 
@@ -105,7 +110,7 @@ def _type(annotation: Any) -> str:
         return f"list of {_many(inner[0])}"
     if origin in (Union, UnionType):
         kinds = [item for item in inner if item is not NoneType]
-        return _type(kinds[0]) if len(kinds) == 1 else "table"
+        return " or ".join(dict.fromkeys(map(_type, kinds)))
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return ", ".join(f"`{item.value}`" for item in annotation)
     if hasattr(annotation, "__metadata__"):
@@ -114,8 +119,15 @@ def _type(annotation: Any) -> str:
 
 
 def _many(item: Any) -> str:
-    one = _type(item)
-    return {"text": "texts", "number": "numbers", "whole number": "whole numbers"}.get(one, "tables")
+    several = {
+        "text": "texts",
+        "number": "numbers",
+        "whole number": "whole numbers",
+        "table": "tables",
+        "anything": "anything",
+    }
+    words = _type(item)
+    return words if words.startswith("`") else " or ".join(several.get(each, "lists") for each in words.split(" or "))
 
 
 def _default(field: FieldInfo) -> str:

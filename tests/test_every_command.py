@@ -17,7 +17,7 @@ from consilium.cli import app
 from tests.command_line import consilium
 
 ROOT = Path(__file__).resolve().parents[1]
-MINUTES = {"run", "watch", "plan", "student run", "student start", "audit mechanism", "audit teachers"}
+MINUTES = {"run", "watch", "plan", "study run", "student run", "student start", "audit mechanism", "audit teachers"}
 """Commands that show how far they are."""
 
 
@@ -97,6 +97,7 @@ main(sys.argv[1:])
         ("run", "run of stroke, engine local, seed 0"),
         ("run --resume absent", "the run in absent goes on"),
         ("run absent.toml --format json", "run of absent, engine local, seed 0"),
+        ("study absent.toml", "study absent, results in runs/study-absent"),
     ],
 )
 def test_the_first_line_comes_before_the_libraries(tmp_path: Path, line: str, first: str) -> None:

@@ -14,6 +14,7 @@ PREPARE, BASELINES, POOLED, ACCOUNTING = "prepare", "baselines", "pooled", "acco
 HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
 CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
 TRAIN_TEACHERS = "train"
+SETTLE, ENSEMBLES, COMPARE, MEASURE = "settle", "ensembles", "compare", "measure"
 ASK, ROUND, TRAIN_STUDENT = "ask", "round", "train student"
 
 WORDS = {
@@ -36,10 +37,14 @@ WORDS = {
     FORECAST: "its worth is forecast",
     CHANGES: "changes are made",
     GAME: "the game is played",
+    SETTLE: "cells are settled",
+    ENSEMBLES: "divisions' teachers train",
+    COMPARE: "methods are compared",
+    MEASURE: "gains at home are measured",
 }
 """For people. A stage without an entry is called as it is named."""
 
-AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT})
+AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, ENSEMBLES, COMPARE})
 """Stages that stay open while others happen in them."""
 
 

@@ -90,6 +90,11 @@ class Case:
         rows = self.partition.parties[party]
         return self.dataset.x[rows], self.dataset.y[rows]
 
+    def of(self, scenario: Scenario) -> Case:
+        """The same division, with what another scenario says of everything else."""
+        clear = clear_votes(scenario)
+        return replace(self, scenario=clear, config=federation_config(clear, self.dataset, self.partition, self.seed))
+
     def _canonical(self, rows: np.ndarray) -> np.ndarray:
         width = len(self.dataset.features)
         if not len(rows):
@@ -108,14 +113,7 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
     ConfigError : votes = "distributed", whose noise is the parties' own; `simulation.policies`. NotEnoughParties,
         DataError : see `divided_data`.
     """
-    if scenario.federation.votes == "distributed":
-        raise ConfigError(
-            'federation.votes = "distributed" has noise of the parties in its votes, and a study draws it anew',
-            'Set federation.votes = "clear" and a mechanism of the coordinator: the same noise costs the same',
-        )
-    if scenario.simulation.policies:
-        raise ConfigError("a study has no simulation.policies: all parties take part", "Leave them out")
-    clear = scenario.model_copy(update={"federation": scenario.federation.model_copy(update={"votes": "clear"})})
+    clear = clear_votes(scenario)
     dataset, whole = divided_data(scenario, seed, source)
     parties, home = dict(whole.parties), {}
     for index, (party, rows) in enumerate(whole.parties.items()):
@@ -125,6 +123,23 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
             parties[party], home[party] = rows[~out], rows[out]
     partition = replace(whole, parties=parties)
     return Case(clear, seed, federation_config(clear, dataset, partition, seed), dataset, partition, home)
+
+
+def clear_votes(scenario: Scenario) -> Scenario:
+    """As a study collects votes: the same ones, in this process.
+
+    Raises
+    ------
+    ConfigError : votes = "distributed", whose noise is the parties' own; `simulation.policies`.
+    """
+    if scenario.federation.votes == "distributed":
+        raise ConfigError(
+            'federation.votes = "distributed" has noise of the parties in its votes, and a study draws it anew',
+            'Set federation.votes = "clear" and a mechanism of the coordinator: the same noise costs the same',
+        )
+    if scenario.simulation.policies:
+        raise ConfigError("a study has no simulation.policies: all parties take part", "Leave them out")
+    return scenario.model_copy(update={"federation": scenario.federation.model_copy(update={"votes": "clear"})})
 
 
 def _held_out(units: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:

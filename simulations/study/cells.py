@@ -1,0 +1,205 @@
+"""What a study compares, unfolded: every combination of axes with every seed, and every method on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from consilium.protocol.config_files import validate
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.scenario import Scenario, anchor, scenario_table, shipped
+from consilium.simulations.study.axes import SCENARIO, changed, points_of
+from consilium.simulations.study.case import clear_votes
+from consilium.simulations.study.keys import data_table, teaching, without_mechanism
+from consilium.simulations.study.methods.base import StudyMethod
+from consilium.simulations.study.methods.kinds import method_of
+from consilium.simulations.study.spec import MOST_CELLS, StudySpec
+
+_ID = 12
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One method of a study. label: what results call it. table: its keys, whole."""
+
+    label: str
+    method: StudyMethod = field(repr=False)
+    table: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One point of the axes with one seed: what all methods there share.
+
+    id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `keys`.
+    most_queries: limit of the parties' policies, which a plan keeps.
+    """
+
+    id: str
+    axes: Mapping[str, str]
+    seed: int
+    table: Mapping[str, Any] = field(repr=False)
+    teaching: Scenario = field(repr=False)
+    most_queries: int
+
+    def __str__(self) -> str:
+        return f"{called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method on one plot. id: 12 hex."""
+
+    id: str
+    plot: Plot
+    compared: Compared
+
+
+def called(axes: Mapping[str, str]) -> str:
+    """A point of the axes in words: `data.alpha = 0.1, mechanism = gnmax`."""
+    return ", ".join(f"{name} = {label}" for name, label in axes.items())
+
+
+def expand(spec: StudySpec) -> list[Cell]:
+    """All cells of a study, in the order of its file.
+
+    Raises
+    ------
+    ConfigError : a scenario or a method says something it may not say; names the axis, its value and the key.
+    """
+    methods = compared(spec)
+    return [Cell(cell_id(plot, each.label), plot, each) for plot in plots(spec) for each in methods]
+
+
+def cell_id(plot: Plot, method: str) -> str:
+    """Of what is told of a plot under the name of a method."""
+    return canonical_digest([plot.id, method])[:_ID]
+
+
+def compared(spec: StudySpec) -> list[Compared]:
+    """The methods with what they are called: their names, and where two would be the same, with their keys.
+
+    Raises
+    ------
+    ConfigError : there is no such method, or two are called the same.
+    """
+    found: list[Compared] = []
+    names = [given if isinstance(given, str) else given.get("name") for given in spec.study.methods]
+    for at, given in enumerate(spec.study.methods):
+        table = {"name": given} if isinstance(given, str) else dict(given)
+        label = table.pop("label", None)
+        method = method_of(table, f"study {spec.name}: study.methods")
+        if label is None:
+            others = {key: value for key, value in table.items() if key != "name"}
+            alone = names.count(names[at]) == 1 or not others
+            label = " ".join([str(names[at]), *(() if alone else (f"{key}={others[key]}" for key in others))])
+        if not isinstance(label, str) or not 0 < len(label) <= 60:
+            raise ConfigError(f"study {spec.name}: study.methods: label must be text of at most 60 characters")
+        if label in (*(each.label for each in found), "division", "teachers"):
+            raise ConfigError(
+                f"study {spec.name}: study.methods: two things would be called {label!r} in the results",
+                'Give one of them a label: { name = "pooled", label = "..." }',
+            )
+        found.append(Compared(label, method, {"name": names[at], **method.model_dump(mode="json")}))
+    return found
+
+
+def plots(spec: StudySpec) -> list[Plot]:
+    """Every point of the axes that no exception leaves out, with every seed, in the order of the file.
+
+    Raises
+    ------
+    ConfigError : see `expand`.
+    """
+    axes = {axis.column: points_of(axis) for axis in spec.axis}
+    count = prod(map(len, axes.values())) * len(spec.seeds) * len(spec.study.methods)
+    if count > MOST_CELLS:
+        raise ConfigError(
+            f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}", "Give axes fewer values, or divide it"
+        )
+    _known_exceptions(spec, axes)
+    bases: dict[str, dict[str, Any]] = {}
+    checked: dict[str, Scenario] = {}
+    found = []
+    for labels in product(*axes.values()):
+        point = dict(zip(axes, labels, strict=True))
+        if any(_covers(exception, point) for exception in spec.exceptions):
+            continue
+        where = f"study {spec.name}{f', {called(point)}' if point else ''}"
+        try:
+            table = _table(spec, [axes[name][label] for name, label in point.items()], bases)
+            scenario = _checked(table, where, checked)
+        except ConfigError as error:
+            what = error.what if error.what.startswith(where) else f"{where}: {error.what}"
+            raise ConfigError(what, error.action) from None
+        decides = {**table, "data": data_table(scenario)}
+        for seed in spec.seeds:
+            id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
+            found.append(Plot(id, point, seed, table, teaching(scenario), scenario.simulation.most_queries))
+    if not found:
+        raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
+    return found
+
+
+def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The table of a scenario at these points of the axes, with absolute paths."""
+    named = [point[SCENARIO] for point in points if SCENARIO in point]
+    if len(named) > 1:
+        raise ConfigError("two axes name a scenario for this point", "Let one axis choose the scenario")
+    name = named[0] if named else spec.study.scenario
+    if not isinstance(name, str):
+        raise ConfigError("scenario must be text: a shipped scenario, or a file")
+    table = bases.get(name)
+    if table is None:
+        table = bases[name] = scenario_table(_place(name, spec.folder)) if name else {}
+    base = changed(table, spec.base)
+    _anchored(base, spec.base, spec.folder)
+    for point in points:
+        changes = {key: value for key, value in point.items() if key != SCENARIO}
+        base = changed(base, changes)
+        _anchored(base, changes, spec.folder)
+    if not base:
+        raise ConfigError("names no scenario and has no [base]", 'Set study.scenario, for example "stroke"')
+    return base
+
+
+def _place(name: str, folder: Path) -> str:
+    return name if name in shipped() else str(folder / name)
+
+
+def _anchored(table: dict[str, Any], changes: Mapping[str, Any], folder: Path) -> None:
+    """Paths that these changes have set are relative to the study's file."""
+    if isinstance(changes.get("data"), dict):
+        anchor(table.get("data"), folder)
+
+
+def _checked(table: dict[str, Any], where: str, checked: dict[str, Scenario]) -> Scenario:
+    """The scenario but for its mechanism, which may take time to calibrate: then that is checked where it is used."""
+    text = canonical_digest(table)
+    if text not in checked:
+        scenario = without_mechanism(table, where)
+        clear_votes(scenario)
+        if table["federation"]["privacy"].get("epsilon") is None:
+            scenario = validate(table, Scenario, where)
+        checked[text] = scenario
+    return checked[text]
+
+
+def _covers(exception: Mapping[str, str | list[str]], point: Mapping[str, str]) -> bool:
+    return all(point[name] in ([given] if isinstance(given, str) else given) for name, given in exception.items())
+
+
+def _known_exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> None:
+    for number, exception in enumerate(spec.exceptions, 1):
+        for name, given in exception.items():
+            for label in [given] if isinstance(given, str) else given:
+                if label not in axes[name]:
+                    raise ConfigError(
+                        f"study {spec.name}: except {number}: axis {name} has no {label!r}",
+                        f"It has {', '.join(axes[name])}",
+                    )

@@ -1,0 +1,137 @@
+"""The folder of a study: results.parquet, matrices, study.json; and what makes it this study's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+
+from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
+from consilium.protocol.files import replacing, take_lock, writing
+from consilium.protocol.strict_json import dumps
+from consilium.simulations.study.artifact import Arrays, to_bytes
+from consilium.simulations.study.cells import Plot, cell_id
+from consilium.simulations.study.spec import COLUMNS, StudySpec
+
+K = TypeVar("K", bound=Hashable)
+FORMAT = 1
+RESULTS, TOLD, MATRICES, PAGE = "results.parquet", "study.json", "matrices", "study.html"
+
+
+@contextmanager
+def study_folder(out: Path, spec: StudySpec) -> Iterator[None]:
+    """Hold the folder of a study, which is made if it is not there; one that holds the same study goes on.
+
+    Raises
+    ------
+    OutputExists : it holds something else. ConfigError : another process works in it. PathError : it cannot be made.
+    """
+    if out.exists() and not out.is_dir():
+        raise OutputExists(f"{out} is a file", "Choose another with --out")
+    if out.is_dir() and any(out.iterdir()):
+        told = _told_if_any(out)
+        if told is None:
+            raise OutputExists(f"output folder {out} exists already, and holds no study", "Choose another with --out")
+        if told.get("spec_digest") != spec.digest():
+            raise OutputExists(
+                f"{out} holds another study, or another version of this one", "Choose another with --out, or remove it"
+            )
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(out / "lock", "w", encoding="utf-8") as lock:
+            if not take_lock(lock):
+                raise ConfigError(f"another process is working on {out}", "Wait for it, or end it")
+            if _told_if_any(out) is None:
+                write_told(out, {"format": FORMAT, "status": "running", "spec_digest": spec.digest()})
+            yield
+
+
+def read_told(out: Path) -> dict[str, Any]:
+    """What study.json says.
+
+    Raises
+    ------
+    PathError : there is none. DataError : it is none of a study.
+    """
+    path = out / TOLD
+    if not path.is_file():
+        raise PathError(f"{out} is no folder of a study: it has no {TOLD}", "Run: consilium study NAME --out ...")
+    told = _told_if_any(out)
+    if told is None or told.get("format") != FORMAT:
+        raise DataError(f"{path} is not in the form of this version", "Run the study again into a new folder")
+    return told
+
+
+def write_told(out: Path, told: Mapping[str, Any]) -> None:
+    """Write study.json."""
+    with replacing(out / TOLD, mode=0o600) as file:
+        file.write(dumps(told, indent=2).encode() + b"\n")
+
+
+def tidy(parts: Sequence[tuple[Plot, str, pl.DataFrame]], spec: StudySpec) -> pl.DataFrame:
+    """The table of results: cell, the axes, seed, then a row's fields; sorted by all that names a row.
+
+    parts: of each plot, and what of it is told, the frame of the rows.
+    """
+    axes = [axis.column for axis in spec.axis]
+    keys = {name: [plot.axes[name] for plot, _, _ in parts] for name in axes}
+    of_part = pl.DataFrame(
+        {
+            "cell": [cell_id(plot, method) for plot, method, _ in parts],
+            **keys,
+            "seed": [plot.seed for plot, _, _ in parts],
+        },
+        schema={"cell": pl.String, **dict.fromkeys(axes, pl.String), "seed": pl.Int64},
+    )
+    number = np.repeat(np.arange(len(parts)), [len(rows) for _, _, rows in parts])
+    rows = pl.concat([_NO_ROWS, *(frame for _, _, frame in parts)])
+    whole = pl.concat([of_part[number], rows], how="horizontal").with_columns(pl.col(pl.Float64).fill_nan(None))
+    return whole.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
+
+
+_NO_ROWS = pl.DataFrame(
+    schema={name: pl.Float64 if name in ("value", "low", "high") else pl.String for name in COLUMNS[2:]}
+)
+
+
+def write_results(out: Path, table: pl.DataFrame) -> None:
+    """Write results.parquet; of the same table the same bytes."""
+    with replacing(out / RESULTS, mode=0o600) as file:
+        table.rechunk().write_parquet(file, compression="zstd", statistics=True)
+
+
+def write_matrices(out: Path, cases: Mapping[K, Sequence[str]], load: Callable[[K], Arrays]) -> None:
+    """Write matrices/CASE.npz for each case; cases that have the same content share the file's bytes.
+
+    cases: by what their content is known by, ids. load: from that to the content.
+    """
+    folder = out / MATRICES
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    for key, (first, *others) in cases.items():
+        if content := load(key):
+            (folder / f"{first}.npz").write_bytes(to_bytes(content))
+            for other in others:
+                _same_file(folder / f"{first}.npz", folder / f"{other}.npz")
+
+
+def _same_file(first: Path, other: Path) -> None:
+    try:
+        os.link(first, other)
+    except OSError:  # a file system without links
+        shutil.copyfile(first, other)
+
+
+def _told_if_any(out: Path) -> dict[str, Any] | None:
+    try:
+        told = json.loads((out / TOLD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return told if isinstance(told, dict) and "spec_digest" in told else None

@@ -1,0 +1,192 @@
+"""A study as its file says it: a base scenario, axes, seeds, and the methods that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from consilium.protocol.config_files import read_table, validate
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
+from consilium.simulations.population.specs import HandLabelMode
+from consilium.simulations.scenario import apply_override
+
+Measure = Literal["division", "teachers", "influence", "gain"]
+COLUMNS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")
+"""Of the results, beside the axes."""
+MOST_CELLS = 100_000
+
+
+class AxisRange(Frozen):
+    """Numbers from the one end to the other, both among them; whole ones where both ends are."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    first: float | int = Field(alias="from", description="the first number")
+    last: float | int = Field(alias="to", description="the last number")
+    count: int = Field(ge=2, le=10_000, description="how many")
+    scale: Literal["linear", "log"] = Field(default="linear", description="equal steps, or equal factors")
+
+    @model_validator(mode="after")
+    def _has_two_ends(self) -> AxisRange:
+        if self.first == self.last:
+            raise ValueError("from and to are the same number: leave the axis out and set the key in [base]")
+        if self.scale == "log" and min(self.first, self.last) <= 0:
+            raise ValueError('scale = "log" needs from and to above 0')
+        return self
+
+
+class Axis(Frozen):
+    """One thing that a study varies: a key with its values, or points that set several keys."""
+
+    key: str = Field(default="", description="any key of a scenario, such as `data.alpha`")
+    name: str = Field(default="", max_length=60, description="what results call it; left out: the key")
+    values: tuple[Any, ...] = Field(default=(), description="of the key")
+    range: AxisRange | None = Field(default=None, description="of the key, in place of `values`")
+    points: dict[str, dict[str, Any]] = Field(
+        default={},
+        description="by name, tables as in a scenario file; `scenario` in a point names another base for it",
+    )
+
+    @model_validator(mode="after")
+    def _says_what_it_varies(self) -> Axis:
+        given = [name for name in ("values", "range", "points") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(f"needs one of values, range and points, has {' and '.join(given) or 'none'}")
+        if self.points and self.key:
+            raise ValueError("points set keys of their own: leave key out, and give a name")
+        if self.points and not self.name:
+            raise ValueError("points need a name for the axis")
+        if not self.points and not self.key:
+            raise ValueError("values and range need a key")
+        if self.column in COLUMNS:
+            raise ValueError(f"is called {self.column!r} as a column of the results is: give it another name")
+        return self
+
+    @property
+    def column(self) -> str:
+        """What results call it."""
+        return self.name or self.key
+
+
+class StudyTable(Frozen):
+    """The table `[study]`."""
+
+    title: str = Field(default="", max_length=200, description="of the report; left out: the file's name")
+    description: str = Field(default="", max_length=5000, description="for the report")
+    scenario: str = Field(
+        default="", description="the base: a shipped one, or a file relative to this one; left out: all is in `[base]`"
+    )
+    seeds: int | tuple[int, ...] = Field(default=5, description="so many, from 0; or a list of them")
+    home_share: float = Field(
+        default=0.2, ge=0, lt=1, description="of each party's rows, held out to judge every method at home"
+    )
+    methods: tuple[str | dict[str, Any], ...] = Field(
+        default=("local", "pooled", "plurality", "pate"),
+        min_length=1,
+        description="names, or tables with a name and keys; `label` in a table is what results call it",
+    )
+    measures: tuple[Measure, ...] = Field(
+        default=("division", "teachers", "gain"), description="what else is measured of each division"
+    )
+    hand_labels: HandLabelMode = Field(
+        default="none", description="labels by hand that the models of private methods are worth, as in a run's report"
+    )
+    findings: tuple[str, ...] = Field(default=(), description="sentences of the author for the end of the report")
+
+    @field_validator("seeds")
+    @classmethod
+    def _some_seeds(cls, value: int | tuple[int, ...]) -> int | tuple[int, ...]:
+        found = range(value) if isinstance(value, int) else value
+        if not found:
+            raise ValueError("must be at least one")
+        if len(set(found)) < len(found):
+            raise ValueError("must be different ones")
+        if min(found) < 0 or max(found) >= 2**32 or len(found) > 10_000:
+            raise ValueError("must be at most 10,000 whole numbers from 0 to 4294967295")
+        return value
+
+    @field_validator("measures")
+    @classmethod
+    def _once(cls, value: tuple[Measure, ...]) -> tuple[Measure, ...]:
+        return tuple(dict.fromkeys(value))
+
+
+class StudySpec(Frozen):
+    """A study. `base` and the points of axes hold tables as a scenario file has them, each checked with the whole.
+
+    name: the file's stem. folder: of the file, to which its paths are relative.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    study: StudyTable
+    base: dict[str, Any] = Field(default={}, description="tables of a scenario: the whole, or what differs from it")
+    axis: tuple[Axis, ...] = Field(default=(), description="they multiply")
+    exceptions: tuple[dict[str, str | list[str]], ...] = Field(
+        default=(),
+        alias="except",
+        description="combinations to leave out: for each axis that is named, one or several of its values as text",
+    )
+    name: str = Field(default="study", exclude=True)
+    folder: Path = Field(default=Path(), exclude=True)
+
+    @model_validator(mode="after")
+    def _axes_are_different(self) -> StudySpec:
+        columns = [axis.column for axis in self.axis]
+        if twice := {column for column in columns if columns.count(column) > 1}:
+            raise ValueError(f"two axes are called {min(twice)!r}: give one another name")
+        for number, exception in enumerate(self.exceptions, 1):
+            if unknown := set(exception) - set(columns):
+                raise ValueError(f"except {number} names {min(unknown)!r}, and there is no such axis")
+            if not exception:
+                raise ValueError(f"except {number} names no axis, so nothing would be left")
+        return self
+
+    @property
+    def title(self) -> str:
+        return self.study.title or self.name
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        seeds = self.study.seeds
+        return tuple(range(seeds)) if isinstance(seeds, int) else seeds
+
+    def digest(self) -> str:
+        """Hash of what the file says; whoever has it and the data has the study. Not of where files lie."""
+        return canonical_digest(self.model_dump(mode="json", by_alias=True))
+
+
+def shipped_studies() -> dict[str, Path]:
+    """Names and files of the studies that come with the package."""
+    folder = Path(str(files("consilium.simulations.study"))) / "shipped"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = None) -> StudySpec:
+    """A shipped study by name, or a file by path. overrides: `key=value` of the base. seeds: so many instead.
+
+    Raises
+    ------
+    ConfigError : no such study or file, an unknown key, a wrong type or value, a malformed override.
+    """
+    path = shipped_studies().get(name, Path(name))
+    if not path.is_file():
+        known = ", ".join(shipped_studies()) or "none that ship"
+        raise ConfigError(f"no study {name!r}: neither a file nor one of {known}", "List them: consilium study list")
+    table = read_table(path)
+    if reserved := {"name", "folder"} & set(table):
+        raise ConfigError(f"study {path.stem}: {min(reserved)}: unknown key", "The file's name is the study's")
+    base = table.setdefault("base", {})
+    for override in overrides:
+        if not isinstance(base, dict):
+            break
+        apply_override(base, override)
+    if seeds is not None and isinstance(table.get("study"), dict):
+        table["study"]["seeds"] = seeds
+    return validate({**table, "name": path.stem, "folder": path.parent.absolute()}, StudySpec, f"study {path.stem}")

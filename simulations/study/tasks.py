@@ -1,0 +1,233 @@
+"""The steps of a study as functions from what they need to bytes: in this process, another, or on another machine."""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilium.accounting.errors import AccountingError
+from consilium.protocol.config_files import validate
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.errors import ConsiliumError, DataError
+from consilium.protocol.node.threads import one_thread
+from consilium.simulations.compare.hand_labels import PublicTruth
+from consilium.simulations.compare.worth import worth
+from consilium.simulations.scenario import Scenario, planned_scenario, scenario_json
+from consilium.simulations.study.artifact import to_bytes
+from consilium.simulations.study.cache import LostStep
+from consilium.simulations.study.case import Case
+from consilium.simulations.study.desk import Desk, Read
+from consilium.simulations.study.ensemble import train_ensemble
+from consilium.simulations.study.judging import judged
+from consilium.simulations.study.keys import deciding_versions, without_mechanism
+from consilium.simulations.study.measures.division import division_matrices, division_rows
+from consilium.simulations.study.measures.gain import gain_rows
+from consilium.simulations.study.measures.influence import influence_rows
+from consilium.simulations.study.measures.teachers import teacher_matrices, teacher_rows
+from consilium.simulations.study.methods.base import Predicted
+from consilium.simulations.study.methods.kinds import method_of
+from consilium.simulations.study.rows import Row
+from consilium.simulations.study.tables import ABSENT, rows_bytes
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to compute, and all that it takes.
+
+    address: of its result. kind: which function. what: the same in more words, for times that are alike. params: plain
+    data. needs: addresses of results that it reads, by what they are to it.
+    """
+
+    address: str
+    kind: str
+    what: str
+    params: Mapping[str, Any] = field(repr=False)
+    needs: Mapping[str, str] = field(repr=False, default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StepFailure:
+    """Why a step has no result. type: the error's class. known: a mistake or a limit, no fault of the program."""
+
+    type: str
+    what: str
+    action: str = ""
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class StepDone:
+    """What became of a step: `content`, or why there is none. lost: addresses that it needed and that are gone."""
+
+    address: str
+    content: bytes | None = field(repr=False, default=None)
+    seconds: float = 0.0
+    failure: StepFailure | None = None
+    lost: str = ""
+
+
+@dataclass(frozen=True)
+class BatchDone:
+    """versions: of what computed it, see `keys.deciding_versions`. where: the node, "" for this machine."""
+
+    steps: list[StepDone]
+    versions: Mapping[str, str]
+    where: str = ""
+
+
+def work_off(steps: Sequence[Step], read: Read, desk: Desk, where: str = "") -> BatchDone:
+    """Do steps one after the other; what is wrong with one does not touch the others."""
+    with one_thread():
+        return BatchDone([_done(step, read, desk) for step in steps], deciding_versions(), where)
+
+
+def _done(step: Step, read: Read, desk: Desk) -> StepDone:
+    began = time.perf_counter()
+    try:
+        content = KINDS[step.kind](step, read, desk)
+    except LostStep as error:
+        return StepDone(step.address, lost=error.address)
+    except Exception as error:
+        return StepDone(step.address, failure=failure_of(error))
+    return StepDone(step.address, content, time.perf_counter() - began)
+
+
+def failure_of(error: Exception) -> StepFailure:
+    """What may be told of an error: the text of one that nobody foresaw might quote a row."""
+    name = type(error).__name__
+    if isinstance(error, ConsiliumError):
+        return StepFailure(name, error.what, error.action)
+    if isinstance(error, AccountingError):
+        return StepFailure(name, *error.told())
+    if isinstance(error, MemoryError):
+        return StepFailure(name, "there is not enough memory", "Run it with fewer --workers")
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return StepFailure(name, f"internal error: {name}{where}", "Report this line", known=False)
+
+
+def _plan(step: Step, read: Read, desk: Desk) -> bytes:
+    table = step.params["table"]
+    known = without_mechanism(table, "scenario")
+    source = desk.source(known, step.params, read)
+    _, made = planned_scenario(table, "scenario", step.params["seed"], source=source)
+    return json.dumps({"federation": made.table, "trainer": made.trainer}).encode()
+
+
+def _settle(step: Step, read: Read, desk: Desk) -> bytes:
+    """The scenario with its noise calibrated, and for each method the hash of what it depends on."""
+    table = dict(step.params["table"])
+    if "plan" in step.needs:
+        planned = json.loads(read(step.needs["plan"]))
+        table["federation"] = {**table["federation"], **planned["federation"]}
+        table["student"] = {"trainer": planned["trainer"], **table.get("student", {})}
+    full = scenario_json(validate(table, Scenario, "scenario"))
+    case = desk.case(full, step.params, read)
+    depends = {
+        label: canonical_digest(method_of(dict(keys)).depends_on(case))
+        for label, keys in step.params["methods"].items()
+    }
+    return json.dumps({"scenario": full, "depends": depends, "parties": len(case.parties)}).encode()
+
+
+def _ensemble(step: Step, read: Read, desk: Desk) -> bytes:
+    return to_bytes(train_ensemble(_taught(step, read, desk)).arrays())
+
+
+def _predict(step: Step, read: Read, desk: Desk) -> bytes:
+    method = method_of(dict(step.params["method"]))
+    case = desk.case(step.params["scenario"], step.params, read)
+    ensemble = desk.ensemble(step.needs["ensemble"], read) if "ensemble" in step.needs else None
+    predicted = method.predict(case, ensemble)
+    _check_finite(predicted)
+    return to_bytes(predicted.to_arrays())
+
+
+def _judge(step: Step, read: Read, desk: Desk) -> bytes:
+    predicted = desk.predicted(step.needs["predicted"], read)
+    if predicted.absent:
+        return rows_bytes([], {ABSENT: np.array(predicted.absent)})
+    return rows_bytes(judged(step.params["label"], _taught(step, read, desk), predicted))
+
+
+def _worth(step: Step, read: Read, desk: Desk) -> bytes:
+    """The number of labels by hand that reach the model; nothing where there is none."""
+    predicted = desk.predicted(step.needs["predicted"], read)
+    case = desk.case(step.params["scenario"], step.params, read)
+    if predicted.test is None:
+        return rows_bytes([])
+    public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
+    asked = predicted.arrays.get("asked_rows", np.arange(min(len(case.pool_y), case.config.caps.queries)))
+    labels = predicted.arrays.get("labels", np.zeros(len(asked)))
+    released = int((labels >= 0).sum())
+    found = worth(public, predicted.test, case.scenario.student, released, asked, case.seed, step.params["mode"])
+    label, least = step.params["label"], found["hand_labels"]
+    if least is None:
+        return rows_bytes([Row(label, "run", "", "hand_labels_above", float(found["most"]))])
+    return rows_bytes([Row(label, "run", "", "hand_labels", float(least), found["low"], found["high"])])
+
+
+def _division(step: Step, read: Read, desk: Desk) -> bytes:
+    case = _taught(step, read, desk)
+    return rows_bytes(division_rows(case), division_matrices(case))
+
+
+def _teachers(step: Step, read: Read, desk: Desk) -> bytes:
+    case, ensemble = _taught(step, read, desk), desk.ensemble(step.needs["ensemble"], read)
+    return rows_bytes(teacher_rows(case, ensemble), teacher_matrices(case, ensemble))
+
+
+def _influence(step: Step, read: Read, desk: Desk) -> bytes:
+    case = desk.case(step.params["scenario"], step.params, read)
+    ensemble = desk.ensemble(step.needs["ensemble"], read)
+    predicted = desk.predicted(step.needs["predicted"], read)
+    if predicted.absent:
+        return rows_bytes([])
+    label = step.params["label"]
+    return rows_bytes([row._replace(method=label) for row in influence_rows(case, ensemble, predicted)])
+
+
+def _gain(step: Step, read: Read, desk: Desk) -> bytes:
+    case = _taught(step, read, desk)
+    all_of_them = {label: desk.predicted(address, read) for label, address in step.needs.items()}
+    mine = {label: each for label, each in all_of_them.items() if not each.absent and each.home is not None}
+    return rows_bytes(gain_rows(case, mine))
+
+
+def _taught(step: Step, read: Read, desk: Desk) -> Case:
+    """The case with no mechanism of its own: what is computed of it holds for every mechanism."""
+    return desk.case(step.params["teaching"], step.params, read)
+
+
+def _check_finite(predicted: Predicted) -> None:
+    wrong = [name for name, value in predicted.figures.items() if np.isnan(value)]
+    for name in ("test", "home"):
+        array = getattr(predicted, name)
+        if array is not None and not np.isfinite(array).all():
+            wrong.append(name)
+    if wrong:
+        raise DataError(
+            f"the method gives no number for {', '.join(wrong)}", "See whether its settings let it learn at all"
+        )
+
+
+KINDS: dict[str, Callable[[Step, Read, Desk], bytes]] = {
+    "plan": _plan,
+    "settle": _settle,
+    "ensemble": _ensemble,
+    "predict": _predict,
+    "judge": _judge,
+    "worth": _worth,
+    "division": _division,
+    "teachers": _teachers,
+    "influence": _influence,
+    "gain": _gain,
+}
+"""Kind of a step -> its function."""

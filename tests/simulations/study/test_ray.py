@@ -1,0 +1,71 @@
+"""A study on a Ray cluster of two nodes on this machine, one of which is killed in the middle."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consilium.protocol.errors import EngineError
+from consilium.simulations.study.cache import StepCache
+from consilium.simulations.study.executors import Shelf
+from consilium.simulations.study.ray_executor import RayExecutor, ray_executor
+from consilium.simulations.study.results import RESULTS
+from consilium.simulations.study.run import run_study
+from consilium.simulations.study.spec import load_study
+from tests.simulations.study.tiny import STUDY, write_tiny
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+MEMORY = 80_000_000
+"""Bytes of each node's object store."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY})
+    yield made
+    made.shutdown()
+
+
+def test_a_node_is_killed_in_the_middle(tmp_path: Path, cluster: Any) -> None:
+    """The steps of both nodes come back, those of the dead one are done again, and the table is what one process gives.
+    The rows travel: `far` says that no node has the file."""
+    second = cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+    spec = load_study(str(write_tiny(tmp_path, study={**STUDY["study"], "seeds": 6})))
+    run_study(spec, tmp_path / "here", StepCache(tmp_path / "cache-here"))
+    used: list[RayExecutor] = []
+    killed = []
+
+    @contextmanager
+    def opening(shelf: Shelf) -> Iterator[RayExecutor]:
+        with ray_executor(shelf, cluster.address) as executor:
+            used.append(executor)
+            yield executor
+
+    def kill_one(stage: str, done: int, total: int) -> None:
+        if not killed and len(used[0].steps_done) == 2 and stage == "ensembles" and done < total:
+            killed.append(done)
+            cluster.remove_node(second, allow_graceful=False)
+
+    summary = run_study(spec, tmp_path / "far", StepCache(tmp_path / "cache-far"), opening, kill_one, far=True)
+    assert summary["failed"] == []
+    assert killed, "the study was done before a node could be killed"
+    assert len(used[0].steps_done) == 2 and min(used[0].steps_done.values()) > 0
+    results = [hashlib.sha256((tmp_path / out / RESULTS).read_bytes()).hexdigest() for out in ("here", "far")]
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense", "127.0.0.1:99999"])
+def test_no_cluster_is_one_line(tmp_path: Path, address: str) -> None:
+    """At once: Ray itself tries for minutes."""
+    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
+    spec = load_study(str(write_tiny(tmp_path)))
+    with pytest.raises(EngineError, match=f"no Ray cluster answers at {address}"):
+        run_study(spec, tmp_path / "out", StepCache(tmp_path / "cache"), lambda shelf: ray_executor(shelf, address))

@@ -1,0 +1,302 @@
+"""A study from its file to its folder: what is in it, what is computed again, and that nothing else changes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import take_lock
+from consilium.simulations.study.artifact import from_bytes
+from consilium.simulations.study.cache import StepCache
+from consilium.simulations.study.case import make_case
+from consilium.simulations.study.cells import expand
+from consilium.simulations.study.ensemble import train_ensemble
+from consilium.simulations.study.judging import judged
+from consilium.simulations.study.methods import kinds
+from consilium.simulations.study.results import MATRICES, PAGE, RESULTS, TOLD
+from consilium.simulations.study.run import StudyInterrupted, on_this_machine, run_study
+from consilium.simulations.study.spec import load_study
+from tests.simulations.study.test_keys import opened
+from tests.simulations.study.test_spec import merged
+from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
+
+SMALL = {"study": {**STUDY["study"], "seeds": 1}, "axis": STUDY["axis"][:1]}
+"""One division, two mechanisms, one seed: six cells."""
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> StepCache:
+    return StepCache(tmp_path / "cache")
+
+
+def run(folder: Path, cache: StepCache, out: str = "out", **study: Any) -> dict[str, Any]:
+    """The study in `folder`, in this process."""
+    return run_study(load_study(str(write_tiny(folder, **study))), folder / out, cache)
+
+
+def kinds_kept(cache: StepCache) -> Counter[str]:
+    """How many steps of each kind are in the cache."""
+    heads = [json.loads(path.open("rb").readline()) for path in cache.folder.glob("??/*")]
+    return Counter(head["what"].partition(":")[0] for head in heads)
+
+
+@pytest.mark.slow
+def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
+    summary = run(tmp_path, cache)
+    out = tmp_path / "out"
+    assert (summary["cells"], summary["cases"], summary["failed"]) == (24, 8, [])
+    table = pl.read_parquet(out / RESULTS)
+    axes = ["federation.mechanism.sigma", "division"]
+    assert table.columns == ["cell", *axes, "seed", "method", "scope", "name", "metric", "value", "low", "high"]
+    assert table.schema["seed"] == pl.Int64 and table.select(axes).dtypes == [pl.String, pl.String]
+    assert table["cell"].str.len_chars().unique().to_list() == [12]
+    assert not table["value"].is_null().any() and not table["value"].is_nan().any()
+    assert set(table["method"]) == {"local", "plurality", "pate", "division", "teachers"}
+    assert table.sort([*axes, "seed", "method", "scope", "name", "metric"], maintain_order=True).equals(table)
+    told = json.loads((out / TOLD).read_text())
+    assert told["status"] == "complete" and len(told["cases"]) == 8
+    assert [axis["values"] for axis in told["axes"]] == [["2.0", "4.0"], ["natural", "iid"]]
+    assert [axis["numeric"] for axis in told["axes"]] == [True, False]
+    for id, case in told["cases"].items():
+        matrices = from_bytes((out / MATRICES / f"{id}.npz").read_bytes())
+        assert len(matrices["parties"]) == case["parties"] == (6 if case["axes"]["division"] == "iid" else 8)
+    assert (out / PAGE).is_file()
+    assert [
+        path for path in out.iterdir() if path.suffix in (".parquet", ".json") and path.stat().st_mode & 0o077
+    ] == []
+
+
+def test_its_rows_are_those_of_each_method_by_hand(tmp_path: Path, cache: StepCache) -> None:
+    """Without steps, cache or scenario in normal form: the case, its teachers and the method, one after the other."""
+    run(tmp_path, cache, **SMALL)
+    table = pl.read_parquet(tmp_path / "out" / RESULTS)
+    from consilium.protocol.config_files import validate
+    from consilium.simulations.scenario import Scenario
+
+    for cell in expand(load_study(str(tmp_path / "tiny.toml"))):
+        case = make_case(validate(dict(cell.plot.table), Scenario, "cell"), cell.plot.seed, 0.2)
+        predicted = cell.compared.method.predict(case, train_ensemble(case))
+        expected = sorted(judged(cell.compared.label, case, predicted))
+        fields = ["method", "scope", "name", "metric", "value", "low", "high"]
+        own = (pl.col("cell") == cell.id) & (
+            pl.col("federation.mechanism.sigma") == cell.plot.axes["federation.mechanism.sigma"]
+        )
+        assert sorted(table.filter(own).select(fields).iter_rows()) == [tuple(row) for row in expected]
+
+
+def test_nothing_is_computed_twice(tmp_path: Path, cache: StepCache) -> None:
+    first = run(tmp_path, cache, **SMALL)
+    kept = kinds_kept(cache)
+    assert (kept["ensemble"], kept["division"], kept["teachers"], kept["settle"]) == (1, 1, 1, 2)
+    assert (kept["predict local"], kept["predict plurality"], kept["predict pate"]) == (1, 1, 2)
+    content = (tmp_path / "out" / RESULTS).read_bytes()
+    again = run(tmp_path, cache, **SMALL)
+    assert (again["steps"]["computed"], first["steps"]["from_cache"]) == (0, 0)
+    assert (tmp_path / "out" / RESULTS).read_bytes() == content
+    # another budget, another student: the teachers and the exact votes are there
+    changes = {"federation": {"caps": {"queries": 9, "answers": 9}}, "student": {"trainer": {"C": 1.0}}}
+    run(tmp_path, cache, "other", **{**SMALL, "base": merged(SCENARIO, changes)})
+    more = kinds_kept(cache)
+    assert (more["ensemble"], more["predict local"], more["division"]) == (1, 1, 1)
+    assert more["predict pate"] == 4
+    # a further seed: its own steps alone
+    run(tmp_path, cache, "seeds", **{**SMALL, "study": {**SMALL["study"], "seeds": 2}})
+    assert kinds_kept(cache)["ensemble"] == 2
+
+
+def test_other_rows_are_another_study(tmp_path: Path, cache: StepCache) -> None:
+    run(tmp_path, cache, **SMALL)
+    spec = load_study(str(tmp_path / "tiny.toml"))
+    table = pl.read_csv(tmp_path / "rows.csv")
+    table.with_columns(age=table["age"] + 1).write_csv(tmp_path / "rows.csv")
+    run_study(spec, tmp_path / "other", cache)
+    assert kinds_kept(cache)["ensemble"] == 2
+
+
+def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path, cache: StepCache) -> None:
+    points = {"natural": {}, "large": {"data": {"least_rows": 1000}}}
+    axis = [{"name": "division", "points": points}]
+    summary = run(tmp_path, cache, **{**SMALL, "axis": axis})
+    assert [(each["axes"], each["method"], each["type"], each["known"]) for each in summary["failed"]] == [
+        ({"division": "large"}, "", "NotEnoughParties", True)
+    ]
+    assert "1000" in summary["failed"][0]["why"]
+    table = pl.read_parquet(tmp_path / "out" / RESULTS)
+    assert set(table["division"]) == {"natural"}
+    assert json.loads((tmp_path / "out" / TOLD).read_text())["failed"] == summary["failed"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"data": {"least_rows": 1000}}, "no cell of the study can be computed.*at least 1000 rows"),
+        ({"data": {"path": "absent.csv"}}, "no cell of the study can be computed.*absent.csv"),
+        (
+            {"federation": {"privacy": {"epsilon": 9.0}, "mechanism": {"threshold": 3}}},
+            "no cell.*threshold: unknown key",
+        ),
+    ],
+)
+def test_where_nothing_can_be_computed_it_is_an_error(
+    tmp_path: Path, cache: StepCache, changes: dict[str, Any], told: str
+) -> None:
+    base = merged(SCENARIO, changes)
+    with pytest.raises(ConfigError, match=told):
+        run(tmp_path, cache, **{**SMALL, "axis": [], "base": base})
+    assert not (tmp_path / "out" / RESULTS).exists()
+
+
+def test_a_fault_of_the_program_is_told_without_its_text(
+    tmp_path: Path, cache: StepCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text of an error that nobody foresaw may quote votes."""
+
+    def predict(self: Any, case: Any, ensemble: Any) -> Any:
+        raise ValueError("votes 17 3")
+
+    monkeypatch.setattr(type(kinds.method_of("plurality")), "predict", predict)
+    summary = run(tmp_path, cache, **SMALL)
+    assert {(each["method"], each["type"], each["known"]) for each in summary["failed"]} == {
+        ("plurality", "ValueError", False)
+    }
+    assert "17" not in json.dumps(summary["failed"]) and "internal error: ValueError at test_run.py" in json.dumps(
+        summary
+    )
+    assert set(pl.read_parquet(tmp_path / "out" / RESULTS)["method"]) >= {"local", "pate"}
+
+
+def test_a_method_that_gives_no_number_is_told(
+    tmp_path: Path, cache: StepCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(kinds.method_of("plurality"))
+    honest = kind.predict
+
+    def predict(self: Any, case: Any, ensemble: Any) -> Any:
+        found = honest(self, case, ensemble)
+        found.test[0, 0] = np.nan
+        return found
+
+    monkeypatch.setattr(kind, "predict", predict)
+    summary = run(tmp_path, cache, **SMALL)
+    assert {each["what"] for each in summary["failed"]} == {"the method gives no number for test"}
+
+
+@pytest.mark.parametrize("there", ["a file", "something else", "another study", "another process"])
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, cache: StepCache, there: str) -> None:
+    out = tmp_path / "out"
+    if there == "another study":
+        run(tmp_path, cache, **{**SMALL, "study": {**SMALL["study"], "title": "Another"}})
+    elif there == "a file":
+        out.write_text("mine")
+    else:
+        out.mkdir()
+        (out / "thesis.tex").write_text("mine")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    if there == "another process":
+        (out / "thesis.tex").unlink()
+        with open(out / "lock", "w") as lock, pytest.raises((ConfigError, OutputExists)):
+            assert take_lock(lock)
+            run(tmp_path, cache, **SMALL)
+        return
+    with pytest.raises(OutputExists):
+        run(tmp_path, cache, **SMALL)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_damage_anywhere_in_the_cache_changes_nothing(tmp_path: Path, cache: StepCache) -> None:
+    run(tmp_path, cache, **SMALL)
+    content = (tmp_path / "out" / RESULTS).read_bytes()
+    for number, path in enumerate(sorted(cache.folder.glob("??/*"))):
+        path.write_bytes(path.read_bytes()[: 10 * number])
+    run(tmp_path, cache, **SMALL)
+    assert (tmp_path / "out" / RESULTS).read_bytes() == content
+
+
+class Killed(BaseException):
+    """In place of a signal that nobody can catch."""
+
+
+@pytest.mark.slow
+def test_killed_after_each_step_and_again_it_is_the_same(
+    tmp_path: Path, cache: StepCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After every single write of the cache: what is kept is used, and the results are the same to the byte."""
+    run(tmp_path / "whole", StepCache(tmp_path / "other"), **SMALL)
+    put = StepCache.put
+
+    def put_and_die(self: StepCache, *given: Any) -> None:
+        put(self, *given)
+        raise Killed
+
+    kills = 0
+    while True:
+        with monkeypatch.context() as patch:
+            patch.setattr(StepCache, "put", put_and_die)
+            try:
+                run(tmp_path / "killed", cache, **SMALL)
+            except Killed:
+                kills += 1
+                assert cache.size().files == kills, "each attempt adds one step, and does none again"
+                continue
+        break
+    assert kills == StepCache(tmp_path / "other").size().files > 10
+    assert (tmp_path / "killed" / "out" / RESULTS).read_bytes() == (tmp_path / "whole" / "out" / RESULTS).read_bytes()
+
+
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, cache: StepCache) -> None:
+    spec = load_study(str(write_tiny(tmp_path, **SMALL)))
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if stage == "ensembles" and done == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(StudyInterrupted) as caught:
+        run_study(spec, tmp_path / "out", cache, progress=interrupt, command="consilium study tiny.toml")
+    assert str(caught.value) == "interrupted; what is done is kept. Go on with: consilium study tiny.toml"
+    assert (caught.value.exit_code, kinds_kept(cache)["ensemble"]) == (130, 1)
+    assert json.loads((tmp_path / "out" / TOLD).read_text())["status"] == "running"
+    assert run_study(spec, tmp_path / "out", cache)["failed"] == []
+
+
+def test_rows_in_memory(tmp_path: Path, cache: StepCache) -> None:
+    """The same as from the file, and not kept in the cache."""
+    run(tmp_path, cache, **SMALL)
+    data = {key: value for key, value in SCENARIO["data"].items() if key != "path"} | {"set": "memory"}
+    base = {**SCENARIO, "data": data}
+    spec = load_study(str(write_tiny(tmp_path / "memory", **{**SMALL, "base": base})))
+    run_study(spec, tmp_path / "memory" / "out", cache, source=opened(tmp_path))
+    tables = [pl.read_parquet(folder / "out" / RESULTS).drop("cell") for folder in (tmp_path, tmp_path / "memory")]
+    assert tables[0].equals(tables[1])
+    assert "rows" not in kinds_kept(cache)
+
+
+@pytest.mark.slow
+def test_an_open_mechanism_is_planned_once(tmp_path: Path, cache: StepCache) -> None:
+    federation = {key: value for key, value in SCENARIO["federation"].items() if key not in ("mechanism", "caps")}
+    federation["privacy"] = {"unit": "party", "delta": 1e-3, "epsilon": 8.0}
+    base = {**{key: value for key, value in SCENARIO.items() if key != "student"}, "federation": federation}
+    axis = [{"key": "federation.name", "values": ["one", "two"]}]
+    study = {**SMALL, "base": base, "axis": axis}
+    summary = run(tmp_path, cache, **study)
+    assert summary["failed"] == []
+    assert kinds_kept(cache)["plan"] == 1, "a name decides no plan"
+    kept = kinds_kept(cache)["settle"]
+    assert (kept, run(tmp_path, cache, **study)["steps"]["computed"]) == (2, 0)
+
+
+@pytest.mark.slow
+def test_processes_give_what_one_gives(tmp_path: Path, cache: StepCache) -> None:
+    run(tmp_path, cache, "one")
+    spec = load_study(str(tmp_path / "tiny.toml"))
+    summary = run_study(spec, tmp_path / "two", StepCache(tmp_path / "cache2"), on_this_machine(2))
+    assert summary["steps"]["from_cache"] == 0
+    assert (tmp_path / "one" / RESULTS).read_bytes() == (tmp_path / "two" / RESULTS).read_bytes()

@@ -1,0 +1,189 @@
+"""Files of studies: what they may say, and every mistake as one line that names axis and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from consilium.protocol.errors import ConfigError
+from consilium.simulations.study.axes import changed, label_of, points_of
+from consilium.simulations.study.cells import expand
+from consilium.simulations.study.spec import Axis, load_study, shipped_studies
+from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
+
+
+def merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Tables within tables; what is no table is replaced."""
+    made = dict(table)
+    for key, value in changes.items():
+        made[key] = merged(made.get(key, {}), value) if isinstance(value, dict) else value
+    return made
+
+
+def test_cells_are_axes_times_seeds_times_methods(tmp_path: Path) -> None:
+    cells = expand(load_study(str(write_tiny(tmp_path))))
+    assert len(cells) == len({cell.id for cell in cells}) == 2 * 2 * 2 * 3
+    first = cells[0]
+    assert dict(first.plot.axes) == {"federation.mechanism.sigma": "2.0", "division": "natural"}
+    assert (first.plot.seed, first.compared.label) == (0, "local")
+    assert cells[-1].plot.table["data"]["parties"] == 6
+    assert cells[-1].plot.table["federation"]["mechanism"]["sigma"] == 4.0
+    assert cells[0].plot.table["data"]["path"] == str(tmp_path / "rows.csv"), "relative to the study's file"
+
+
+def test_ids_do_not_depend_on_where_files_lie(tmp_path: Path) -> None:
+    here, there = (load_study(str(write_tiny(tmp_path / name))) for name in ("here", "there"))
+    assert [cell.id for cell in expand(here)] == [cell.id for cell in expand(there)]
+    assert here.digest() == there.digest()
+
+
+def test_exceptions_leave_out_combinations(tmp_path: Path) -> None:
+    spec = load_study(
+        str(write_tiny(tmp_path, **{"except": [{"division": ["iid"], "federation.mechanism.sigma": "4.0"}]}))
+    )
+    points = {tuple(cell.plot.axes.values()) for cell in expand(spec)}
+    assert points == {("2.0", "natural"), ("2.0", "iid"), ("4.0", "natural")}
+
+
+def test_a_point_may_name_another_scenario(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(tomli_w.dumps(SCENARIO))
+    axis = [{"name": "set", "points": {"mine": {"scenario": "mine.toml"}, "stroke": {"scenario": "stroke"}}}]
+    spec = load_study(str(write_tiny(tmp_path, base={}, axis=axis)))
+    sets = {cell.plot.axes["set"]: cell.plot.teaching.data.set for cell in expand(spec)}
+    assert sets == {"mine": "table", "stroke": "stroke"}
+
+
+def test_methods_that_differ_in_keys_have_names_of_their_own(tmp_path: Path) -> None:
+    methods = ["local", {"name": "plurality", "label": "all votes"}, "pate"]
+    spec = load_study(str(write_tiny(tmp_path, study={"methods": methods})))
+    assert [cell.compared.label for cell in expand(spec)][:3] == ["local", "all votes", "pate"]
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no study": ({"study": 3}, "study: must be a table"),
+    "unknown key": ({"study": {"sedes": 3}}, "study.sedes: unknown key; did you mean study.seeds"),
+    "no seeds": ({"study": {"seeds": 0}}, "study.seeds: must be at least one"),
+    "seeds twice": ({"study": {"seeds": [1, 1]}}, "study.seeds: must be different ones"),
+    "unknown method": ({"study": {"methods": ["telepathy"]}}, "study.methods: no method 'telepathy'"),
+    "methods twice": ({"study": {"methods": ["pate", "pate"]}}, "two things would be called 'pate'"),
+    "a method's key": ({"study": {"methods": [{"name": "local", "x": 1}]}}, "x: unknown key"),
+    "reserved label": ({"study": {"methods": [{"name": "local", "label": "division"}]}}, "called 'division'"),
+    "no scenario": ({"study": {"scenario": "nowhere.toml", "methods": ["local"]}}, "no scenario"),
+    "unknown measure": ({"study": {"measures": ["luck"]}}, "study.measures.*must be"),
+    "axis of nothing": ({"axis": [{"key": "data.alpha"}]}, "needs one of values, range and points, has none"),
+    "axis of both": (
+        {"axis": [{"key": "data.alpha", "values": [1], "range": {"from": 1, "to": 2, "count": 2}}]},
+        "values and range",
+    ),
+    "axis without key": ({"axis": [{"values": [1]}]}, "values and range need a key"),
+    "points without name": ({"axis": [{"points": {"a": {}}}]}, "points need a name"),
+    "reserved name": ({"axis": [{"key": "data.alpha", "name": "metric", "values": [1]}]}, "called 'metric'"),
+    "axes twice": ({"axis": [STUDY["axis"][0], STUDY["axis"][0]]}, "two axes are called 'federation.mechanism.sigma'"),
+    "value twice": ({"axis": [{"key": "data.alpha", "values": [1, 1]}]}, "axis data.alpha: 1 stands there twice"),
+    "range of one": ({"axis": [{"key": "a", "range": {"from": 1, "to": 1, "count": 2}}]}, "the same number"),
+    "log of zero": (
+        {"axis": [{"key": "a", "range": {"from": 0, "to": 1, "count": 2, "scale": "log"}}]},
+        "needs from and to above 0",
+    ),
+    "unknown axis key": (
+        {"axis": [{"key": "data.alpa", "values": [0.5]}]},
+        "study tiny, data.alpa = 0.5: data.alpa: unknown key; did you mean data.alpha",
+    ),
+    "value not allowed": (
+        {"axis": [{"key": "federation.teachers_per_party", "values": [1, 0]}]},
+        "federation.teachers_per_party = 0: federation.teachers_per_party: must be at least 1",
+    ),
+    "key through a value": ({"axis": [{"key": "data.set.name", "values": [1]}]}, "data.set.name = 1.*no table"),
+    "unknown exception": ({"except": [{"city": "x"}]}, "except 1 names 'city', and there is no such axis"),
+    "unknown value": ({"except": [{"division": "x"}]}, "except 1: axis division has no 'x'"),
+    "nothing left": ({"except": [{"division": ["natural", "iid"]}]}, "its exceptions leave out every cell"),
+    "empty exception": ({"except": [{}]}, "except 1 names no axis"),
+    "noise of parties": (
+        {"base": merged(SCENARIO, {"federation": {"votes": "distributed"}})},
+        "distributed.*noise of the parties",
+    ),
+    "too many": (
+        {"axis": [{"key": f"data.{at}", "range": {"from": 1, "to": 9999, "count": 9999}} for at in range(2)]},
+        "cells, more than 100,000",
+    ),
+    "a name inside": ({"name": "x"}, "name: unknown key"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line(tmp_path: Path, name: str) -> None:
+    changes, told = MISTAKES[name]
+    with pytest.raises(ConfigError, match=told):
+        expand(load_study(str(write_tiny(tmp_path, **changes))))
+
+
+def test_no_such_study_names_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="no study 'nothing': neither a file nor one of"):
+        load_study("nothing")
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_a_shipped_study_can_be_unfolded(name: str) -> None:
+    assert expand(load_study(name))
+
+
+@pytest.mark.parametrize(
+    ("axis", "labels"),
+    [
+        ({"key": "a", "values": [True, "iid", 0.1, 3, [1], {"b": 1}]}, ["true", "iid", "0.1", "3", "[1]", '{"b":1}']),
+        ({"key": "a", "range": {"from": 1, "to": 1000, "count": 4, "scale": "log"}}, ["1", "10", "100", "1000"]),
+        ({"key": "a", "range": {"from": 0.05, "to": 5.0, "count": 3, "scale": "log"}}, ["0.05", "0.5", "5.0"]),
+        ({"key": "a", "range": {"from": 3, "to": 1, "count": 9}}, ["3", "2", "1"]),
+    ],
+)  # fmt: skip
+def test_labels_of_values(axis: dict[str, Any], labels: list[str]) -> None:
+    assert list(points_of(Axis.model_validate(axis))) == labels
+
+
+def test_equal_labels_are_equal_values() -> None:
+    assert label_of(1) != label_of(1.0), "TOML tells 1 from 1.0, and so does a label"
+
+
+CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}, {"a": {"b": 3, "c": 2}}),
+    # a kind drops the keys of the former kind
+    (
+        {"federation": {"teacher": {"model": "logistic_regression", "C": 0.3}}},
+        {"federation": {"teacher": {"trees": 5, "model": "random_forest"}}},
+        {"federation": {"teacher": {"model": "random_forest", "trees": 5}}},
+    ),
+    # another set drops what was said of the former's columns, not of how it is divided
+    (
+        {"data": {"set": "table", "path": "x.csv", "label": "ill", "least_rows": 5}},
+        {"data": {"set": "stroke"}},
+        {"data": {"set": "stroke", "least_rows": 5}},
+    ),
+    # noise is calibrated to a new epsilon, unless it is given beside it
+    (
+        {"federation": {"privacy": {"delta": 0.1}, "mechanism": {"name": "confident", "sigma1": 1, "threshold": 3}}},
+        {"federation": {"privacy": {"epsilon": 2.0}}},
+        {"federation": {"privacy": {"delta": 0.1, "epsilon": 2.0}, "mechanism": {"name": "confident", "threshold": 3}}},
+    ),
+    (
+        {"federation": {"mechanism": {"name": "gnmax", "sigma": 1}}},
+        {"federation": {"privacy": {"epsilon": 2.0}, "mechanism": {"sigma": 9}}},
+        {"federation": {"privacy": {"epsilon": 2.0}, "mechanism": {"name": "gnmax", "sigma": 9}}},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "changes", "made"), CHANGES)
+def test_what_a_change_leaves(table: dict[str, Any], changes: dict[str, Any], made: dict[str, Any]) -> None:
+    assert changed(table, changes) == made
+
+
+def test_overrides_and_seeds_of_the_command_line(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path, axis=[])
+    spec = load_study(str(path), ["federation.mechanism.sigma=7.5", "data.partition=iid", "data.parties=5"], 3)
+    cells = expand(spec)
+    assert {cell.plot.seed for cell in cells} == {0, 1, 2}
+    assert cells[0].plot.table["federation"]["mechanism"]["sigma"] == 7.5
+    assert spec.digest() != load_study(str(path)).digest()
