@@ -55,10 +55,14 @@ class StudyMethod(Frozen):
 
     title: ClassVar[str]
     """For tables and pictures: "PATE", "federated averaging"."""
-    private: ClassVar[bool]
-    """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`."""
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes."""
+
+    @property
+    def private(self) -> bool:
+        """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`. A kind of which that
+        is always so, or never, says it as a `ClassVar` of this name."""
+        raise NotImplementedError
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
