@@ -64,17 +64,18 @@ def federate(
     rounds: Rounds,
     seed: int,
     privacy: PartyPrivacy | None = None,
+    start: np.ndarray | None = None,
 ) -> Federated:
     """Train one model on the parties' rows. Deterministic in its arguments, noise and lots included: for simulations.
 
-    privacy: needs `rounds.fraction` 1. Flower draws its noise as floating-point Gaussians from numpy's generator: a
-    deployment would need better (Mironov 2012).
+    start: the first model, float64 (size,); left out: `network.initial`. privacy: needs `rounds.fraction` 1. Flower
+    draws its noise as floating-point Gaussians from numpy's generator: a deployment would need better (Mironov 2012).
     """
     if privacy is not None and rounds.fraction < 1:
         raise ValueError("private averaging is accounted for with all parties in each round")
     clips = privacy is not None and privacy.clipped_by == "party"
     grid = InProcessGrid(party_app(parties, network, seed, private=privacy is not None, clips=clips), len(parties))
-    start, config = network.initial(seed), ConfigRecord(training.to_config())
+    start, config = network.initial(seed) if start is None else start, ConfigRecord(training.to_config())
     with _quiet(), _seeded(seed):
         strategy: Strategy = rounds.strategy()
         accountant = None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.ledger.privacy import promised_to_student
 from consilium.simulations.federated.averaging import Federated, Rounds, federate
 from consilium.simulations.federated.local_training import LocalTraining, TrainingRows
 from consilium.simulations.federated.networks import AveragedNetwork
@@ -84,24 +84,27 @@ class FederatedMethod(StudyMethod):
         if self.epsilon is None:
             return {}
         privacy = case.config.privacy
-        return {"epsilon": self._epsilon(case), "delta": privacy.delta, "neighbouring": privacy.neighbouring.value}
+        return {
+            "epsilon": repr(self._epsilon(case)),
+            "delta": privacy.delta,
+            "neighbouring": privacy.neighbouring.value,
+        }
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""
-        if self.private and not 0 < self._epsilon(case) < math.inf:
-            return Predicted(absent="the federation promises no epsilon above 0 that private averaging could keep")
+        epsilon = self._epsilon(case)
+        if self.private and not 0 < epsilon < math.inf:
+            return Predicted(absent="the federation promises no epsilon that private averaging could keep")
         setting = _Setting.of(case, self)
-        rates = LEARNING_RATES if self.learning_rate is None else (self.learning_rate,)
-        if self.private and len(rates) == 1:
-            rate = rates[0]
-        else:
-            rate, found = setting.best((rate, setting.run(rate, None)) for rate in rates)
+        rate, found = setting.best_rate()
         figures: dict[str, float] = {}
         if self.private:
-            clips = CLIPS if self.clip is None else (self.clip,)
-            clip, found = setting.best((clip, setting.run(rate, self._privacy(case, clip))) for clip in clips)
-            figures = {"epsilon": found.epsilon or 0.0, "delta": case.config.privacy.delta, "clip": clip}
-            figures["noise_multiplier"] = self._privacy(case, clip).noise_multiplier(self.rounds)
+            terms = case.config.privacy
+            clip, found = setting.best_clip(
+                rate,
+                lambda clip: PartyPrivacy(epsilon, terms.delta, terms.neighbouring, clip, self.clipped_by),
+            )
+            figures = {"epsilon": found.epsilon or 0.0, "delta": terms.delta, "clip": clip}
         figures |= {"rounds": found.rounds, "learning_rate": rate, "parties": len(case.parties)}
         figures |= {"parties_left_out": len(found.left_out)}
         inputs, network = case.config.rows.inputs, setting.network
@@ -112,11 +115,7 @@ class FederatedMethod(StudyMethod):
         )
 
     def _epsilon(self, case: Case) -> float:
-        return promised(case.config).epsilon if self.epsilon == "federation" else float(self.epsilon or 0)
-
-    def _privacy(self, case: Case, clip: float) -> PartyPrivacy:
-        privacy = case.config.privacy
-        return PartyPrivacy(self._epsilon(case), privacy.delta, privacy.neighbouring, clip, self.clipped_by)
+        return promised_to_student(case.config).epsilon if self.epsilon == "federation" else float(self.epsilon or 0)
 
 
 @dataclass(frozen=True)
@@ -140,11 +139,21 @@ class _Setting:
         network = AveragedNetwork.of(pool_x.shape[1], len(case.classes), method.hidden)
         return cls(method, parties, network, pool_x, case.pool_y, case.seed)
 
-    def run(self, rate: float, privacy: PartyPrivacy | None) -> Federated:
+    def best_rate(self) -> tuple[float, Federated]:
+        """The learning rate that does best without privacy, and what it gives."""
+        rates = LEARNING_RATES if self.method.learning_rate is None else (self.method.learning_rate,)
+        return self._best((rate, self._run(rate, None)) for rate in rates)
+
+    def best_clip(self, rate: float, privacy: Callable[[float], PartyPrivacy]) -> tuple[float, Federated]:
+        """The clipping norm that does best with its noise at this learning rate, and what it gives."""
+        clips = CLIPS if self.method.clip is None else (self.method.clip,)
+        return self._best((clip, self._run(rate, privacy(clip))) for clip in clips)
+
+    def _run(self, rate: float, privacy: PartyPrivacy | None) -> Federated:
         training = LocalTraining(rate, self.method.batch, self.method.local_epochs)
         return federate(self.parties, self.network, training, self.method.plan(), self.seed, privacy)
 
-    def best(self, runs: Iterable[tuple[float, Federated]]) -> tuple[float, Federated]:
+    def _best(self, runs: Iterable[tuple[float, Federated]]) -> tuple[float, Federated]:
         """Of runs by what they were run with, the first of those that do best on the pool."""
         return max(runs, key=lambda run: self._on_the_pool(run[1].model))
 
