@@ -8,25 +8,16 @@ from collections.abc import Callable
 import numpy as np
 
 from consilium.accounting.units import Neighbouring
-from consilium.simulations.federated.averaging import Rounds, federate
-from consilium.simulations.federated.local_training import LocalTraining, TrainingRows, train_locally
+from consilium.simulations.federated.averaging import federate
+from consilium.simulations.federated.local_training import LocalTraining, TrainingRows
 from consilium.simulations.federated.networks import AveragedNetwork
 from consilium.simulations.federated.party_privacy import PartyPrivacy
+from consilium.simulations.federated.rehearsal import rehearse
+from consilium.simulations.federated.rounds import Rounds
 
 PARTIES, ROUNDS, REPEATS = 400, 20, 3
 SIZES = [(20, 30, 0), (20, 30, 32), (200, 30, 0), (200, 784, 0)]
 """Rows of a party, inputs, units of a hidden layer."""
-
-
-def plain(parties: list[TrainingRows], network: AveragedNetwork, training: LocalTraining) -> None:
-    """The same rounds without Flower."""
-    model = network.initial(0)
-    for number in range(ROUNDS):
-        found = [
-            train_locally(network, model, rows, training, 0.0, np.random.default_rng([index, number]))
-            for index, rows in enumerate(parties)
-        ]
-        model = np.mean(found, axis=0)
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -42,7 +33,7 @@ def seconds(run: Callable[[], object]) -> float:
 def main() -> None:
     """Print the table."""
     print(f"{PARTIES} parties, {ROUNDS} rounds, seconds, fastest of {REPEATS}")
-    print(f"{'rows':>5}{'inputs':>8}{'hidden':>8}{'plain loop':>12}{'FedAvg':>9}{'private':>9}{'Flower':>8}")
+    print(f"{'rows':>5}{'inputs':>8}{'hidden':>8}{'no Flower':>12}{'FedAvg':>9}{'private':>9}{'Flower':>8}")
     generator, training = np.random.default_rng(0), LocalTraining(0.1)
     privacy = PartyPrivacy(1.0, 1e-5, Neighbouring.REPLACE, clip=0.1)
     for rows, inputs, hidden in SIZES:
@@ -51,7 +42,7 @@ def main() -> None:
             TrainingRows(generator.normal(size=(rows, inputs)).astype(np.float32), generator.integers(2, size=rows))
             for _party in range(PARTIES)
         ]
-        alone = seconds(lambda: plain(parties, network, training))  # noqa: B023
+        alone = seconds(lambda: rehearse(parties, network, training, Rounds(ROUNDS), 0))  # noqa: B023
         clear = seconds(lambda: federate(parties, network, training, Rounds(ROUNDS), 0))  # noqa: B023
         private = seconds(lambda: federate(parties, network, training, Rounds(ROUNDS), 0, privacy))  # noqa: B023
         share = f"{1 - alone / clear:.0%}"

@@ -26,10 +26,11 @@ from sklearn.model_selection import train_test_split
 
 from consilium.accounting.units import Neighbouring
 from consilium.simulations.datasets.folder import data_folder
-from consilium.simulations.federated.averaging import Rounds, federate
+from consilium.simulations.federated.averaging import federate
 from consilium.simulations.federated.local_training import LocalTraining, TrainingRows
 from consilium.simulations.federated.networks import AveragedNetwork
 from consilium.simulations.federated.party_privacy import PartyPrivacy
+from consilium.simulations.federated.rounds import Rounds
 
 SEEDS = range(20)
 KEPT, ONE_HOT = 10, (2, 6)

@@ -7,43 +7,20 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord
-from flwr.serverapp.strategy import FedAvg, FedProx, Strategy
+from flwr.serverapp.strategy import Strategy
 
 from consilium.simulations.federated.client_app import as_record, party_app
 from consilium.simulations.federated.in_process_grid import InProcessGrid
 from consilium.simulations.federated.local_training import LocalTraining, TrainingRows
 from consilium.simulations.federated.networks import AveragedNetwork
 from consilium.simulations.federated.party_privacy import PartyPrivacy
+from consilium.simulations.federated.rounds import Rounds
+from consilium.simulations.federated.seeds import lots_of, noise_of
 
 _FLOWERS_LOG = logging.getLogger("flwr")
-_PURPOSE = 0x666C6F776572
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """How often, and with whom: `count` rounds, `fraction` of the parties in each by lot (at least one).
-
-    proximal_mu: None for Flower's FedAvg, else that of its FedProx.
-    """
-
-    count: int
-    fraction: float = 1.0
-    proximal_mu: float | None = None
-
-    def strategy(self) -> FedAvg:
-        """Without evaluation at the parties, see `client_app`."""
-        nodes: dict[str, Any] = {
-            "fraction_train": self.fraction,
-            "fraction_evaluate": 0.0,
-            "min_train_nodes": 1,
-            "min_evaluate_nodes": 0,
-            "min_available_nodes": 1,
-        }
-        return FedAvg(**nodes) if self.proximal_mu is None else FedProx(**nodes, proximal_mu=self.proximal_mu)
 
 
 @dataclass(frozen=True)
@@ -107,8 +84,8 @@ def _quiet() -> Iterator[None]:
 def _seeded(seed: int) -> Iterator[None]:
     """Flower draws parties and noise from the global generators: seeded for a while, then as they were."""
     python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002
-    random.seed(seed ^ _PURPOSE)
-    np.random.seed([seed & 0xFFFFFFFF, seed >> 32, _PURPOSE & 0xFFFFFFFF])  # noqa: NPY002
+    random.setstate(lots_of(seed).getstate())
+    np.random.set_state(noise_of(seed).get_state())  # noqa: NPY002
     try:
         yield
     finally:

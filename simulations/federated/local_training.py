@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from consilium.simulations.federated.networks import AveragedNetwork
+
+_LEAST_CHANGE = 1e-12
+_PURPOSE = 0x726F756E64
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,33 @@ def train_locally(
             if proximal_mu:
                 gradient += proximal_mu * (model - given)
             model -= training.learning_rate * gradient
+    return model
+
+
+def answer(
+    network: AveragedNetwork,
+    given: np.ndarray,
+    rows: TrainingRows,
+    training: LocalTraining,
+    proximal_mu: float,
+    lots: Sequence[int],
+    *,
+    private: bool,
+) -> np.ndarray | None:
+    """The model that a party answers with; None where its training diverged.
+
+    lots: seed, index of the party, number of the round. private: there is always an answer, the model that was given
+    where training diverged, and always one that differs from it.
+    """
+    generator = np.random.default_rng([_PURPOSE, *lots])
+    model = train_locally(network, given, rows, training, proximal_mu, generator)
+    if not np.isfinite(model).all():
+        if not private:
+            return None
+        model = given.copy()
+    if private and (model == given).all():
+        # Flower divides by the length of the update: 0 would end the whole run
+        model[np.abs(model).argmin()] += _LEAST_CHANGE
     return model
 
 

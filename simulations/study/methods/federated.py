@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,10 +11,12 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from consilium.coordinator.ledger.privacy import promised_to_student
-from consilium.simulations.federated.averaging import Federated, Rounds, federate
+from consilium.simulations.federated.averaging import Federated, federate
 from consilium.simulations.federated.local_training import LocalTraining, TrainingRows
 from consilium.simulations.federated.networks import AveragedNetwork
 from consilium.simulations.federated.party_privacy import ClippedBy, PartyPrivacy
+from consilium.simulations.federated.rehearsal import rehearse
+from consilium.simulations.federated.rounds import Rounds
 from consilium.simulations.metrics.row_scores import leading_metric, row_scores
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
@@ -95,16 +97,19 @@ class FederatedMethod(StudyMethod):
         epsilon = self._epsilon(case)
         if self.private and not 0 < epsilon < math.inf:
             return Predicted(absent="the federation promises no epsilon that private averaging could keep")
-        setting = _Setting.of(case, self)
-        rate, found = setting.best_rate()
+        setting, terms, privacy = _Setting.of(case, self), case.config.privacy, None
+        rate = setting.best(LEARNING_RATES if self.learning_rate is None else (self.learning_rate,), setting.with_rate)
         figures: dict[str, float] = {}
         if self.private:
-            terms = case.config.privacy
-            clip, found = setting.best_clip(
-                rate,
-                lambda clip: PartyPrivacy(epsilon, terms.delta, terms.neighbouring, clip, self.clipped_by),
-            )
-            figures = {"epsilon": found.epsilon or 0.0, "delta": terms.delta, "clip": clip}
+            clips = CLIPS if self.clip is None else (self.clip,)
+            kinds = {
+                clip: PartyPrivacy(epsilon, terms.delta, terms.neighbouring, clip, self.clipped_by) for clip in clips
+            }
+            clip = setting.best(clips, lambda clip: setting.with_rate(rate, kinds[clip]))
+            privacy, figures = kinds[clip], {"delta": terms.delta, "clip": clip}
+        found = setting.federated(rate, privacy)
+        if found.epsilon is not None:
+            figures["epsilon"] = found.epsilon
         figures |= {"rounds": found.rounds, "learning_rate": rate, "parties": len(case.parties)}
         figures |= {"parties_left_out": len(found.left_out)}
         inputs, network = case.config.rows.inputs, setting.network
@@ -139,23 +144,22 @@ class _Setting:
         network = AveragedNetwork.of(pool_x.shape[1], len(case.classes), method.hidden)
         return cls(method, parties, network, pool_x, case.pool_y, case.seed)
 
-    def best_rate(self) -> tuple[float, Federated]:
-        """The learning rate that does best without privacy, and what it gives."""
-        rates = LEARNING_RATES if self.method.learning_rate is None else (self.method.learning_rate,)
-        return self._best((rate, self._run(rate, None)) for rate in rates)
+    def best(self, choices: Sequence[float], tried: Callable[[float], np.ndarray]) -> float:
+        """The first of those whose model does best on the pool."""
+        if len(choices) == 1:
+            return choices[0]
+        return max(choices, key=lambda choice: self._on_the_pool(tried(choice)))
 
-    def best_clip(self, rate: float, privacy: Callable[[float], PartyPrivacy]) -> tuple[float, Federated]:
-        """The clipping norm that does best with its noise at this learning rate, and what it gives."""
-        clips = CLIPS if self.method.clip is None else (self.method.clip,)
-        return self._best((clip, self._run(rate, privacy(clip))) for clip in clips)
+    def with_rate(self, rate: float, privacy: PartyPrivacy | None = None) -> np.ndarray:
+        """The model at this learning rate, without Flower."""
+        return rehearse(self.parties, self.network, self._training(rate), self.method.plan(), self.seed, privacy)
 
-    def _run(self, rate: float, privacy: PartyPrivacy | None) -> Federated:
-        training = LocalTraining(rate, self.method.batch, self.method.local_epochs)
-        return federate(self.parties, self.network, training, self.method.plan(), self.seed, privacy)
+    def federated(self, rate: float, privacy: PartyPrivacy | None) -> Federated:
+        """The same by Flower's strategy."""
+        return federate(self.parties, self.network, self._training(rate), self.method.plan(), self.seed, privacy)
 
-    def _best(self, runs: Iterable[tuple[float, Federated]]) -> tuple[float, Federated]:
-        """Of runs by what they were run with, the first of those that do best on the pool."""
-        return max(runs, key=lambda run: self._on_the_pool(run[1].model))
+    def _training(self, rate: float) -> LocalTraining:
+        return LocalTraining(rate, self.method.batch, self.method.local_epochs)
 
     def _on_the_pool(self, model: np.ndarray) -> float:
         metric = leading_metric(self.pool_y, self.network.widths[-1])

@@ -10,12 +10,13 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
-from consilium.simulations.federated import client_app
-from consilium.simulations.federated.averaging import Rounds, federate
+from consilium.simulations.federated import local_training
+from consilium.simulations.federated.averaging import federate
 from consilium.simulations.federated.client_app import as_record
 from consilium.simulations.federated.in_process_grid import InProcessGrid
 from consilium.simulations.federated.local_training import LocalTraining, TrainingRows, train_locally
 from consilium.simulations.federated.networks import AveragedNetwork
+from consilium.simulations.federated.rounds import Rounds
 from tests.simulations.federated.made_up_parties import made_up_parties
 
 LINEAR = AveragedNetwork.of(3, 2, hidden=0)
@@ -29,7 +30,7 @@ def trained_alone(
     """What each party makes of the model in this round."""
     return [
         train_locally(
-            network, given, rows, TRAINING, mu, np.random.default_rng([seed, client_app._PURPOSE, index, round_])
+            network, given, rows, TRAINING, mu, np.random.default_rng([local_training._PURPOSE, seed, index, round_])
         )
         for index, rows in enumerate(parties)
     ]

@@ -11,10 +11,11 @@ from flwr.serverapp import GaussianPrivacyEvent
 from scipy.stats import chi2, norm
 
 from consilium.accounting.units import Neighbouring
-from consilium.simulations.federated.averaging import Rounds, federate
+from consilium.simulations.federated.averaging import federate
 from consilium.simulations.federated.local_training import LocalTraining, TrainingRows
 from consilium.simulations.federated.networks import AveragedNetwork
 from consilium.simulations.federated.party_privacy import PartyPrivacy
+from consilium.simulations.federated.rounds import Rounds
 from tests.simulations.federated.made_up_parties import made_up_parties
 
 LINEAR = AveragedNetwork.of(3, 2, hidden=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -75,13 +76,16 @@ def test_it_learns_and_noise_costs(case: Case) -> None:
 
 def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, float | None]] = []
-    run = module.federate
 
-    def noted(parties: Any, network: Any, training: Any, rounds: Any, seed: int, privacy: Any) -> Any:
-        seen.append((training.learning_rate, privacy.clip if privacy else None))
-        return run(parties, network, training, rounds, seed, privacy)
+    def noted(run: Callable[..., Any]) -> Callable[..., Any]:
+        def with_note(parties: Any, network: Any, training: Any, rounds: Any, seed: int, privacy: Any) -> Any:
+            seen.append((training.learning_rate, privacy.clip if privacy else None))
+            return run(parties, network, training, rounds, seed, privacy)
 
-    monkeypatch.setattr(module, "federate", noted)
+        return with_note
+
+    monkeypatch.setattr(module, "rehearse", noted(module.rehearse))
+    monkeypatch.setattr(module, "federate", noted(module.federate))
     values: list[float] = []
     judge = module._Setting._on_the_pool
 
@@ -94,7 +98,8 @@ def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.
     rates, clips = module.LEARNING_RATES, module.CLIPS
     assert figures["learning_rate"] == rates[int(np.argmax(values[: len(rates)]))]
     assert figures["clip"] == clips[int(np.argmax(values[len(rates) :]))]
-    assert seen == [(rate, None) for rate in rates] + [(figures["learning_rate"], clip) for clip in clips]
+    rate, clip = figures["learning_rate"], figures["clip"]
+    assert seen == [*((rate, None) for rate in rates), *((rate, clip) for clip in clips), (rate, clip)]
 
 
 @pytest.mark.parametrize("method", [FedAvgMethod(**QUICK), FedProxMethod(**QUICK, proximal_mu=0.0)])
