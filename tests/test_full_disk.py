@@ -150,7 +150,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("most", [20_000, 620_000])
+@pytest.mark.parametrize("most", [pytest.param(20_000, marks=pytest.mark.proofs), 620_000])
 def test_a_run_goes_on_when_there_is_room_again(tmp_path: Path, whole: dict[str, Any], most: int) -> None:
     """Once at the files that are laid out, once at the report, when all labels are charged."""
     done = limited(tmp_path, most, "run", "stroke-labels", "--seed", "4", "--out", "new", *CHANGES)

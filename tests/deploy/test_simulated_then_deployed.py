@@ -17,7 +17,7 @@ from tests.deploy.kits import PARTIES, STUDENT, write_data, write_pool
 from tests.deploy.test_kits_loopback import Node, audit, command, wait_for
 from tests.simulations.test_one_federation import write_deployment, write_scenario
 
-pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.deploy, pytest.mark.proofs, pytest.mark.timeout(1500)]
 
 
 def test_what_was_simulated_runs_from_its_kits(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_small_one_from_files_to_report(
     assert f"All {parties} {word}, largest first" in page
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     """Run, audit, report; with scattering, the transform of the whole scenario."""
     changes = [*GNMAX, *SHARDS, "student.trainer.name=kernel_ridge", "simulation.hand_labels=none"]
