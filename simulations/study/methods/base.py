@@ -63,8 +63,6 @@ class StudyMethod(Frozen):
 
     title: ClassVar[str]
     """For tables and pictures: "PATE", "federated averaging"."""
-    private: ClassVar[bool]
-    """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`."""
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes."""
 
@@ -74,6 +72,12 @@ class StudyMethod(Frozen):
         keys = {key: field.default for key, field in type(self).model_fields.items() if key != "name"}
         own = {key: getattr(self, key) for key, default in keys.items() if getattr(self, key) != default}
         return " ".join([self.name, *(f"{key}={value}" for key, value in own.items())])
+
+    @property
+    def private(self) -> bool:
+        """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`. A kind of which that
+        is always so, or never, says it as a `ClassVar` of this name."""
+        raise NotImplementedError
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
