@@ -12,12 +12,13 @@ from consilium.protocol.errors import ConfigError
 from consilium.simulations.study.methods.averaged import NoisyAverage
 from consilium.simulations.study.methods.base import StudyMethod
 from consilium.simulations.study.methods.by_hand import LabelledByHand
+from consilium.simulations.study.methods.federated import FedAvgMethod, FedProxMethod
 from consilium.simulations.study.methods.local import LocalOnly
 from consilium.simulations.study.methods.pate import Pate
 from consilium.simulations.study.methods.plurality import Plurality
 from consilium.simulations.study.methods.pooled import PooledModel
 
-Method = LocalOnly | PooledModel | LabelledByHand | Plurality | Pate | NoisyAverage
+Method = LocalOnly | PooledModel | LabelledByHand | Plurality | Pate | NoisyAverage | FedAvgMethod | FedProxMethod
 AnyMethod = Annotated[Method, Field(discriminator="name")]
 """The field type of a study: a table whose `name` says which method it is."""
 
