@@ -86,16 +86,16 @@ def index_sets(
     if "seed" in inspect.signature(kind).parameters:
         options.setdefault("seed", seed)
     options |= {key: np.array(options[key]) for key in _ARRAYS if key in options}
-    rows = len(next(iter(columns.values())))
+    rows, wanted = len(next(iter(columns.values()))), options.get("num_partitions")
+    if isinstance(wanted, int) and wanted > rows:  # before anything is made for each of them
+        what = f"data.partitioner.num_partitions {wanted} is more than the {rows} rows that there are"
+        raise ConfigError(what, "Lower it")
     with _quiet():
         try:
             partitioner = kind(**options)
             whole = datasets.Dataset.from_dict({**columns, ROW: np.arange(rows)})
             partitioner.dataset = whole.shuffle(seed=seed) if shuffle else whole
-            count = partitioner.num_partitions
-            if count > rows:
-                raise ValueError(f"{count} partitions of {rows} rows")
-            return _positions(partitioner, count)
+            return _positions(partitioner, partitioner.num_partitions)
         except Exception as error:  # of many kinds, from the library and those below it
             told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise ConfigError(f"data.partitioner: {name} refuses: {told}", f"It takes {_told(kind)}") from None

@@ -119,9 +119,10 @@ def divided(source: Source, data: DataSpec, minimum_parties: int, seed: int) -> 
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum_parties or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""
+        number = "data.partitioner" if data.partitioner else "data.parties"
         raise NotEnoughParties(
             f"{source.name}: {len(partition.parties)} parties with {smallest} rows or more{left}, at least"
             f" {minimum_parties} with {data.rows_needed} are required",
-            "Change data.parties, federation.minimum_parties or data.least_rows",
+            f"Change {number}, federation.minimum_parties or data.least_rows",
         )
     return partition

@@ -161,7 +161,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "IidPartitioner"}, "IidPartitioner needs num_partitions. It takes num_partitions"),
     ({"name": "IidPartitioner", "num_partitions": 3, "alpha": 1.0}, "partitioner.alpha: IidPartitioner has no such"),
     ({"name": "IidPartitioner", "num_partitions": 0}, "IidPartitioner refuses: ValueError: The number of partitions"),
-    ({"name": "IidPartitioner", "num_partitions": 301}, "301 partitions of 260 rows"),
+    ({"name": "IidPartitioner", "num_partitions": 301}, "num_partitions 301 is more than the 260 rows"),
     ({"name": "IidPartitioner", "num_partitions": "many"}, "IidPartitioner refuses: TypeError"),
     ({"name": "IidPartitioner", "num_partitions": 3, "order": "size"}, 'order is .size.: it must be "lot" or "file"'),
     ({**OPTIONS["DirichletPartitioner"], "name": "DirichletPartitioner", "alpha": -1.0}, "strictly greater than zero"),
