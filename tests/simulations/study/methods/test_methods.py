@@ -108,26 +108,6 @@ def test_what_a_method_depends_on(given: object, change: str, differs: bool) -> 
         assert before.figures == after.figures
 
 
-@pytest.mark.parametrize(("one", "two"), [("pooled", GIVEN[2]), ("noisy_average", GIVEN[6])], ids=str)
-def test_a_methods_own_keys_are_part_of_it(one: object, two: object) -> None:
-    case = taught(SHARE, CONFIDENT)[0]
-    assert method_of(one).depends_on(case) != method_of(two).depends_on(case)
-
-
-@pytest.mark.parametrize(
-    ("given", "label"),
-    [
-        ("pooled", "pooled"),
-        ({"name": "pooled", "kind": "teacher"}, "pooled"),
-        (GIVEN[2], "pooled kind=boosted"),
-        ({"name": "hand_labels", "labels": 300, "draws": 2}, "hand_labels labels=300 draws=2"),
-    ],
-    ids=str,
-)
-def test_what_tables_call_it(given: object, label: str) -> None:
-    assert method_of(given).label == label
-
-
 @pytest.mark.parametrize("kind", ["teacher", "boosted"])
 def test_pooled_is_one_model_on_what_the_parties_train_on(kind: str) -> None:
     case, _ = taught(SHARE, CONFIDENT)
