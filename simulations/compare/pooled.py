@@ -96,6 +96,17 @@ def _(teacher: OwnCode, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.n
     return class_probabilities(model, test, len(schema.classes))
 
 
+def _solved(gram: np.ndarray, right: np.ndarray, rounding: float) -> np.ndarray:
+    """Of sums float32 (inputs, inputs), in float64, where fewer of them are nearly singular; where they are singular
+    all the same, with their `rounding` as a further penalty."""
+    try:
+        return solve(gram.astype(np.float64), right, assume_a="pos", overwrite_a=True)
+    except np.linalg.LinAlgError:
+        penalised = gram.astype(np.float64)
+        penalised[np.diag_indices_from(penalised)] += rounding
+        return solve(penalised, right, assume_a="pos", overwrite_a=True)
+
+
 @_trained.register
 def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     """The represented rows are never all in memory, only sums over them, 4 inputs^2 bytes."""
@@ -108,9 +119,10 @@ def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np
         cross += inputs.T @ np.eye(classes, dtype=np.float32)[y[start : start + _BLOCK]]
         total += inputs.sum(axis=0)
     mean, shares = (total / len(x)).astype(np.float32), (counts / len(x)).astype(np.float32)
+    largest = float(np.trace(gram))  # sums are rounded by a share of this, whatever is taken off them
     gram -= np.outer(mean, mean) * np.float32(len(x))
     gram[np.diag_indices_from(gram)] += np.float32(teacher.alpha)
     right = (cross - np.outer(mean, counts.astype(np.float32))).astype(np.float64)
-    weights = solve(gram.astype(np.float64), right, assume_a="pos", overwrite_a=True)  # in float32 nearly singular
+    weights = _solved(gram, right, float(np.finfo(np.float32).eps) * largest)
     scores = np.maximum((test - mean) @ weights + shares, 0)
     return scores / scores.sum(axis=1, keepdims=True)

@@ -66,9 +66,15 @@ def not_public(source: Source) -> np.ndarray:
 
 
 def private_rows(source: Source, public: PublicPart) -> np.ndarray:
-    """Indices of the rows that parties may have, ascending: neither public nor of an owner that is held out."""
-    rows = np.setdiff1d(not_public(source), np.concatenate([public.queries, public.test]))
-    return rows[~np.isin(source.owner[rows], public.owners)]
+    """Indices of the rows that parties may have, ascending: neither public nor of an owner that is held out, nor of a
+    patient who has public rows, at whichever owner; where the data set itself says which rows are public, it decides.
+    """
+    asked = np.concatenate([public.queries, public.test])
+    rows = np.setdiff1d(not_public(source), asked)
+    rows = rows[~np.isin(source.owner[rows], public.owners)]
+    if source.patient is None or source.public is not None:
+        return rows
+    return rows[~np.isin(source.patient[rows], source.patient[asked])]
 
 
 def _drawn(source: Source, share: float, least_rows: int, generator: np.random.Generator) -> np.ndarray:

@@ -16,6 +16,7 @@ from consilium.accounting.errors import AccountingError
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
+from consilium.protocol.labels.service import Outcome
 from consilium.protocol.node.threads import one_thread
 from consilium.simulations.compare.hand_labels import PublicTruth
 from consilium.simulations.compare.worth import worth
@@ -165,8 +166,8 @@ def _worth(step: Step, read: Read, desk: Desk) -> bytes:
         return rows_bytes([])
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
     asked = predicted.arrays.get("asked_rows", np.arange(min(len(case.pool_y), case.config.caps.queries)))
-    labels = predicted.arrays.get("labels", np.zeros(len(asked)))
-    released = int((labels >= 0).sum())
+    outcome = predicted.arrays.get("outcome", np.full(len(asked), Outcome.ANSWERED))
+    asked, released = asked[outcome != Outcome.NOT_ASKED], int((outcome == Outcome.ANSWERED).sum())
     found = worth(public, predicted.test, case.scenario.student, released, asked, case.seed, step.params["mode"])
     label, least = step.params["label"], found["hand_labels"]
     if least is None:

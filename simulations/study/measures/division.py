@@ -34,10 +34,11 @@ def division_rows(case: Case) -> list[Row]:
     """Figures of the division, as method "division".
 
     run: parties, rows, rows_least, rows_median, rows_most, gini of the rows, effective_parties (inverse Simpson),
-    one_class_parties (share of parties with a single class), left_out (owners or shards with too few rows). Of each
-    label distance (hellinger, js, tv: `measures.distances`) to the labels of all: its mean over parties, quantiles,
-    weighted (mean by rows), and the floors of mean and weighted; hellinger_pairwise, the mean over all pairs of
-    parties, and its floor. Distances of features: see `measures.features`.
+    one_class_parties (share of parties with a single class), left_out (owners or shards with too few rows);
+    division_alpha and others that dividing found (`Partition.found`). Of each label distance (hellinger, js, tv:
+    `measures.distances`) to the labels of all: its mean over parties, quantiles, weighted (mean by rows), and the
+    floors of mean and weighted; hellinger_pairwise, the mean over all pairs of parties, and its floor. Distances of
+    features: see `measures.features`.
     class: share, and the parties that have a row of it. party: rows, the distances.
     """
     counts = label_counts(case)
@@ -55,6 +56,8 @@ def division_rows(case: Case) -> list[Row]:
         "left_out": case.partition.left_out,
     }.items():
         told.run(metric, value)
+    for metric, value in case.partition.found.items():
+        told.run(f"division_{metric}", value)
     told.each("class", case.classes, "share", counts.sum(axis=0) / sizes.sum())
     told.each("class", case.classes, "parties", (counts > 0).sum(axis=0))
     told.each("party", case.parties, "rows", sizes)

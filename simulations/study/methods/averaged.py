@@ -39,7 +39,7 @@ class NoisyAverage(StudyMethod):
         privacy = case.config.privacy
         promise = {"promise": case.config.promise()} if self.epsilon is None else {}
         unit = {"unit": privacy.unit.value, "neighbouring": privacy.neighbouring.value}
-        return {**self.model_dump(mode="json"), **promise, "delta": privacy.delta, **unit}
+        return {**promise, "delta": privacy.delta, **unit}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`. Absent where teachers are not linear, or nothing finite is promised."""

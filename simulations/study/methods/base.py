@@ -59,19 +59,10 @@ class Predicted:
 class StudyMethod(Frozen):
     """One method with its keys. A kind is a subclass with `name: Literal["..."]`, registered in `methods.kinds`."""
 
-    name: str
-
     title: ClassVar[str]
     """For tables and pictures: "PATE", "federated averaging"."""
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes."""
-
-    @property
-    def label(self) -> str:
-        """The name, with the keys that are not at their defaults: "pooled kind=boosted". What tables call it."""
-        keys = {key: field.default for key, field in type(self).model_fields.items() if key != "name"}
-        own = {key: getattr(self, key) for key, default in keys.items() if getattr(self, key) != default}
-        return " ".join([self.name, *(f"{key}={value}" for key, value in own.items())])
 
     @property
     def private(self) -> bool:
@@ -82,7 +73,8 @@ class StudyMethod(Frozen):
     def depends_on(self, case: Case) -> dict[str, Any]:
         """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
 
-        Two cases of equal division, teachers and seed (`study.keys`) with an equal answer here share one result.
+        Two cases of equal division, teachers and seed (`study.keys`) with an equal answer here share one result of a
+        method. Its own keys decide too, and need not be told.
         """
         raise NotImplementedError
 

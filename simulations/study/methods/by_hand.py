@@ -32,7 +32,7 @@ class LabelledByHand(StudyMethod):
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """See `StudyMethod.depends_on`."""
-        return {**self.model_dump(mode="json"), "student": case.scenario.student.model_dump(mode="json")}
+        return {"student": case.scenario.student.model_dump(mode="json")}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`. Absent where the pool has fewer rows."""

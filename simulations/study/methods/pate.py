@@ -39,11 +39,7 @@ class Pate(StudyMethod):
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """See `StudyMethod.depends_on`. Votes hang on the whole federation where scores are equal, see `study.said`."""
-        return {
-            **self.model_dump(mode="json"),
-            "federation": case.config.digest(),
-            "student": case.scenario.student.model_dump(mode="json"),
-        }
+        return {"federation": case.config.digest(), "student": case.scenario.student.model_dump(mode="json")}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`. A federation that its parties are too few for is absent."""

@@ -34,7 +34,7 @@ class Plurality(StudyMethod):
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """See `StudyMethod.depends_on`."""
-        return self.model_dump(mode="json")
+        return {}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""

@@ -66,6 +66,20 @@ def test_every_row_is_at_one_party_or_public(division: str, own_public: bool) ->
 
 
 @pytest.mark.parametrize("division", DIVISIONS)
+def test_a_patient_of_two_owners_is_not_public_and_private(division: str) -> None:
+    """Every patient has rows at two hospitals or more, and so some at one that is held out and at one that is not."""
+    plain = hospitals()
+    data = replace(plain, patient=np.random.default_rng(1).integers(0, 60, size=len(plain.y)))
+    parts = DIVISIONS[division](data, 3)
+    assert data.patient is not None
+    private = data.patient[np.concatenate(list(parts.parties.values()))]
+    public = data.patient[np.concatenate([parts.queries, parts.test])]
+    assert len(private) and not set(private) & set(public)
+    held = np.isin(plain.owner, np.unique(plain.owner[np.concatenate([parts.queries, parts.test])]))
+    assert set(data.patient[~held]) & set(public)  # who would have been on both sides
+
+
+@pytest.mark.parametrize("division", DIVISIONS)
 def test_a_division_depends_on_the_seed(division: str) -> None:
     data = hospitals()
     first, again, other = (DIVISIONS[division](data, seed) for seed in (1, 1, 2))

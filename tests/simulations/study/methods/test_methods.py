@@ -33,6 +33,8 @@ GIVEN = (
     "noisy_average",
     {"name": "noisy_average", "epsilon": 5.0},
     {"name": "hand_labels", "labels": 60},
+    {"name": "fedavg", "rounds": 3, "learning_rate": 0.2},
+    {"name": "fedprox", "rounds": 3, "learning_rate": 0.2},
 )
 
 
@@ -106,26 +108,6 @@ def test_what_a_method_depends_on(given: object, change: str, differs: bool) -> 
         for one, two in ((before.test, after.test), (before.home, after.home)):
             np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
         assert before.figures == after.figures
-
-
-@pytest.mark.parametrize(("one", "two"), [("pooled", GIVEN[2]), ("noisy_average", GIVEN[6])], ids=str)
-def test_a_methods_own_keys_are_part_of_it(one: object, two: object) -> None:
-    case = taught(SHARE, CONFIDENT)[0]
-    assert method_of(one).depends_on(case) != method_of(two).depends_on(case)
-
-
-@pytest.mark.parametrize(
-    ("given", "label"),
-    [
-        ("pooled", "pooled"),
-        ({"name": "pooled", "kind": "teacher"}, "pooled"),
-        (GIVEN[2], "pooled kind=boosted"),
-        ({"name": "hand_labels", "labels": 300, "draws": 2}, "hand_labels labels=300 draws=2"),
-    ],
-    ids=str,
-)
-def test_what_tables_call_it(given: object, label: str) -> None:
-    assert method_of(given).label == label
 
 
 @pytest.mark.parametrize("kind", ["teacher", "boosted"])
