@@ -241,8 +241,8 @@ def cross_site(view: StudyView, matrices: Matrices) -> PictureExhibit | None:
         (
             "cross-site",
             "Teachers of one party on the rows of another",
-            "Down: whose teachers; across: whose held-out rows. A dark diagonal says that parties differ in more than"
-            " size: their own teachers know what others’ do not.",
+            "Down: whose teachers; across: whose held-out rows. A diagonal that stands out says that parties differ"
+            " in more than size: their own teachers know what others’ do not.",
         ),
         lambda _: [],
         ("rows of party", "teachers of party"),
