@@ -6,6 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 
+import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from consilium.protocol.files import replacing, writing
@@ -21,7 +22,7 @@ from consilium.simulations.study.report.sections.methods import methods_section
 from consilium.simulations.study.report.sections.votes import influence_section, privacy_section, votes_section
 from consilium.simulations.study.report.told import Told, read_told
 from consilium.simulations.study.summaries.sentences import findings
-from consilium.simulations.study.summaries.tidy import title
+from consilium.simulations.study.summaries.tidy import MEASURED, title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 
 TEMPLATE = "study.html.j2"
@@ -32,14 +33,15 @@ _PICTURED = 24
 def write_study_report(folder: Path, out: Path) -> None:
     """Draw the report of the study in `folder` (results.parquet, study.json, matrices) into the file `out`.
 
-    A reader sees the old file or the whole new one. It holds functions of private rows without any noise.
+    A reader sees the old file or the whole new one. It holds functions of private rows without any noise, so that its
+    owner alone may read it.
 
     Raises
     ------
     PathError, StorageError : a file is missing, or `out` cannot be written. DataError : a file is none of a study.
     """
     content = render_study(open_folder(folder), folder.name).encode()
-    with writing(out), replacing(out, part=f".{out.name}.{os.getpid()}.part") as file:
+    with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
         file.write(content)
 
 
@@ -58,7 +60,7 @@ def render_study(found: StudyFolder, name: str) -> str:
         summary=_summary(view),
         sections=_sections(view, _matrices(found, told, view)),
         findings=findings(found.results, told.order),
-        cells=len(set(found.results["cell"].to_list())),
+        cells=found.results.filter(~pl.col("method").is_in(MEASURED))["cell"].n_unique(),
         is_picture=lambda exhibit: isinstance(exhibit, PictureExhibit),
     )
 

@@ -10,6 +10,9 @@ import polars as pl
 
 from consilium.simulations.study.report.charts.drawing import Drawing, file
 
+MOST_ROWS = 120
+"""Rows of a table on the page; the download has all."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -45,6 +48,11 @@ class TableExhibit(Exhibit):
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
     folded: bool = False
+
+    @property
+    def shown(self) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
+        """The rows on the page."""
+        return self.rows[:MOST_ROWS]
 
 
 @dataclass(frozen=True)

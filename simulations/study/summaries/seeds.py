@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import polars as pl
 from scipy.stats import t
@@ -37,8 +38,14 @@ def t_interval(mean: float, deviation: float, count: int) -> tuple[float, float]
     >>> [round(end, 3) for end in t_interval(0.5, 0.1, 5)]
     [0.376, 0.624]
     """
-    half = float(t.ppf((1 + LEVEL) / 2, count - 1)) * deviation / math.sqrt(count)
+    half = _quantile(count) * deviation / math.sqrt(count)
     return mean - half, mean + half
+
+
+@cache
+def _quantile(count: int) -> float:
+    """Of Student's law with count - 1."""
+    return float(t.ppf((1 + LEVEL) / 2, count - 1))
 
 
 def over_seeds(frame: pl.DataFrame, metrics: Sequence[str] | None = None, scope: str = "run") -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,8 @@ from consilium.simulations.study.summaries.tidy import NATURAL, title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 from consilium.simulations.study.summaries.words import metric_words, range_text, short, signed_text, value_text
 
+_ALL_SPENT = 0.99
+"""Share of the promise from which on the votes at hand have saved nothing."""
 _MOST_NAMED = 3
 """Points or comparisons that a sentence names; of more it says how many."""
 
@@ -253,19 +255,28 @@ def _losers(view: StudyView) -> list[str]:
     if method is None or ALONE not in view.methods:
         return []
     for metric in AT_HOME:
-        found = {at: lost for at in view.points if (lost := _lost_at(view, at, method, metric)) is not None}
+        gains = dict(_by_point(view, party_gains(view.frame, method, metric)))
+        found = {at: lost for at in view.points if (lost := _lost_at(view, at, method, metric, gains)) is not None}
         if found:
             return [_told_of_losers(view, method, metric, found)]
     return []
 
 
-def _lost_at(view: StudyView, at: Point, method: str, metric: str) -> _Lost | None:
+def _by_point(view: StudyView, gains: pl.DataFrame) -> Iterator[tuple[Point, np.ndarray]]:
+    """Gains float64 (parties,) of each point."""
+    for at, some in gains.group_by(*view.axes) if view.axes else [((), gains)]:
+        yield tuple(str(value) for value in at), some["gain"].to_numpy()
+
+
+def _lost_at(
+    view: StudyView, at: Point, method: str, metric: str, by_point: Mapping[Point, np.ndarray]
+) -> _Lost | None:
     """As measured in the cells (means over seeds), else of each party's mean over seeds."""
     names = ("worse", "parties", "worst_decile", "worst_decile_floor")
     worse, parties, decile, floor = (view.mean(at, method, f"gain_{metric}_{name}") for name in names)
     if worse is not None and parties and decile is not None:
         return _Lost(worse, parties, decile, floor)
-    gains = np.array(view.at(party_gains(view.frame, method, metric), at)["gain"].to_list())
+    gains = by_point.get(at, np.zeros(0))
     return _Lost(float((gains < -1e-12).sum()), float(len(gains)), worst_decile(gains), None) if len(gains) else None
 
 
@@ -298,6 +309,11 @@ def _privacy(view: StudyView) -> list[str]:
     if not rows:
         return []
     least, most = min(rows), max(rows)
+    if least[0] > _ALL_SPENT:
+        return [
+            f"The votes save nothing of what {title(method)} promises: at the votes at hand epsilon is at least"
+            f" {least[0]:.0%} of the promise at every point."
+        ]
     told = (
         f"{title(method)} promises epsilon {value_text(least[2])} at {view.label(least[1])}, and at the votes at hand"
         f" it is {value_text(least[3])} ({least[0]:.0%} of the promise)"

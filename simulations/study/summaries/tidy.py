@@ -61,12 +61,6 @@ def as_number(text: str) -> float | None:
     return number if abs(number) != float("inf") and number == number else None
 
 
-def numbers(points: Iterable[str]) -> list[float] | None:
-    """Of all points, where the axis is numeric: each of them is a number."""
-    found = [as_number(each) for each in points]
-    return [each for each in found if each is not None] if found and None not in found else None
-
-
 def ordered(points: Iterable[str], told: Sequence[str] = ()) -> list[str]:
     """Points as the study's file names them (`told`), then numbers by size, then names, the natural division first.
 

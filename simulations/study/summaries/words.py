@@ -14,6 +14,16 @@ METRICS = {
 """By which models are judged, with the words for them."""
 
 
+_PHRASES = {
+    "ambiguity_02": "gap below 2%",
+    "ambiguity_10": "gap below 10%",
+    "ambiguity_20": "gap below 20%",
+    "teacher_right_mean": "one party’s teachers right",
+    "plurality_right": "plurality right",
+    "cross_site_accuracy_shift": "own less others’ accuracy at home",
+    "c2st_auc_mean": "AUC of telling a party from all",
+    "hand_labels": "labels by hand",
+}
 _HOME = "home_"
 _WORDS = {
     "auc": "AUC",
@@ -45,7 +55,7 @@ def metric_words(metric: str) -> str:
     """
     if metric.startswith(_HOME):
         return f"{metric_words(metric.removeprefix(_HOME))} at home"
-    return METRICS.get(metric) or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
+    return METRICS.get(metric) or _PHRASES.get(metric) or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
 
 
 def value_text(value: float | None) -> str:
@@ -58,7 +68,7 @@ def value_text(value: float | None) -> str:
         return "–"
     if math.isinf(value):
         return "unbounded"
-    if 0 < value < 5e-4:
+    if 1e-12 < value < 5e-4:
         return f"{value:.2g}".replace("e-0", "e-")
     if abs(value) >= 100 or (abs(value) >= 2 and value == round(value)):
         return f"{value:,.0f}".replace("-", "−")
@@ -68,10 +78,14 @@ def value_text(value: float | None) -> str:
 
 def range_text(low: float | None, high: float | None) -> str:
     """
-    >>> range_text(0.8, 0.9), range_text(-0.1, 0.02), range_text(None, None), range_text(2.0, 2.0)
-    ('0.800 to 0.900', '−0.100 to 0.020', '', '')
+    >>> range_text(0.8, 0.9), range_text(-0.1, 0.02), range_text(None, None), range_text(0.0004, 0.02)
+    ('0.800 to 0.900', '−0.100 to 0.020', '', '0.000 to 0.020')
     """
-    return "" if low is None or high is None or low == high else f"{value_text(low)} to {value_text(high)}"
+    if low is None or high is None or low == high:
+        return ""
+    if min(abs(low), abs(high)) < 5e-4 and max(abs(low), abs(high)) >= 1e-2:  # in the same places
+        low, high = round(low, 3), round(high, 3)
+    return f"{value_text(low)} to {value_text(high)}"
 
 
 def signed_text(value: float) -> str:

@@ -103,7 +103,7 @@ class MadeUp:
         distance = np.sqrt(np.clip(1 - shares @ shares.T, 0, None))
         few = min(self.parties, 12)
         crossed = generator.uniform(0.6, 0.9, size=(few, few))
-        crossed[0, 1] = np.nan
+        crossed[0, -1] = np.nan
         return {
             "parties": names,
             "classes": np.array(self.classes),

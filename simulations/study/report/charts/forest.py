@@ -68,7 +68,7 @@ def forest_chart(
 def forest_axis(rows: Sequence[ForestRow], zero: bool = False) -> Axis:
     """The axis that all these rows fit in."""
     ends = [end for row in rows for end in (row.value, row.other, *(row.ends or ())) if end is not None]
-    return axis_over([*ends, 0.0] if zero else ends, "", log=False)
+    return axis_over([*ends, 0.0] if zero else ends, "", log=False, most=4)
 
 
 def _marks(row: ForestRow, axis: Axis) -> list[Markup]:

@@ -48,18 +48,18 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
-def axis_over(values: Sequence[float], title: str, log: bool | None = None, room: float = 0.06) -> Axis:
-    """An axis with some room around these values, at least one; log: None decides by `LOG_FROM`."""
+def axis_over(values: Sequence[float], title: str, log: bool | None = None, room: float = 0.06, most: int = 6) -> Axis:
+    """An axis with some room around these values, at least one; log: None decides by `LOG_FROM`; most: ticks."""
     low, high = min(values), max(values)
     if log is None:
         log = low > 0 and high / low >= LOG_FROM
     if log:
         factor = max((high / low) ** room, 1.05)
         low, high = low / factor, high * factor
-        return Axis(low, high, log_ticks(low, high, 6, number), title, log=True)
+        return Axis(low, high, log_ticks(low, high, most, number), title, log=True)
     gap = room * (high - low) or max(abs(high) * 0.1, 0.01)
     low, high = low - gap, high + gap
-    return Axis(low, high, round_ticks(low, high, 6, number), title)
+    return Axis(low, high, round_ticks(low, high, most, number), title)
 
 
 def lines_chart(

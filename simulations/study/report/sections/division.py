@@ -37,6 +37,7 @@ _FIRST = (
     "mmd2_mean_floor",
     "c2st_auc_mean",
 )
+_WITH_FLOOR = ("hellinger_mean", "hellinger_weighted", "js_mean", "tv_mean", "hellinger_pairwise", "mmd2_mean")
 Matrices = Mapping[Point, Arrays]
 """Of the first seed of each point that has any."""
 
@@ -58,7 +59,7 @@ def division_section(view: StudyView, matrices: Matrices) -> Section | None:
 
 def _floors(view: StudyView, metrics: Sequence[str]) -> PictureExhibit | None:
     """Distances with the floor that parties of these sizes would have by chance."""
-    having = [metric for metric in metrics if metric + FLOOR in metrics]
+    having = [metric for metric in _WITH_FLOOR if metric in metrics and metric + FLOOR in metrics]
     points, axes = view.distinct(METHOD)
     parts, columns = [], []
     for metric in having:
@@ -240,8 +241,8 @@ def cross_site(view: StudyView, matrices: Matrices) -> PictureExhibit | None:
         (
             "cross-site",
             "Teachers of one party on the rows of another",
-            "Down: whose teachers; across: whose held-out rows. A dark diagonal says that parties differ in more than"
-            " size: their own teachers know what others’ do not.",
+            "Down: whose teachers; across: whose held-out rows. A diagonal that stands out says that parties differ"
+            " in more than size: their own teachers know what others’ do not.",
         ),
         lambda _: [],
         ("rows of party", "teachers of party"),

@@ -56,24 +56,36 @@ def means_data(view: StudyView, points: Sequence[Point], columns: Sequence[Colum
 def metric_tables(
     view: StudyView, method: str, metrics: Sequence[str], about: tuple[str, str, str], open_first: bool = True
 ) -> list[TableExhibit]:
-    """Metrics of one method, so many across as can be read; all tables but the first are folded.
+    """Metrics of one method: the first ones across, and all others, folded, down, with points across.
 
     Points between which nothing of the method changes are one line.
     """
     there = [metric for metric in metrics if any((at, method, metric) in view.means for at in view.points)]
     points, axes = view.distinct(method)
     name, title, reading = about[0], about[1], about[2] + alike(view, axes)
-    found: list[TableExhibit] = []
-    for index in range(0, len(there), ACROSS):
-        some, number = there[index : index + ACROSS], index // ACROSS + 1
-        told = (
-            (name, title, reading) if number == 1 else (f"{name}-{number}", f"{title}, continued ({number})", reading)
+    first, further = there[:ACROSS], there[ACROSS:]
+    if not first:
+        return []
+    rows = tuple((view.label(at, axes), tuple(entry(view, at, method, metric) for metric in first)) for at in points)
+    headings = ("", *(metric_words(metric) for metric in first))
+    data = means_data(view, view.points, [(method, metric) for metric in first])
+    found = [TableExhibit(name, title, reading, data, headings, rows, folded=not open_first)]
+    for index in range(0, len(points), ACROSS) if further else ():
+        some, part = points[index : index + ACROSS], f" ({index // ACROSS + 1})" if len(points) > ACROSS else ""
+        down = tuple(
+            (metric_words(metric), tuple(entry(view, at, method, metric) for at in some)) for metric in further
         )
-        columns = [(method, metric) for metric in some]
-        rows = tuple((view.label(at, axes), tuple(entry(view, at, *column) for column in columns)) for at in points)
-        headings = ("", *(metric_words(metric) for metric in some))
-        data = means_data(view, view.points, columns)
-        found.append(TableExhibit(*told, data, headings, rows, folded=number > 1 or not open_first))
+        found.append(
+            TableExhibit(
+                f"{name}-more-{index // ACROSS + 1}",
+                f"{title}: all further figures{part}",
+                reading,
+                means_data(view, some, [(method, metric) for metric in further]),
+                ("", *(view.label(at, axes) for at in some)),
+                down,
+                folded=True,
+            )
+        )
     return found
 
 

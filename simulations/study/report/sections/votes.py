@@ -32,16 +32,14 @@ _FIRST_OF_VOTES = (
 )
 _FIRST_OF_COST = (
     "epsilon",
-    "epsilon_promised",
+    "delta",
     "epsilon_worst_case",
     "epsilon_data_dependent",
-    "epsilon_published",
     "epsilon_sanitised",
-    "delta",
     "asked",
     "answered",
-    "labels_per_epsilon",
     "labels_right",
+    "labels_per_epsilon",
 )
 
 

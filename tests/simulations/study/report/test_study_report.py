@@ -25,7 +25,7 @@ STUDIES = {
     "numbers": MadeUp(
         axes={"data.alpha": {"0.1": -0.1, "1": 0, "10": 0.1}, "data.parties": {"9": 0, "20": 0.1}}, parties=9
     ),
-    "sets": MadeUp(axes={"set": SETS, "epsilon": {"1": 0, "3": 0.02}}, seeds=[0, 1], parties=6),
+    "sets": MadeUp(axes={"set": SETS, "epsilon": {"1": 0, "3": 0}}, seeds=[0, 1], parties=6),
     "no axis": MadeUp(axes={}, seeds=[0], parties=3),
     "one method": MadeUp(axes={}, seeds=[0, 1], methods={"pooled": 0.8}, parties=3),
     "ten classes": MadeUp(axes={}, seeds=[0], classes=[f"class {index}" for index in range(10)], parties=200),
@@ -153,6 +153,27 @@ def test_nothing_is_loaded_and_nothing_runs(tmp_path: Path) -> None:
 
 def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:
     assert drawn(STUDIES["no axis"], tmp_path / "a") == drawn(STUDIES["no axis"], tmp_path / "b")
+
+
+def test_long_tables_are_cut_on_the_page_and_whole_in_the_download(tmp_path: Path) -> None:
+    points = {f"{index}": 0.0 for index in range(130)}
+    page = drawn(MadeUp(axes={"sigma": points}, seeds=[0], methods={"local": 0.6, "pate": 0.7}, parties=1), tmp_path)
+    (table,) = [each for each in body(page).iter("table") if each.get("id") == "methods-auc"]
+    assert len(list(table.iter("tr"))) == 121
+    assert "The first 120 of 130 lines; the download has all." in page
+    assert pl.read_csv(downloads(page, "csv")["methods-auc"]).height == 2 * 130
+
+
+def test_nobody_else_may_read_the_page(tmp_path: Path) -> None:
+    drawn(STUDIES["no axis"], tmp_path)
+    assert (tmp_path / "study.html").stat().st_mode & 0o077 == 0
+
+
+def test_what_a_mechanism_does_not_change_is_told_once(tmp_path: Path) -> None:
+    page = drawn(STUDIES["sets"], tmp_path)
+    lines = {each.get("id"): len(list(each.iter("tr"))) - 1 for each in body(page).iter("table")}
+    assert (lines["methods-auc"], lines["division"]) == (12, 6)
+    assert "The same at all values of epsilon." in page
 
 
 def missing_metrics(frame: pl.DataFrame) -> list[pl.DataFrame]:

@@ -79,6 +79,27 @@ def test_little_is_told_of_little(frame: pl.DataFrame) -> None:
     assert all(isinstance(each, str) for each in findings(frame))
 
 
+def test_losers_are_told_as_measured_with_what_chance_alone_gives() -> None:
+    measured = {"worse": 34.0, "parties": 207.0, "worst_decile": -0.2, "worst_decile_floor": -0.15}
+    parts = [figures({"pate": [value, value]}, metric=f"gain_accuracy_{name}") for name, value in measured.items()]
+    frame = pl.concat(
+        [figures({"local": [0.7, 0.71], "pate": [0.75, 0.76]}), figures({"pate": [1.0, 1.0]}, metric="epsilon"), *parts]
+    )
+    told = sentence(
+        findings(frame), "On their own held-out rows (accuracy) 34 of 207 parties do worse by PATE than alone"
+    )
+    assert "changes by −0.200 in the mean (by chance alone −0.150)" in told
+
+
+@pytest.mark.parametrize(
+    ("spent", "said"), [(0.4, "at the votes at hand it is 0.400 (40% of the promise)"), (1.0, "The votes save nothing")]
+)
+def test_what_the_votes_save_is_told(spent: float, said: str) -> None:
+    costs = {"epsilon": 1.0, "epsilon_data_dependent": spent}
+    parts = [figures({"pate": [value, value]}, metric=metric) for metric, value in costs.items()]
+    assert sum(said in each for each in findings(pl.concat([figures({"pate": [0.7, 0.71]}), *parts]))) == 1
+
+
 def test_a_numeric_axis_is_told_from_end_to_end() -> None:
     frame = MadeUp(axes={"data.alpha": {"0.05": -0.3, "1": -0.1, "100": 0.0}}).frame()
     told = sentence(findings(frame), "From alpha 0.05 to 100 (AUC): ")
