@@ -17,4 +17,4 @@ def lots_of(seed: int) -> random.Random:
 
 def noise_of(seed: int) -> np.random.RandomState:
     """The noise of all rounds: of the kind that Flower uses."""
-    return np.random.RandomState([seed % _WORD, seed // _WORD, _PURPOSE])  # noqa: NPY002
+    return np.random.RandomState([seed % _WORD, seed // _WORD, _PURPOSE])
