@@ -109,9 +109,7 @@ class FederatedMethod(StudyMethod):
             privacy, figures = kinds[clip], {"delta": terms.delta, "clip": clip}
         found = setting.federated(rate, privacy)
         if not found.rounds:
-            return Predicted(
-                absent="no round gave a model: training failed at every party, or at one of a private round"
-            )
+            return Predicted(absent="no round gave a model: training failed at every party")
         if found.epsilon is not None:
             figures["epsilon"] = found.epsilon
         figures |= {"rounds": found.rounds, "learning_rate": rate, "parties": len(case.parties)}
