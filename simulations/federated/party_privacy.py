@@ -51,7 +51,7 @@ class PartyPrivacy:
         """z: the least noise at which so many rounds cost `epsilon` at most.
 
         >>> round(PartyPrivacy(1.0, 1e-5, Neighbouring.REPLACE, 1.0).noise_multiplier(20), 2)
-        33.36
+        33.37
         """
         moved = _MOVED[self.neighbouring]
         return sigma_needed(rounds, self.epsilon, self.delta, moved, scalar=True) * _ROUNDING

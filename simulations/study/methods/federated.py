@@ -108,6 +108,8 @@ class FederatedMethod(StudyMethod):
             clip = setting.best(clips, lambda clip: setting.with_rate(rate, kinds[clip]))
             privacy, figures = kinds[clip], {"delta": terms.delta, "clip": clip}
         found = setting.federated(rate, privacy)
+        if not found.rounds:
+            return Predicted(absent="no round gave a model: training failed at every party")
         if found.epsilon is not None:
             figures["epsilon"] = found.epsilon
         figures |= {"rounds": found.rounds, "learning_rate": rate, "parties": len(case.parties)}

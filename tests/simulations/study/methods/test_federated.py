@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from consilium.simulations.federated.averaging import Federated
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.case import Case, make_case
 from consilium.simulations.study.methods import federated as module
@@ -115,6 +116,11 @@ def test_a_federation_that_promises_nothing_is_absent(case: Case, monkeypatch: p
     method = FedAvgMethod(epsilon="federation")
     assert "no epsilon" in method.predict(case, None).absent
     assert method.depends_on(case)["epsilon"] == "inf"
+
+
+def test_without_a_round_that_gave_a_model_there_is_none(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "federate", lambda *_: Federated(np.zeros(1), 0, (0, 1)))
+    assert "no round" in FedAvgMethod(**QUICK).predict(case, None).absent
 
 
 @pytest.mark.parametrize(
