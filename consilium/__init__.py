@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from consilium.simulations.council.estimator import Council
     from consilium.simulations.council.results import Run, load_run
     from consilium.simulations.council.simulate import simulate
+    from consilium.simulations.council.studies import Study, StudyResults
     from consilium.simulations.run import run_scenario
     from consilium.simulations.scenario import Scenario, load_scenario
     from consilium.student.published.model import load_model
@@ -59,6 +60,8 @@ __all__ = [
     "Run",
     "Scenario",
     "Stable",
+    "Study",
+    "StudyResults",
     "SystemNoise",
     "Towards",
     "Unit",
@@ -94,6 +97,7 @@ _MODULES = {
     "simulations.council.estimator": ("Council",),
     "simulations.council.results": ("Run", "load_run"),
     "simulations.council.simulate": ("simulate",),
+    "simulations.council.studies": ("Study", "StudyResults"),
     "simulations.run": ("run_scenario",),
     "simulations.scenario": ("Scenario", "load_scenario"),
     "student.published.model": ("load_model",),

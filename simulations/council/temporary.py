@@ -13,10 +13,12 @@ from consilium.simulations.council.results import SUMMARY
 class RunFolder:
     """Where a run goes: a folder of the caller's, or a temporary one, which is removed with the object that keeps it.
 
-    Removed too where no run came of it, and at the end of the program. path: the folder, not made yet.
+    Removed too where nothing came of it, and at the end of the program. path: the folder, not made yet. proof: the file
+    that is there once something did.
     """
 
-    def __init__(self, out: str | Path | None) -> None:
+    def __init__(self, out: str | Path | None, proof: str = SUMMARY) -> None:
+        self._proof = proof
         self._parent = None if out is not None else tempfile.mkdtemp(prefix="consilium-")
         self.path = Path(self._parent or "", "run") if out is None else Path(out)
 
@@ -24,7 +26,7 @@ class RunFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._parent is not None and not (self.path / SUMMARY).exists():
+        if self._parent is not None and not (self.path / self._proof).exists():
             shutil.rmtree(self._parent, ignore_errors=True)
 
     def kept_by(self, owner: object) -> None:
