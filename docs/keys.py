@@ -118,13 +118,7 @@ def _type(annotation: Any) -> str:
 
 
 def _many(item: Any) -> str:
-    several = {
-        "text": "texts",
-        "number": "numbers",
-        "whole number": "whole numbers",
-        "table": "tables",
-        "anything": "anything",
-    }
+    several = {one: f"{one}s" for one in ("text", "number", "whole number", "table")} | {"anything": "anything"}
     words = _type(item)
     return words if words.startswith("`") else " or ".join(several.get(each, "lists") for each in words.split(" or "))
 

@@ -82,22 +82,18 @@ def cell_id(plot: Plot, method: str) -> str:
 
 
 def compared(spec: StudySpec) -> list[Compared]:
-    """The methods with what they are called: their names, and where two would be the same, with their keys.
+    """The methods with what they are called: their names, with keys that have another value than usual.
 
     Raises
     ------
     ConfigError : there is no such method, or two are called the same.
     """
     found: list[Compared] = []
-    names = [given if isinstance(given, str) else given.get("name") for given in spec.study.methods]
-    for at, given in enumerate(spec.study.methods):
+    for given in spec.study.methods:
         table = {"name": given} if isinstance(given, str) else dict(given)
         label = table.pop("label", None)
         method = method_of(table, f"study {spec.name}: study.methods")
-        if label is None:
-            others = {key: value for key, value in table.items() if key != "name"}
-            alone = names.count(names[at]) == 1 or not others
-            label = " ".join([str(names[at]), *(() if alone else (f"{key}={others[key]}" for key in others))])
+        label = method.label if label is None else label
         if not isinstance(label, str) or not 0 < len(label) <= 60:
             raise ConfigError(f"study {spec.name}: study.methods: label must be text of at most 60 characters")
         if label in (*(each.label for each in found), "division", "teachers"):
@@ -105,7 +101,7 @@ def compared(spec: StudySpec) -> list[Compared]:
                 f"study {spec.name}: study.methods: two things would be called {label!r} in the results",
                 'Give one of them a label: { name = "pooled", label = "..." }',
             )
-        found.append(Compared(label, method, {"name": names[at], **method.model_dump(mode="json")}))
+        found.append(Compared(label, method, method.model_dump(mode="json")))
     return found
 
 
