@@ -120,8 +120,8 @@ def _chosen(changes: np.ndarray, influence: np.ndarray, case: Case, labels: int)
     spec, width = case.scenario.student, case.pool_x.shape[1]
     if spec.inputs != "features":
         width = case.config.rows.inputs(case.pool_x[:1]).shape[1]
-    draws = effort(spec.trainer, labels, width, len(case.classes), "full").draws
-    parties = len(changes)
+    whole, parties = effort(spec.trainer, labels, width, len(case.classes), "full"), len(changes)
+    draws = whole.draws if whole.bisected else 1  # minutes each
     if draws == MOST_DRAWS["full"] or parties <= 2 * draws:
         return np.arange(parties), np.arange(parties)
     order = np.argsort(-np.where(changes, influence, -1), kind="stable")

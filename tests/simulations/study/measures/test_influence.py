@@ -13,10 +13,10 @@ from consilium.coordinator.federation import noise_for
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.rows.queries import query_ids
-from consilium.simulations.compare import effort as effort_module
+from consilium.simulations.compare.effort import Effort
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
-from consilium.simulations.study.measures import without_party
+from consilium.simulations.study.measures import influence, without_party
 from consilium.simulations.study.measures.influence import influence_rows, winners_flipped
 from consilium.simulations.study.measures.without_party import Rerun
 from consilium.simulations.study.methods.base import Predicted
@@ -224,14 +224,20 @@ def test_expected_flips_follow_the_law_of_the_noise(monkeypatch: pytest.MonkeyPa
         assert rerun.flipped(party)[1] == pytest.approx(expected, abs=0.35)
 
 
-def test_where_training_takes_long_some_parties_are_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kind", "trained"), [(Effort(60, True), 9), (Effort(3, True), 6), (Effort(3, False), 2), (Effort(1, False), 2)]
+)
+def test_where_training_takes_long_some_parties_are_trained(
+    kind: Effort, trained: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case, ensemble = taught(made_rows(SIZES, skew=0.3), federation=HISTOGRAM)
     predicted = released(case, ensemble, asked(case))
     every = told(influence_rows(case, ensemble, predicted), "auc_change")
-    monkeypatch.setattr(effort_module, "_BUDGET", 1.0)
+    monkeypatch.setattr(influence, "effort", lambda *_: kind)
     found = influence_rows(case, ensemble, predicted)
     some = told(found, "auc_change")
-    assert 3 <= len(some) == run(found)["students_trained"] <= 6 < len(every)
+    assert len(every) == 9
+    assert trained / 2 <= len(some) == run(found)["students_trained"] <= trained
     assert all(some[name] == every[name] for name in some)
     flips = {name: told(found, "labels_flipped")[name] + told(found, "labels_flipped_expected")[name] for name in every}
     assert max(flips, key=lambda name: flips[name]) in some
