@@ -27,7 +27,7 @@ from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftSpec, SimulationSpec, TeacherShare
-from consilium.simulations.study.spec import Axis, AxisRange, StudyTable
+from consilium.simulations.study.spec import AxisRange, StudyAxis, StudyTable
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
 
@@ -72,7 +72,7 @@ TABLES = {
     "shares": lambda: of_model(TeacherShare, "simulation.teachers"),
     "policies": lambda: of_model(PolicyShare, "simulation.policies"),
     "study": lambda: of_model(StudyTable, "study"),
-    "axis": lambda: of_model(Axis, "axis"),
+    "axis": lambda: of_model(StudyAxis, "axis"),
     "range": lambda: of_model(AxisRange, "axis.range"),
     "rows": lambda: of_model(RowsPlan, "rows"),
     "coordinator": lambda: of_model(Coordinator, "coordinator"),
@@ -119,13 +119,7 @@ def _type(annotation: Any) -> str:
 
 
 def _many(item: Any) -> str:
-    several = {
-        "text": "texts",
-        "number": "numbers",
-        "whole number": "whole numbers",
-        "table": "tables",
-        "anything": "anything",
-    }
+    several = {one: f"{one}s" for one in ("text", "number", "whole number", "table")} | {"anything": "anything"}
     words = _type(item)
     return words if words.startswith("`") else " or ".join(several.get(each, "lists") for each in words.split(" or "))
 

@@ -15,14 +15,14 @@ from consilium.protocol.config_faults import shown
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.scenario import TAGS
-from consilium.simulations.study.spec import Axis, AxisRange
+from consilium.simulations.study.spec import AxisRange, StudyAxis
 
 SCENARIO = "scenario"
 """In a point: another base scenario for it."""
 _EPSILON, _SET = "federation.privacy.epsilon", "data.set"
 
 
-def points_of(axis: Axis) -> dict[str, dict[str, Any]]:
+def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
     """Label -> nested table of what the scenario has there, in order.
 
     Raises

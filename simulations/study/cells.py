@@ -24,7 +24,7 @@ _ID = 12
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedMethod:
     """One method of a study. label: what results call it. table: its keys, whole."""
 
     label: str
@@ -52,12 +52,12 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Cell:
+class StudyCell:
     """One method on one plot. id: 12 hex."""
 
     id: str
     plot: Plot
-    compared: Compared
+    compared: ComparedMethod
 
 
 def called(axes: Mapping[str, str]) -> str:
@@ -65,7 +65,7 @@ def called(axes: Mapping[str, str]) -> str:
     return ", ".join(f"{name} = {label}" for name, label in axes.items())
 
 
-def expand(spec: StudySpec) -> list[Cell]:
+def expand(spec: StudySpec) -> list[StudyCell]:
     """All cells of a study, in the order of its file.
 
     Raises
@@ -73,7 +73,7 @@ def expand(spec: StudySpec) -> list[Cell]:
     ConfigError : a scenario or a method says something it may not say; names the axis, its value and the key.
     """
     methods = compared(spec)
-    return [Cell(cell_id(plot, each.label), plot, each) for plot in plots(spec) for each in methods]
+    return [StudyCell(cell_id(plot, each.label), plot, each) for plot in plots(spec) for each in methods]
 
 
 def cell_id(plot: Plot, method: str) -> str:
@@ -81,23 +81,19 @@ def cell_id(plot: Plot, method: str) -> str:
     return canonical_digest([plot.id, method])[:_ID]
 
 
-def compared(spec: StudySpec) -> list[Compared]:
-    """The methods with what they are called: their names, and where two would be the same, with their keys.
+def compared(spec: StudySpec) -> list[ComparedMethod]:
+    """The methods with what they are called: their names, with keys that have another value than usual.
 
     Raises
     ------
     ConfigError : there is no such method, or two are called the same.
     """
-    found: list[Compared] = []
-    names = [given if isinstance(given, str) else given.get("name") for given in spec.study.methods]
-    for at, given in enumerate(spec.study.methods):
+    found: list[ComparedMethod] = []
+    for given in spec.study.methods:
         table = {"name": given} if isinstance(given, str) else dict(given)
         label = table.pop("label", None)
         method = method_of(table, f"study {spec.name}: study.methods")
-        if label is None:
-            others = {key: value for key, value in table.items() if key != "name"}
-            alone = names.count(names[at]) == 1 or not others
-            label = " ".join([str(names[at]), *(() if alone else (f"{key}={others[key]}" for key in others))])
+        label = method.label if label is None else label
         if not isinstance(label, str) or not 0 < len(label) <= 60:
             raise ConfigError(f"study {spec.name}: study.methods: label must be text of at most 60 characters")
         if label in (*(each.label for each in found), "division", "teachers"):
@@ -105,7 +101,7 @@ def compared(spec: StudySpec) -> list[Compared]:
                 f"study {spec.name}: study.methods: two things would be called {label!r} in the results",
                 'Give one of them a label: { name = "pooled", label = "..." }',
             )
-        found.append(Compared(label, method, {"name": names[at], **method.model_dump(mode="json")}))
+        found.append(ComparedMethod(label, method, method.model_dump(mode="json")))
     return found
 
 

@@ -24,7 +24,7 @@ KEPT = {"source": 1, "division": 2, "case": 4, "ensemble": 2, "scenario": 32, "p
 """Kind -> how many of it are kept."""
 
 
-class Desk:
+class StepDesk:
     """read: see `Read`; it is asked once for what is used several times in a row."""
 
     def __init__(self) -> None:

@@ -13,9 +13,9 @@ from consilium.protocol.errors import EngineError
 from consilium.protocol.node.flower import python_module
 from consilium.protocol.node.threads import ONE_THREAD
 from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.desk import Desk
+from consilium.simulations.study.desk import StepDesk
 from consilium.simulations.study.schedule import Died
-from consilium.simulations.study.tasks import BatchDone, Step, work_off
+from consilium.simulations.study.tasks import BatchDone, StudyStep, work_off
 
 POLL_SECONDS = 0.5
 READY = "ready"
@@ -37,7 +37,7 @@ class Shelf:
         return self.folder(address).get(address)
 
 
-def addresses(steps: list[Step]) -> set[str]:
+def addresses(steps: list[StudyStep]) -> set[str]:
     """Of everything that these steps read."""
     travels = {str(step.params["source"]) for step in steps if step.params["source"] is not None}
     return travels | {address for step in steps for address in step.needs.values()}
@@ -49,14 +49,14 @@ class HereExecutor:
     workers = 1
 
     def __init__(self, shelf: Shelf) -> None:
-        self._shelf, self._desk = shelf, Desk()
-        self._waiting: list[tuple[int, list[Step]]] = []
+        self._shelf, self._desk = shelf, StepDesk()
+        self._waiting: list[tuple[int, list[StudyStep]]] = []
 
     def room(self) -> int:
         """See `Executor`."""
         return 0 if self._waiting else 1
 
-    def submit(self, number: int, steps: list[Step]) -> None:
+    def submit(self, number: int, steps: list[StudyStep]) -> None:
         """See `Executor`."""
         self._waiting.append((number, steps))
 
@@ -99,7 +99,7 @@ class LocalExecutor:
         """See `Executor`."""
         return sum(process.number is None for process in self._processes)
 
-    def submit(self, number: int, steps: list[Step]) -> None:
+    def submit(self, number: int, steps: list[StudyStep]) -> None:
         """See `Executor`. A process that cannot take them has died, which `finished` finds."""
         process = next(each for each in self._processes if each.number is None)
         process.number = number

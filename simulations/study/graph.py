@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consilium.coordinator.planning.plan import is_open
-from consilium.simulations.study.cells import Compared, Plot
+from consilium.simulations.study.cells import ComparedMethod, Plot
 from consilium.simulations.study.keys import address, data_table, division_address, ensemble_address
 from consilium.simulations.study.spec import StudySpec
-from consilium.simulations.study.tasks import Step
+from consilium.simulations.study.tasks import StudyStep
 
 _NO_PLAN = ("name", "timeouts")
 """Keys of a federation that decide nothing of a plan."""
@@ -46,9 +46,9 @@ class Graph:
     """
 
     spec: StudySpec
-    compared: Sequence[Compared]
+    compared: Sequence[ComparedMethod]
     opened: Mapping[str, Opened] = field(repr=False)
-    steps: dict[str, Step] = field(default_factory=dict, repr=False)
+    steps: dict[str, StudyStep] = field(default_factory=dict, repr=False)
     _divisions: dict[str, str] = field(default_factory=dict, repr=False)
     _ensembles: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -98,7 +98,7 @@ class Graph:
                 decides = {**label, **needs, "depends": settled["depends"][each.label]}
                 yield ToldStep(plot, each.label, self._add("influence", plot, {**label, **scenario}, decides, needs))
 
-    def predict(self, plot: Plot, each: Compared, settled: Mapping[str, Any]) -> str:
+    def predict(self, plot: Plot, each: ComparedMethod, settled: Mapping[str, Any]) -> str:
         """What a method predicts."""
         needs = {"ensemble": self.ensemble(plot)} if each.method.needs_ensemble else {}
         decides = {
@@ -115,7 +115,7 @@ class Graph:
         return ToldStep(plot, "gain", self._add("gain", plot, {}, decides, predicted))
 
     def likely(self, plot: Plot) -> list[str]:
-        """What the steps are about that follow once the plot is settled, as `Step.what` says it."""
+        """What the steps are about that follow once the plot is settled, as `StudyStep.what` says it."""
         labels = self.spec.study.hand_labels != "none"
         kinds = [each for each in self.spec.study.measures if each != "influence"]
         for each in self.compared:
@@ -135,7 +135,7 @@ class Graph:
         """The step that trains the plot's teachers."""
         made = self._teachers(plot)
         if made not in self.steps:
-            self.steps[made] = Step(made, "ensemble", self._what("ensemble", plot), self._params(plot, {}))
+            self.steps[made] = StudyStep(made, "ensemble", self._what("ensemble", plot), self._params(plot, {}))
         return made
 
     def _teachers(self, plot: Plot) -> str:
@@ -155,7 +155,7 @@ class Graph:
         made = address(kind, **decides)
         if made not in self.steps:
             words = self._what(f"{kind} {what}".strip(), plot)
-            self.steps[made] = Step(made, kind, words, self._params(plot, params), dict(needs or {}))
+            self.steps[made] = StudyStep(made, kind, words, self._params(plot, params), dict(needs or {}))
         return made
 
     def _params(self, plot: Plot, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from typing import Any
 from consilium.protocol.errors import EngineError
 from consilium.protocol.node.threads import ONE_THREAD
 from consilium.simulations.study.cache import LostStep
-from consilium.simulations.study.desk import Desk
+from consilium.simulations.study.desk import StepDesk
 from consilium.simulations.study.executors import Shelf, addresses
 from consilium.simulations.study.keys import deciding_versions
 from consilium.simulations.study.schedule import Died
-from consilium.simulations.study.tasks import BatchDone, Step, StepDone, work_off
+from consilium.simulations.study.tasks import BatchDone, StepDone, StudyStep, work_off
 
 POLL_SECONDS = 0.5
 RETRIES = 3
@@ -31,10 +31,10 @@ _OBJECT_BYTES = 64_000_000
 """Of objects that are kept in the cluster for further steps, beside those that running ones use."""
 _PATIENCE = 10.0
 """Seconds for a connection to the cluster."""
-_DESK = Desk()
+_DESK = StepDesk()
 
 
-def work_far(steps: list[Step], objects: Mapping[str, list[Any]]) -> BatchDone:
+def work_far(steps: list[StudyStep], objects: Mapping[str, list[Any]]) -> BatchDone:
     """On a node: do steps. objects: by address, references to what they read (in lists, so that Ray fetches none that
     is still on the desk)."""
     import ray
@@ -63,7 +63,7 @@ class RayExecutor:
         """See `Executor`."""
         return _AHEAD * self.workers - len(self._running) - len(self._lost)
 
-    def submit(self, number: int, steps: list[Step]) -> None:
+    def submit(self, number: int, steps: list[StudyStep]) -> None:
         """See `Executor`."""
         try:
             objects = {address: [self._object(address)] for address in sorted(addresses(steps))}

@@ -26,7 +26,7 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.cache import LostStep, StepCache
-from consilium.simulations.study.cells import Compared, Plot, compared, plots
+from consilium.simulations.study.cells import ComparedMethod, Plot, compared, plots
 from consilium.simulations.study.executors import Shelf, local_executor
 from consilium.simulations.study.graph import Graph, ToldStep, settled_of
 from consilium.simulations.study.results import (
@@ -131,7 +131,7 @@ def run_study(
 @dataclass
 class _Study:
     spec: StudySpec
-    methods: list[Compared]
+    methods: list[ComparedMethod]
     plots: list[Plot]
     cache: StepCache
     executor: Executor

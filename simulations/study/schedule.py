@@ -15,7 +15,7 @@ from typing import Protocol
 from consilium.protocol.errors import EngineError
 from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.keys import deciding_versions
-from consilium.simulations.study.tasks import BatchDone, Step, StepDone, StepFailure
+from consilium.simulations.study.tasks import BatchDone, StepDone, StepFailure, StudyStep
 
 Tell = Callable[[Mapping[str, tuple[int, int]]], None]
 """Told how many steps of each kind are done, of how many."""
@@ -42,7 +42,7 @@ class Executor(Protocol):
         """So many further batches may be handed out now."""
         ...
 
-    def submit(self, number: int, steps: list[Step]) -> None:
+    def submit(self, number: int, steps: list[StudyStep]) -> None:
         """Do a batch."""
         ...
 
@@ -72,9 +72,9 @@ class Tally:
         return sum(found) / len(found) if found else None
 
 
-def missing(steps: Mapping[str, Step], targets: Iterable[str], cache: StepCache) -> dict[str, Step]:
+def missing(steps: Mapping[str, StudyStep], targets: Iterable[str], cache: StepCache) -> dict[str, StudyStep]:
     """The steps to do so that all targets are there, in the order of the targets, each after what it needs."""
-    found: dict[str, Step] = {}
+    found: dict[str, StudyStep] = {}
     seen: set[str] = set()
 
     def want(address: str) -> None:
@@ -92,7 +92,12 @@ def missing(steps: Mapping[str, Step], targets: Iterable[str], cache: StepCache)
 
 
 def do_steps(
-    steps: Mapping[str, Step], targets: Iterable[str], cache: StepCache, executor: Executor, tally: Tally, tell: Tell
+    steps: Mapping[str, StudyStep],
+    targets: Iterable[str],
+    cache: StepCache,
+    executor: Executor,
+    tally: Tally,
+    tell: Tell,
 ) -> None:
     """Do all that is missing of the targets; what becomes of it is added to `tally`.
 
@@ -108,8 +113,8 @@ def do_steps(
 class _Work:
     def __init__(
         self,
-        steps: Mapping[str, Step],
-        todo: dict[str, Step],
+        steps: Mapping[str, StudyStep],
+        todo: dict[str, StudyStep],
         cache: StepCache,
         executor: Executor,
         tally: Tally,
@@ -121,9 +126,9 @@ class _Work:
         self._ended: Counter[str] = Counter()
         self._waits: dict[str, set[str]] = {}
         self._dependents: dict[str, list[str]] = {}
-        self._ready: OrderedDict[str, deque[Step]] = OrderedDict()
-        self._first: deque[Step] = deque()
-        self._running: dict[int, list[Step]] = {}
+        self._ready: OrderedDict[str, deque[StudyStep]] = OrderedDict()
+        self._first: deque[StudyStep] = deque()
+        self._running: dict[int, list[StudyStep]] = {}
         self._attempts: Counter[str] = Counter()
         self._number = 0
 
@@ -143,7 +148,7 @@ class _Work:
                     for each in done.steps:
                         self._take(each)
 
-    def _enter(self, step: Step) -> None:
+    def _enter(self, step: StudyStep) -> None:
         """A step is to be done: now, or once what it needs is there."""
         if step.address in self._tally.failures:
             self._todo.pop(step.address, None)
@@ -160,7 +165,7 @@ class _Work:
         for each in waits:
             self._dependents.setdefault(each, []).append(step.address)
 
-    def _make_ready(self, step: Step) -> None:
+    def _make_ready(self, step: StudyStep) -> None:
         if step.kind in _FIRST:
             self._first.append(step)
         else:
@@ -172,7 +177,7 @@ class _Work:
         else:
             name, group = next(iter(self._ready.items()))
             share = math.ceil(len(group) / self._executor.workers)
-            batch: list[Step] = []
+            batch: list[StudyStep] = []
             seconds = 0.0
             while group and len(batch) < min(share, MOST_IN_BATCH):
                 usual = self._tally.usual(group[0].what)
@@ -206,7 +211,7 @@ class _Work:
                         del self._waits[address]
                         self._make_ready(self._steps[address])
 
-    def _fail(self, step: Step, failure: StepFailure) -> None:
+    def _fail(self, step: StudyStep, failure: StepFailure) -> None:
         """A step has no result, nor has anything that needs it."""
         if step.address in self._tally.failures:
             return
@@ -216,7 +221,7 @@ class _Work:
             self._waits.pop(address, None)
             self._fail(self._steps[address], failure)
 
-    def _end(self, step: Step) -> None:
+    def _end(self, step: StudyStep) -> None:
         self._todo.pop(step.address, None)
         self._ended[step.kind] += 1
         self._told()
@@ -224,7 +229,7 @@ class _Work:
     def _told(self) -> None:
         self._tell({kind: (self._ended[kind], total) for kind, total in self._totals.items()})
 
-    def _again(self, batch: list[Step], died: Died) -> None:
+    def _again(self, batch: list[StudyStep], died: Died) -> None:
         """Each by itself, so that one that cannot be done takes no others with it."""
         for step in batch:
             self._attempts[step.address] += 1
@@ -234,7 +239,7 @@ class _Work:
                 action = "Give it more memory, or fewer --workers"
                 self._fail(step, StepFailure("EngineError", died.what, action))
 
-    def _find_again(self, step: Step, lost: str) -> None:
+    def _find_again(self, step: StudyStep, lost: str) -> None:
         """A file of the cache was damaged, or somebody has cleared it: what was in it is made anew."""
         self._cache.drop(lost)
         self._attempts[step.address] += 1
@@ -250,7 +255,7 @@ class _Work:
         self._enter(step)
 
 
-def _group(step: Step) -> str:
+def _group(step: StudyStep) -> str:
     return f"{step.params['division']} {step.needs.get('ensemble', '')}"
 
 

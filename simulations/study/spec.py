@@ -41,7 +41,7 @@ class AxisRange(Frozen):
         return self
 
 
-class Axis(Frozen):
+class StudyAxis(Frozen):
     """One thing that a study varies: a key with its values, or points that set several keys."""
 
     key: str = Field(default="", description="any key of a scenario, such as `data.alpha`")
@@ -54,7 +54,7 @@ class Axis(Frozen):
     )
 
     @model_validator(mode="after")
-    def _says_what_it_varies(self) -> Axis:
+    def _says_what_it_varies(self) -> StudyAxis:
         given = [name for name in ("values", "range", "points") if getattr(self, name)]
         if len(given) != 1:
             raise ValueError(f"needs one of values, range and points, has {' and '.join(given) or 'none'}")
@@ -127,7 +127,7 @@ class StudySpec(Frozen):
 
     study: StudyTable
     base: dict[str, Any] = Field(default={}, description="tables of a scenario: the whole, or what differs from it")
-    axis: tuple[Axis, ...] = Field(default=(), description="they multiply")
+    axis: tuple[StudyAxis, ...] = Field(default=(), description="they multiply")
     exceptions: tuple[dict[str, str | list[str]], ...] = Field(
         default=(),
         alias="except",

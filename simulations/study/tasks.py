@@ -24,7 +24,7 @@ from consilium.simulations.scenario import Scenario, planned_scenario, scenario_
 from consilium.simulations.study.artifact import to_bytes
 from consilium.simulations.study.cache import LostStep
 from consilium.simulations.study.case import Case
-from consilium.simulations.study.desk import Desk, Read
+from consilium.simulations.study.desk import Read, StepDesk
 from consilium.simulations.study.ensemble import train_ensemble
 from consilium.simulations.study.judging import judged
 from consilium.simulations.study.keys import deciding_versions, without_mechanism
@@ -39,7 +39,7 @@ from consilium.simulations.study.tables import ABSENT, rows_bytes
 
 
 @dataclass(frozen=True)
-class Step:
+class StudyStep:
     """One thing to compute, and all that it takes.
 
     address: of its result. kind: which function. what: the same in more words, for times that are alike. params: plain
@@ -83,13 +83,13 @@ class BatchDone:
     where: str = ""
 
 
-def work_off(steps: Sequence[Step], read: Read, desk: Desk, where: str = "") -> BatchDone:
+def work_off(steps: Sequence[StudyStep], read: Read, desk: StepDesk, where: str = "") -> BatchDone:
     """Do steps one after the other; what is wrong with one does not touch the others."""
     with one_thread():
         return BatchDone([_done(step, read, desk) for step in steps], deciding_versions(), where)
 
 
-def _done(step: Step, read: Read, desk: Desk) -> StepDone:
+def _done(step: StudyStep, read: Read, desk: StepDesk) -> StepDone:
     began = time.perf_counter()
     try:
         content = KINDS[step.kind](step, read, desk)
@@ -114,7 +114,7 @@ def failure_of(error: Exception) -> StepFailure:
     return StepFailure(name, f"internal error: {name}{where}", "Report this line", known=False)
 
 
-def _plan(step: Step, read: Read, desk: Desk) -> bytes:
+def _plan(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     table = step.params["table"]
     known = without_mechanism(table, "scenario")
     source = desk.source(known, step.params, read)
@@ -122,7 +122,7 @@ def _plan(step: Step, read: Read, desk: Desk) -> bytes:
     return json.dumps({"federation": made.table, "trainer": made.trainer}).encode()
 
 
-def _settle(step: Step, read: Read, desk: Desk) -> bytes:
+def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     """The scenario with its noise calibrated, and for each method the hash of what it depends on."""
     table = dict(step.params["table"])
     if "plan" in step.needs:
@@ -138,11 +138,11 @@ def _settle(step: Step, read: Read, desk: Desk) -> bytes:
     return json.dumps({"scenario": full, "depends": depends, "parties": len(case.parties)}).encode()
 
 
-def _ensemble(step: Step, read: Read, desk: Desk) -> bytes:
+def _ensemble(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     return to_bytes(train_ensemble(_taught(step, read, desk)).arrays())
 
 
-def _predict(step: Step, read: Read, desk: Desk) -> bytes:
+def _predict(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     method = method_of(dict(step.params["method"]))
     case = desk.case(step.params["scenario"], step.params, read)
     ensemble = desk.ensemble(step.needs["ensemble"], read) if "ensemble" in step.needs else None
@@ -151,14 +151,14 @@ def _predict(step: Step, read: Read, desk: Desk) -> bytes:
     return to_bytes(predicted.to_arrays())
 
 
-def _judge(step: Step, read: Read, desk: Desk) -> bytes:
+def _judge(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     predicted = desk.predicted(step.needs["predicted"], read)
     if predicted.absent:
         return rows_bytes([], {ABSENT: np.array(predicted.absent)})
     return rows_bytes(judged(step.params["label"], _taught(step, read, desk), predicted))
 
 
-def _worth(step: Step, read: Read, desk: Desk) -> bytes:
+def _worth(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     """The number of labels by hand that reach the model; nothing where there is none."""
     predicted = desk.predicted(step.needs["predicted"], read)
     case = desk.case(step.params["scenario"], step.params, read)
@@ -175,17 +175,17 @@ def _worth(step: Step, read: Read, desk: Desk) -> bytes:
     return rows_bytes([Row(label, "run", "", "hand_labels", float(least), found["low"], found["high"])])
 
 
-def _division(step: Step, read: Read, desk: Desk) -> bytes:
+def _division(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     case = _taught(step, read, desk)
     return rows_bytes(division_rows(case), division_matrices(case))
 
 
-def _teachers(step: Step, read: Read, desk: Desk) -> bytes:
+def _teachers(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     case, ensemble = _taught(step, read, desk), desk.ensemble(step.needs["ensemble"], read)
     return rows_bytes(teacher_rows(case, ensemble), teacher_matrices(case, ensemble))
 
 
-def _influence(step: Step, read: Read, desk: Desk) -> bytes:
+def _influence(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     case = desk.case(step.params["scenario"], step.params, read)
     ensemble = desk.ensemble(step.needs["ensemble"], read)
     predicted = desk.predicted(step.needs["predicted"], read)
@@ -195,14 +195,14 @@ def _influence(step: Step, read: Read, desk: Desk) -> bytes:
     return rows_bytes([row._replace(method=label) for row in influence_rows(case, ensemble, predicted)])
 
 
-def _gain(step: Step, read: Read, desk: Desk) -> bytes:
+def _gain(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     case = _taught(step, read, desk)
     all_of_them = {label: desk.predicted(address, read) for label, address in step.needs.items()}
     mine = {label: each for label, each in all_of_them.items() if not each.absent and each.home is not None}
     return rows_bytes(gain_rows(case, mine))
 
 
-def _taught(step: Step, read: Read, desk: Desk) -> Case:
+def _taught(step: StudyStep, read: Read, desk: StepDesk) -> Case:
     """The case with no mechanism of its own: what is computed of it holds for every mechanism."""
     return desk.case(step.params["teaching"], step.params, read)
 
@@ -219,7 +219,7 @@ def _check_finite(predicted: Predicted) -> None:
         )
 
 
-KINDS: dict[str, Callable[[Step, Read, Desk], bytes]] = {
+KINDS: dict[str, Callable[[StudyStep, Read, StepDesk], bytes]] = {
     "plan": _plan,
     "settle": _settle,
     "ensemble": _ensemble,

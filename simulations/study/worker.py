@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from consilium.simulations.study.cache import read_step
-from consilium.simulations.study.desk import Desk, Read
+from consilium.simulations.study.desk import Read, StepDesk
 from consilium.simulations.study.executors import READY
 from consilium.simulations.study.tasks import work_off
 
@@ -31,7 +31,7 @@ def end_with(parent: int) -> None:
 
 def serve(connection: Connection) -> None:
     """Do (steps, places of what they read) until the other end is closed."""
-    desk = Desk()
+    desk = StepDesk()
     while True:
         try:
             steps, places = connection.recv()

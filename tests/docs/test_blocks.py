@@ -17,6 +17,8 @@ import tomli_w
 from consilium.party.home import open_home
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.study.cells import expand
+from consilium.simulations.study.spec import load_study
 from consilium.student.published.model import load_model
 from tests.docs.conftest import Desk, write_heart
 from tests.docs.pages import ROOT, Block, blocks
@@ -72,11 +74,19 @@ def as_own_data(shown: dict[str, Any], folder: Path) -> None:
     load_scenario(str(path), ['federation.mechanism={name="gnmax", sigma=9}', "federation.caps={queries=2, answers=2}"])
 
 
+def as_study(shown: dict[str, Any], folder: Path) -> None:
+    """A whole study."""
+    path = folder / "shown.toml"
+    path.write_text(tomli_w.dumps(shown), encoding="utf-8")
+    assert expand(load_study(str(path)))
+
+
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
     "docs/data.md": as_own_data,
     "docs/models.md": as_model,
     "docs/parties.md": as_party,
     "docs/published-student.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
+    "docs/study.md": as_study,
     "docs/scenarios.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
     "docs/secure-aggregation.md": lambda shown, folder: as_scenario(shown, folder, "stroke-distributed"),
 }

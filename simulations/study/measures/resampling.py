@@ -79,7 +79,13 @@ def pair_correlation(x: np.ndarray, y: np.ndarray, generator: np.random.Generato
         common = sums(ranks[0] * ranks[1], weights) / count - means[0] * means[1]
         return common / np.sqrt(spread[0] * spread[1])
 
-    return float(correlations(np.ones((1, parties)))[0]), *ends(correlations(times))
+    with np.errstate(divide="ignore", invalid="ignore"):  # where all pairs of a draw are equal, or it has one party
+        drawn = correlations(times)
+    drawn = drawn[np.isfinite(drawn)]
+    value = float(correlations(np.ones((1, parties)))[0])
+    if len(drawn) < _FEWEST_REPLICATES * REPLICATES:
+        return value, None, None
+    return value, *ends(drawn)
 
 
 def _correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -122,6 +122,20 @@ def test_other_rows_are_another_study(tmp_path: Path, cache: StepCache) -> None:
     assert kinds_kept(cache)["ensemble"] == 2
 
 
+def test_every_measure_and_labels_by_hand(tmp_path: Path, cache: StepCache) -> None:
+    """Under what the methods are called, and of private methods alone."""
+    methods = ["local", {"name": "pate", "label": "ours"}, {"name": "noisy_average", "epsilon": 5.0}]
+    study = {"methods": methods, "measures": ["division", "teachers", "influence", "gain"], "hand_labels": "quick"}
+    summary = run(tmp_path, cache, **{**SMALL, "study": {**SMALL["study"], **study}})
+    assert summary["failed"] == []
+    table = pl.read_parquet(tmp_path / "out" / RESULTS)
+    by_hand = table.filter(pl.col("metric").str.starts_with("hand_labels"))
+    assert by_hand.group_by("method").len().sort("method").rows() == [("noisy_average epsilon=5.0", 2), ("ours", 2)]
+    assert set(table["method"]) == {"local", "ours", "noisy_average epsilon=5.0", "division", "teachers"}
+    kept = kinds_kept(cache)
+    assert (kept["influence"], kept["worth"], kept["gain"]) == (2, 3, 2), "the average hangs on no mechanism"
+
+
 def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path, cache: StepCache) -> None:
     points = {"natural": {}, "large": {"data": {"least_rows": 1000}}}
     axis = [{"name": "division", "points": points}]

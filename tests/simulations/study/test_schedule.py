@@ -13,7 +13,7 @@ from consilium.protocol.errors import EngineError
 from consilium.simulations.study.cache import LostStep, StepCache
 from consilium.simulations.study.keys import deciding_versions
 from consilium.simulations.study.schedule import MOST_ATTEMPTS, MOST_IN_BATCH, Died, Tally, do_steps, missing
-from consilium.simulations.study.tasks import BatchDone, Step, StepDone, StepFailure
+from consilium.simulations.study.tasks import BatchDone, StepDone, StepFailure, StudyStep
 
 
 def at(name: str) -> str:
@@ -21,11 +21,11 @@ def at(name: str) -> str:
     return name.encode().hex().ljust(64, "0")
 
 
-def step(name: str, *needs: str, kind: str = "judge") -> Step:
-    return Step(at(name), kind, kind, {"division": "d", "source": None}, {each: at(each) for each in needs})
+def step(name: str, *needs: str, kind: str = "judge") -> StudyStep:
+    return StudyStep(at(name), kind, kind, {"division": "d", "source": None}, {each: at(each) for each in needs})
 
 
-def graph(*steps: Step) -> dict[str, Step]:
+def graph(*steps: StudyStep) -> dict[str, StudyStep]:
     return {each.address: each for each in steps}
 
 
@@ -39,16 +39,16 @@ class Recorded:
     """Does steps at once, as `what` says of each; writes down the batches. A result is the names of what was read."""
 
     cache: StepCache
-    what: Callable[[Step], StepFailure | Died | None] = lambda step: None
+    what: Callable[[StudyStep], StepFailure | Died | None] = lambda step: None
     workers: int = 2
     versions: Mapping[str, str] = field(default_factory=deciding_versions)
     batches: list[list[str]] = field(default_factory=list)
-    _waiting: list[tuple[int, list[Step]]] = field(default_factory=list)
+    _waiting: list[tuple[int, list[StudyStep]]] = field(default_factory=list)
 
     def room(self) -> int:
         return self.workers - len(self._waiting)
 
-    def submit(self, number: int, steps: list[Step]) -> None:
+    def submit(self, number: int, steps: list[StudyStep]) -> None:
         self._waiting.append((number, steps))
         self.batches.append([name(each.address) for each in steps])
 
@@ -62,7 +62,7 @@ class Recorded:
             done.append(self._done(each, became))
         return [(number, BatchDone(done, self.versions))]
 
-    def _done(self, each: Step, failure: StepFailure | None) -> StepDone:
+    def _done(self, each: StudyStep, failure: StepFailure | None) -> StepDone:
         if failure is not None:
             return StepDone(each.address, failure=failure)
         try:
@@ -81,7 +81,7 @@ def cache(tmp_path: Path) -> StepCache:
     return StepCache(tmp_path / "cache")
 
 
-def carry_out(steps: dict[str, Step], targets: list[str], executor: Recorded, tally: Tally | None = None) -> Tally:
+def carry_out(steps: dict[str, StudyStep], targets: list[str], executor: Recorded, tally: Tally | None = None) -> Tally:
     tally = tally or Tally()
     do_steps(steps, [at(each) for each in targets], executor.cache, executor, tally, lambda kinds: None)
     return tally
@@ -126,7 +126,7 @@ def test_a_failure_reaches_what_needs_it_and_nothing_else(cache: StepCache) -> N
 def test_a_step_whose_process_dies_is_tried_again(cache: StepCache, deaths: int) -> None:
     left = [deaths]
 
-    def what(each: Step) -> Died | None:
+    def what(each: StudyStep) -> Died | None:
         if each.address == at("b") and left[0]:
             left[0] -= 1
             return Died("it ended")
@@ -147,7 +147,7 @@ def test_what_is_lost_from_the_cache_meanwhile_is_done_again(cache: StepCache, d
     carry_out(DIAMOND, ["left"], Recorded(cache))
     broken = []
 
-    def what(each: Step) -> None:
+    def what(each: StudyStep) -> None:
         if each.address == at("top") and not broken:
             broken.append(cache.path(at("left")))
             if damage == "gone":

@@ -11,7 +11,7 @@ import tomli_w
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.study.axes import changed, label_of, points_of
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.spec import Axis, load_study, shipped_studies
+from consilium.simulations.study.spec import StudyAxis, load_study, shipped_studies
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
 
 
@@ -140,7 +140,7 @@ def test_a_shipped_study_can_be_unfolded(name: str) -> None:
     ],
 )  # fmt: skip
 def test_labels_of_values(axis: dict[str, Any], labels: list[str]) -> None:
-    assert list(points_of(Axis.model_validate(axis))) == labels
+    assert list(points_of(StudyAxis.model_validate(axis))) == labels
 
 
 def test_equal_labels_are_equal_values() -> None:
