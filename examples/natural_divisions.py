@@ -34,8 +34,8 @@ study = Study(
 study
 
 # %% [markdown]
-# *Natural*: patients where they lay. *Shuffled*: hospitals keep their sizes, patients are dealt by lot. *Matched*: dealt
-# so that hospitals differ in their outcomes as much as the real ones, and in nothing else. *Skewed*: much more.
+# *Natural*: patients where they lay. *Shuffled*: hospitals keep their sizes, patients are dealt by lot. *Matched*:
+# dealt so that hospitals differ in their outcomes as much as the real ones, and in nothing else. *Skewed*: much more.
 # Teachers are trained once for each division and seed; every further mechanism or budget costs a moment.
 
 # %%

@@ -59,10 +59,19 @@ class Predicted:
 class StudyMethod(Frozen):
     """One method with its keys. A kind is a subclass with `name: Literal["..."]`, registered in `methods.kinds`."""
 
+    name: str
+
     title: ClassVar[str]
     """For tables and pictures: "PATE", "federated averaging"."""
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes."""
+
+    @property
+    def label(self) -> str:
+        """The name, with the keys that are not at their defaults: "pooled kind=boosted". What tables call it."""
+        keys = {key: field.default for key, field in type(self).model_fields.items() if key != "name"}
+        own = {key: getattr(self, key) for key, default in keys.items() if getattr(self, key) != default}
+        return " ".join([self.name, *(f"{key}={value}" for key, value in own.items())])
 
     @property
     def private(self) -> bool:

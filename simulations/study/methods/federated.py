@@ -116,8 +116,8 @@ class FederatedMethod(StudyMethod):
         figures |= {"parties_left_out": len(found.left_out)}
         inputs, network = case.config.rows.inputs, setting.network
         return Predicted(
-            network.probabilities(found.model, inputs(case.test_x)),
-            network.probabilities(found.model, inputs(case.home_x)),
+            network.probabilities(found.model, inputs(case.test_x)) if len(case.test_y) else None,
+            network.probabilities(found.model, inputs(case.home_x)) if len(case.home_y) else None,
             figures,
         )
 
