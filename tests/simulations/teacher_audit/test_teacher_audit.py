@@ -20,7 +20,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish import GameSetup, audit_mechanism, pair
 from consilium.coordinator.mechanisms import Confident, GNMax
-from consilium.party import node
+from consilium.party.teachers import making
 from consilium.party.data import identities
 from consilium.party.home import open_home
 from consilium.party.policy import PartyFile
@@ -109,13 +109,13 @@ def test_one_record_moves_no_more_votes_relative_to_a_teachers_own_scores(
 
 def test_thresholds_that_teachers_share_are_caught(folder: Path, monkeypatch) -> None:
     """The mistake: one threshold for all teachers of a party, so that a record of one shard reaches every vote."""
-    own = node.thresholds_of
+    own = making.thresholds_of
 
     def shared(*arguments: Any) -> np.ndarray | None:
         found = own(*arguments)
         return found if found is None else np.repeat(found.mean(axis=0, keepdims=True), len(found), axis=0)
 
-    monkeypatch.setattr(node, "thresholds_of", shared)
+    monkeypatch.setattr(making, "thresholds_of", shared)
     found = audited(folder, Neighbouring.REPLACE, Unit.RECORD, make_relative)
     assert found.violated
     assert found.most_teachers > found.claimed
