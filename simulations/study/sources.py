@@ -27,7 +27,7 @@ def source_digest(source: Source) -> str:
         "y": source.y,
         "owner": source.owner,
         "patient": source.patient,
-        "time": getattr(source, "time", None),
+        "time": source.time,
         "queries": None if public is None else public.queries,
         "test": None if public is None else public.test,
     }

@@ -20,10 +20,10 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish import GameSetup, audit_mechanism, pair
 from consilium.coordinator.mechanisms import Confident, GNMax
-from consilium.party.teachers import making
 from consilium.party.data import identities
 from consilium.party.home import open_home
 from consilium.party.policy import PartyFile
+from consilium.party.teachers import making
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise
