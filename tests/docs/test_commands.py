@@ -27,7 +27,7 @@ ONLY_PARSED = {
     r"audit teachers": "minutes: tests/simulations/teacher_audit/test_teacher_audit.py",
     r"(coordinator|party|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
     r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",
-    r"study (skewed|cite|cache)": "minutes, and needs what it left: tests/simulations/study/test_command.py",
+    r"study (hospitals|skewed|cite|cache)": "minutes, and needs what it left: tests/simulations/study/test_command.py",
     r"watch (kits/|.*--wait)": "a coordinator, and a run that is killed: tests/simulations/test_watching.py",
     r"student run --coordinator": "needs a coordinator that serves: tests/deploy/test_kits_loopback.py",
 }

@@ -124,7 +124,7 @@ def test_images_in_colour_by_a_list(tmp_path: Path, pillow: Any) -> None:
     lines = ["file,finding,clinic,child"]
     for at in range(24):
         paint(pillow, tmp_path / "pictures" / f"{at}.png", 10 * at, (30, 20))
-        lines.append(f"pictures/{at}.png,{'ab'[at % 2]},{'XYZ'[at % 3]},{at // 6}")
+        lines.append(f"pictures/{at}.png,{'ab'[at % 2]},{'XYZ'[at % 3]},{3 * (at // 6) + at % 3}")
     (tmp_path / "list.csv").write_text("\n".join(lines))
     keys = {"list": "list.csv", "label": "finding", "owner": "clinic", "patient": "child", "colour": "rgb"}
     data, _ = divided(tmp_path, {**{k: v for k, v in IMAGES.items() if k != "path"}, **keys})
