@@ -148,9 +148,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.proofs  # every writer on a full disk, the run among them: above
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("most", [pytest.param(20_000, marks=pytest.mark.proofs), 620_000])
+@pytest.mark.parametrize("most", [20_000, 620_000])
 def test_a_run_goes_on_when_there_is_room_again(tmp_path: Path, whole: dict[str, Any], most: int) -> None:
     """Once at the files that are laid out, once at the report, when all labels are charged."""
     done = limited(tmp_path, most, "run", "stroke-labels", "--seed", "4", "--out", "new", *CHANGES)

@@ -109,8 +109,18 @@ def test_json_is_valid(block: Block) -> None:
     json.loads(block.text)
 
 
-@pytest.mark.slow  # the short run that it works on
-@pytest.mark.parametrize("block", of("python"))
+WHOLE_RUN = "run_scenario("
+"""A block with it runs the default scenario, as tests/simulations/test_cli.py does: `make proofs`."""
+
+
+def python_blocks() -> list[Any]:
+    """What works on the short run of the desk is slow."""
+    found = [param.values[0] for param in of("python")]
+    marks = [pytest.mark.proofs if WHOLE_RUN in block.text else pytest.mark.slow for block in found]
+    return [pytest.param(block, id=block.place, marks=mark) for block, mark in zip(found, marks, strict=True)]
+
+
+@pytest.mark.parametrize("block", python_blocks())
 def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder with a student, and with patients of many hospitals; `rows` are rows for the student."""
     desk.lay_out(["student"])

@@ -115,7 +115,7 @@ def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such notebook: none. There are " in capsys.readouterr().err
 
 
-QUICK = ("first_principles", "lying_party")
+QUICK = ("first_principles",)
 """The others take ten to thirty seconds each, and what they call is tested elsewhere: `make proofs`."""
 
 

@@ -51,7 +51,7 @@ def test_the_default_federation_runs(installed: Installed, hostile_folder: Path)
     assert (summary["parties"], round(summary["student"]["auc"], 4)) == (371, 0.7714)
 
 
-@pytest.mark.ray
+@pytest.mark.proofs  # the same program on the local engine: above
 def test_a_shortened_federation_runs_on_ray(installed: Installed, hostile_folder: Path) -> None:
     summary = run(installed, ["consilium"], hostile_folder, "--engine", "ray", *shortened())
     assert summary["engine"] == "ray"

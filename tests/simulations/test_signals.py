@@ -115,7 +115,7 @@ def test_a_signal_cleans_up_and_says_how_to_go_on(tmp_path: Path, number: int, s
     assert "Traceback" not in said
 
 
-@pytest.mark.slow
+@pytest.mark.proofs  # resumed after a kill: test_resume.py; ended by a signal in other stages: above
 @pytest.mark.timeout(1800)
 def test_terminated_while_the_student_learns_then_resumed(tmp_path: Path) -> None:
     returned, _ = interrupt(tmp_path, signal.SIGTERM, released)

@@ -43,8 +43,13 @@ ABSENT = dict.fromkeys(("adult-250", "diabetes-rf"), "teachers of kind random_fo
 """Scenarios without an average of weights, and why."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+ALWAYS = ("diabetes-rf", "mnist-writers")
+"""A table and images, by patient and by owner. The others are proofs."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in ALWAYS else pytest.mark.proofs) for name in CASES]
+)
 def test_a_small_one_from_files_to_report(
     shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -238,7 +238,7 @@ STAGES += ("parties vote", "student trains", "charges are added up", "teachers a
 STAGES += ("report is drawn",)
 
 
-@pytest.mark.slow
+@pytest.mark.proofs  # a run that goes on, and who looks at it: below, on a folder that is like one
 @pytest.mark.timeout(1800)
 def test_a_run_without_a_terminal_and_who_looks_on(tmp_path: Path) -> None:
     """One run, killed on its way and resumed, with somebody who looks on; then read by one who comes late."""

@@ -69,7 +69,7 @@ def test_a_plan_refuses_weights_and_says_what_to_do() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("votes", ["clear", "secure"])
+@pytest.mark.parametrize("votes", ["clear", pytest.param("secure", marks=pytest.mark.proofs)])
 def test_a_run_of_parties_with_weights_from_scenario_to_report(tmp_path: Path, votes: str) -> None:
     chosen = scenario(f"federation.votes={votes}")
     summary = run_scenario("weighted", chosen, "local", 4, tmp_path / "run", quiet)

@@ -63,7 +63,7 @@ def kinds(run: Path, federation: str) -> list[str]:
     return names
 
 
-@pytest.mark.slow
+@pytest.mark.proofs  # kinds of their own in one run: test_own_models.py
 def test_a_mixed_federation_end_to_end_and_its_seed(tmp_path: Path) -> None:
     scenario = load_scenario("stroke-labels", [*SMALL, MIXED])
     found, labels = [], []

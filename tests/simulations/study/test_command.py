@@ -130,7 +130,7 @@ def test_kill_9_at_random_moments_and_again(tmp_path: Path) -> None:
     assert '"complete"' in (tmp_path / "killed" / TOLD).read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_two_studies_at_once_on_one_cache(tmp_path: Path) -> None:
     first, second = write_tiny(tmp_path / "a"), write_tiny(tmp_path / "b")
     for study in (first, second):
