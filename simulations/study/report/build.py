@@ -22,7 +22,7 @@ from consilium.simulations.study.report.sections.methods import methods_section
 from consilium.simulations.study.report.sections.votes import influence_section, privacy_section, votes_section
 from consilium.simulations.study.report.told import Told, read_told
 from consilium.simulations.study.summaries.sentences import findings
-from consilium.simulations.study.summaries.tidy import MEASURED, title
+from consilium.simulations.study.summaries.tidy import MEASURED, axis_names, title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 
 TEMPLATE = "study.html.j2"
@@ -60,9 +60,15 @@ def render_study(found: StudyFolder, name: str) -> str:
         summary=_summary(view),
         sections=_sections(view, _matrices(found, told, view)),
         findings=findings(found.results, told.order),
-        cells=found.results.filter(~pl.col("method").is_in(MEASURED))["cell"].n_unique(),
+        cells=_cells(found.results),
         is_picture=lambda exhibit: isinstance(exhibit, PictureExhibit),
     )
+
+
+def _cells(results: pl.DataFrame) -> int:
+    """Points, seeds and methods that have a figure; gains at home have rows of their own beside those of their method."""
+    judged = results.filter(~pl.col("method").is_in(MEASURED))
+    return judged.select([*axis_names(results), "seed", "method"]).n_unique()
 
 
 def _sections(view: StudyView, matrices: dict[Point, Arrays]) -> list[Section]:
