@@ -38,4 +38,5 @@ def test_the_image_is_built_from_code_only(checkout: Path, wheel: Path, tmp_path
         *("accounting", "consilium", "coordinator", "party", "protocol", "simulations", "student"),
         *("pyproject.toml", "constraints.txt", "README.md", "LICENSE"),
     }
-    assert build(source, "wheel", tmp_path / "wheel").read_bytes() == wheel.read_bytes()
+    same = build(source, "wheel", tmp_path / "wheel").read_bytes() == wheel.read_bytes()
+    assert same, "pytest takes minutes to show how two wheels differ"
