@@ -112,15 +112,18 @@ def start(study: Path, cache: str, workers: int) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.slow
-def test_kill_9_at_random_moments_and_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("attempts", "most"), [((2, 1, 1), 12), pytest.param((2, 1) * 5, 4, marks=pytest.mark.proofs)], ids=["three", "ten"]
+)
+def test_kill_9_at_random_moments_and_again(tmp_path: Path, attempts: tuple[int, ...], most: int) -> None:
     """Each attempt lives until a few more steps are kept, however fast the machine is; then all of it is killed."""
     study = write_tiny(tmp_path)
     run(study)
     wanted = (tmp_path / "out" / RESULTS).read_bytes()
     moments, cache = random.Random(3), StepCache(tmp_path / "killed-cache")
-    for workers in (2, 1, 1):
+    for workers in attempts:
         process = start(study, "killed-cache", workers)
-        until = cache.size().files + moments.randrange(1, 12)
+        until = cache.size().files + moments.randrange(1, most)
         while process.poll() is None and cache.size().files < until:
             time.sleep(0.01)
         process.kill()
