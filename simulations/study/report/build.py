@@ -66,7 +66,7 @@ def render_study(found: StudyFolder, name: str) -> str:
 
 
 def _cells(results: pl.DataFrame) -> int:
-    """Points, seeds and methods that have a figure; gains at home have rows of their own beside those of their method."""
+    """Points, seeds and methods that have a figure; gains have rows of their own beside those of their method."""
     judged = results.filter(~pl.col("method").is_in(MEASURED))
     return judged.select([*axis_names(results), "seed", "method"]).n_unique()
 
