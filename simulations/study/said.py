@@ -6,6 +6,7 @@ not fix the vote: which classes were equal is kept too (`party.teachers.ballot`)
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,18 +18,22 @@ _NONE = np.zeros(0, dtype=np.int32)
 
 
 class HeardLot:
-    """In place of the lot: writes down which classes were equal, and gives the first."""
+    """In place of the lot: writes down which classes were equal, and gives the first.
+
+    In flat arrays: a party of a single class has equal scores on every row, and there may be hundreds of them.
+    """
 
     def __init__(self) -> None:
-        self.teacher: list[int] = []
-        self.row: list[int] = []
-        self.equal: list[np.ndarray] = []
+        self.teacher, self.row = array("i"), array("i")
+        self.equal, self.counts = array("i"), array("i")
+        """The classes that were equal, one tie behind the other, and how many they were in each."""
 
     def draw(self, teacher: int, query: int, equal: np.ndarray) -> int:
         """See `Lot.draw`."""
         self.teacher.append(teacher)
         self.row.append(query)
-        self.equal.append(equal)
+        self.equal.extend(equal.tolist())
+        self.counts.append(len(equal))
         return int(equal[0])
 
 
@@ -78,13 +83,17 @@ class Said:
     @classmethod
     def of_parties(cls, said: Sequence[np.ndarray], lots: Sequence[HeardLot], classes: int) -> Said:
         """said: of each party int64 (teachers, rows)."""
-        tied = np.zeros((sum(len(lot.row) for lot in lots), classes), dtype=bool)
-        for at, equal in enumerate(equal for lot in lots for equal in lot.equal):
-            tied[at, equal] = True
+        counts = _joined([lot.counts for lot in lots])
+        tied = np.zeros((len(counts), classes), dtype=bool)
+        tied[np.repeat(np.arange(len(counts)), counts), _joined([lot.equal for lot in lots])] = True
         return cls(
             np.stack(said).astype(np.uint8 if classes <= 256 else np.uint16),
             np.repeat(np.arange(len(lots)), [len(lot.row) for lot in lots]).astype(np.int32),
-            np.array([one for lot in lots for one in lot.teacher], dtype=np.int32),
-            np.array([one for lot in lots for one in lot.row], dtype=np.int32),
+            _joined([lot.teacher for lot in lots]),
+            _joined([lot.row for lot in lots]),
             tied,
         )
+
+
+def _joined(parts: Sequence[array[int]]) -> np.ndarray:
+    return np.concatenate([_NONE, *(np.asarray(part, dtype=np.int32) for part in parts)])
