@@ -162,6 +162,8 @@ def at_hand(batch: Batch) -> np.ndarray | None:
         return None
     fitted = _made_to_fit(batch)
     rest = event.with_counts(int(fitted.sum()), int((batch.answered & fitted).sum()))
+    if fitted.all():
+        return rest.worst_case_rdp(DEFAULT_ORDERS)
     seen = _of(batch, ~fitted)
     whole = event.with_counts(len(seen.votes), int(seen.weights.sum()))
     return exact_rdp(whole, seen) + rest.worst_case_rdp(DEFAULT_ORDERS)
@@ -172,6 +174,8 @@ def _at_hand_per_query(event: ReleaseEvent, batch: Batch, worst: np.ndarray) -> 
     if batch.histogram is None or batch.log_q_label is None:
         return worst
     rows = ~_made_to_fit(batch)
+    if not rows.any():
+        return worst
     found, seen = worst.copy(), _of(batch, rows)
     found[rows] = exact_rdp_per_query(event.with_counts(len(seen.votes), int(seen.weights.sum())), seen, DEFAULT_ORDERS)
     return np.minimum(found, worst)

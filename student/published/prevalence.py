@@ -23,6 +23,7 @@ _FLOOR = 1e-300
 _FURTHEST_SUM = 1e-6
 _MOST_SHIFT = 2000.0  # -ln(_FLOOR) is 691, twice that tells certain rows of two classes apart
 _ROUNDS = 200
+_DAMPINGS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0)
 
 
 class PrevalenceShift(Frozen):
@@ -91,20 +92,38 @@ def _solved(odds: np.ndarray, share: float) -> float:
 
 def _fitted(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """More classes: the minimum of the convex mean of logsumexp(logs + shift) - shares shift, whose gradient is what
-    the means lack. Newton's steps, and where one does not help, each class by itself, which crosses any plateau."""
+    the means lack. Newton's steps, and where one does not help, the best of damped ones, each taken to the lowest
+    point of its line: students that are sure of every row leave plateaus, on which the Hessian says nothing."""
     shift = np.zeros(len(shares))
     for _ in range(_ROUNDS):
         p = softmax(logs + shift, axis=1)
         gap = p.mean(axis=0) - shares
-        if np.abs(gap).max() < FURTHEST_MEAN / 1000:
+        furthest = np.abs(gap).max()
+        if furthest < FURTHEST_MEAN / 1000:
             break
-        hessian = np.diag(p.mean(axis=0)) - p.T @ p / len(p)
-        step = np.concatenate([[0.0], np.linalg.lstsq(hessian[1:, 1:], -gap[1:], rcond=None)[0]])
-        tried = softmax(logs + shift + step, axis=1).mean(axis=0) - shares
-        if np.abs(step).max() < _MOST_SHIFT and np.abs(tried).max() < np.abs(gap).max() / 2:
-            shift = shift + step
-            continue
-        for index in range(1, len(shares)):
-            rest = logsumexp(np.delete(logs + shift, index, axis=1), axis=1)
-            shift[index] = _solved(logs[:, index] - rest, shares[index])
+        hessian = (np.diag(p.mean(axis=0)) - p.T @ p / len(p))[1:, 1:]
+        tried = []
+        for damping in _DAMPINGS:
+            damped = hessian + damping * np.eye(len(hessian))
+            step = np.concatenate([[0.0], np.linalg.lstsq(damped, -gap[1:], rcond=None)[0]])
+            if 0 < np.abs(step).max() < _MOST_SHIFT and np.abs(_gap(logs, shares, shift + step)).max() < furthest / 2:
+                tried = [shift + step]
+                break
+            if 0 < np.abs(step).max() < np.inf:
+                tried.append(_lowest(logs, shares, shift, step))
+        if not tried:
+            break
+        shift = min(tried, key=lambda found: float(logsumexp(logs + found, axis=1).mean() - shares @ found))
     return shift
+
+
+def _gap(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    return softmax(logs + shift, axis=1).mean(axis=0) - shares
+
+
+def _lowest(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """The lowest point of the convex function on the line from `shift` along `step`."""
+    low, high = 0.0, 2 * _MOST_SHIFT / np.abs(step).max()
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _gap(logs, shares, shift + middle * step) @ step < 0 else (low, middle)
+    return shift + high * step

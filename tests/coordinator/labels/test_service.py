@@ -288,6 +288,10 @@ def test_a_row_that_was_made_to_fit_saves_nothing(make, mechanism) -> None:
     assert (at_hand(rest) < config.event(20, answered).worst_case_rdp(DEFAULT_ORDERS)).any()
     grown, total = epsilon_by_query(config, [batch])["data_dependent"], spent(config, [batch])["data_dependent"]
     assert grown[-1] == pytest.approx(total.epsilon, rel=1e-9)
+    none_known = replace(batch, log_q_label=np.zeros(30))
+    whole = config.event(30, int(batch.answered.sum())).worst_case_rdp(DEFAULT_ORDERS)
+    assert at_hand(none_known) == pytest.approx(whole, rel=1e-9)
+    assert len(epsilon_by_query(config, [none_known])["data_dependent"]) == 30
 
 
 def test_why_a_request_failed_is_in_the_event_log(make, log, tmp_path) -> None:

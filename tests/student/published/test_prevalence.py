@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import logit
 
@@ -32,6 +32,7 @@ SHARES = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6).map(lambda each:
 
 @settings(deadline=None, max_examples=60)
 @given(shares=SHARES, sharpness=st.floats(0.01, 30.0), seed=st.integers(0, 2**32 - 1))
+@example(shares=(5 / 29, 16 / 29, 8 / 29), sharpness=0.01, seed=0)  # two classes move together on a plateau
 def test_the_mean_over_the_pool_is_what_was_declared(shares: tuple[float, ...], sharpness: float, seed: int) -> None:
     """Also for students that are almost always sure, with probabilities that are 0 in float64."""
     p = np.random.default_rng(seed).dirichlet(np.full(len(shares), sharpness), size=200)
