@@ -118,7 +118,7 @@ def _fitted(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 
 def _gap(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    return softmax(logs + shift, axis=1).mean(axis=0) - shares
+    return np.asarray(softmax(logs + shift, axis=1)).mean(axis=0) - shares
 
 
 def _lowest(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray, step: np.ndarray) -> np.ndarray:
