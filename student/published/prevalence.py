@@ -113,8 +113,12 @@ def _fitted(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
                 tried.append(_lowest(logs, shares, shift, step))
         if not tried:
             break
-        shift = min(tried, key=lambda found: float(logsumexp(logs + found, axis=1).mean() - shares @ found))
+        shift = min(tried, key=lambda found: _height(logs, shares, found))
     return shift
+
+
+def _height(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray) -> float:
+    return float(np.asarray(logsumexp(logs + shift, axis=1)).mean() - shares @ shift)
 
 
 def _gap(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray) -> np.ndarray:
