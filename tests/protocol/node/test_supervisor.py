@@ -147,6 +147,8 @@ def test_what_a_killed_supervisor_left_is_ended_and_strangers_are_not(tmp_path: 
         [sys.executable, "-c", "import time; time.sleep(3600)", str(tmp_path)], start_new_session=True
     )
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
+    for each in (ours, stranger):  # a process that has just begun has no command line for a moment
+        until(lambda each=each: Path(f"/proc/{each.pid}/cmdline").read_bytes())
     (logs / "supernode.pid").write_text(str(ours.pid))
     (logs / "other.pid").write_text(str(stranger.pid))
     (logs / "broken.pid").write_text("")
