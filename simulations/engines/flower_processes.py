@@ -22,7 +22,9 @@ from consilium.protocol.versions import DISTRIBUTION
 
 CONNECTION = "consilium"
 START_SECONDS, PATIENCE = 60, 10
-RAY_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1"}
+RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1", "RAY_ADDRESS": "local"}
+"""A Ray of its own, for as long as the run takes: without an address Ray joins any cluster that it finds on the
+machine, whose owner would hold parties' rows and votes, and which may have no processor left."""
 
 
 def write_shim(folder: Path, run_config: dict[str, str]) -> Path:

@@ -15,7 +15,7 @@ from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.node.flower import flower_environment
 from consilium.protocol.secagg import errors as secagg_errors
 from consilium.protocol.secagg.errors import SecAggError
-from consilium.simulations.engines.flower_processes import RAY_QUIET, flwr_run, super_link, write_shim
+from consilium.simulations.engines.flower_processes import RAY_ALONE, flwr_run, super_link, write_shim
 
 
 def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Path) -> None:
@@ -30,7 +30,7 @@ def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Pa
         raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
     flower = work / "flower"
     app = write_shim(flower / "app", run_config)
-    environment = {**flower_environment(flower / "home"), **RAY_QUIET}
+    environment = {**flower_environment(flower / "home"), **RAY_ALONE}
     code = None
     try:
         with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:

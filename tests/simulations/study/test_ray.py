@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,13 +27,17 @@ MEMORY = 80_000_000
 
 
 @pytest.fixture
-def cluster() -> Iterator[Any]:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """In a folder of its own: Ray writes down where a cluster is, and whoever starts Ray beside it would join."""
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
     from ray.cluster_utils import Cluster
 
+    folder = tempfile.mkdtemp(dir="/tmp")  # short: paths of sockets end at 107 bytes
+    monkeypatch.setenv("RAY_TMPDIR", folder)
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY})
     yield made
     made.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_node_is_killed_in_the_middle(tmp_path: Path, cluster: Any) -> None:
