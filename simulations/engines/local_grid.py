@@ -14,11 +14,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
-from flwr.serverapp import Grid
 
 from consilium.protocol.node.flower import python_module
 from consilium.protocol.node.threads import ONE_THREAD
 from consilium.simulations.engines.flower_internals import assign_message_id
+from consilium.simulations.engines.nodes_grid import NodesGrid
 
 CLIENT_APP_CRASHED = 8
 POLL_SECONDS = 0.05
@@ -74,7 +74,7 @@ def running_workers(count: int | None = None) -> Iterator[list[Worker]]:
             worker.stop()
 
 
-class LocalGrid(Grid):
+class LocalGrid(NodesGrid):
     """Routes messages to ClientApps on worker processes, one thread for each worker. Use as a context manager; its
     workers are killed when it is left.
 
@@ -83,17 +83,7 @@ class LocalGrid(Grid):
     """
 
     def __init__(self, run_id: int, run_config: Mapping[str, Any], partitions: int, workers: list[Worker]) -> None:
-        self._run_id = run_id
-        self._contexts = {
-            partition + 2: Context(  # node ids: 1 is the coordinator's
-                run_id=run_id,
-                node_id=partition + 2,
-                node_config={"partition-id": partition, "num-partitions": partitions},
-                state=RecordDict(),
-                run_config=dict(run_config),
-            )
-            for partition in range(partitions)
-        }
+        super().__init__(run_id, run_config, partitions)
         self._workers = workers
         self._waiting: SimpleQueue[Message | None] = SimpleQueue()
         self._replies: dict[str, Message] = {}
@@ -116,24 +106,6 @@ class LocalGrid(Grid):
             self._waiting.put(None)
         for thread in self._threads:
             thread.join()  # from here on nobody else touches a worker
-
-    def set_run(self, run: object) -> None:
-        """Not needed: the run is given at construction."""
-
-    @property
-    def run(self) -> Any:
-        """Flower's Run object; there is none without a SuperLink."""
-        raise NotImplementedError("the local engine has no SuperLink run")
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """See flwr.serverapp.Grid."""
-        return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
-
-    def get_node_ids(self) -> Iterable[int]:
-        """See flwr.serverapp.Grid."""
-        return list(self._contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """See flwr.serverapp.Grid."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import Error, Message
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid
 
 from consilium.simulations.engines.flower_internals import COORDINATOR_NODE, assign_message_id, assume_identity
+from consilium.simulations.engines.nodes_grid import NodesGrid
 
 RUN_ID = 1
 CLIENT_APP_RAISED_EXCEPTION = 2
 """Flower's own code."""
 
 
-class InProcessGrid(Grid):
+class InProcessGrid(NodesGrid):
     """`parties` nodes, each with its `partition-id` in its node_config. Only `send_and_receive` is served.
 
     left_out: indices of the parties that answered with an error at least once, or whose app raised. Its text is not
@@ -25,36 +24,9 @@ class InProcessGrid(Grid):
 
     def __init__(self, app: ClientApp, parties: int) -> None:
         self._app = app
-        self._contexts = {
-            index + COORDINATOR_NODE + 1: Context(
-                run_id=RUN_ID,
-                node_id=index + COORDINATOR_NODE + 1,
-                node_config={"partition-id": index, "num-partitions": parties},
-                state=RecordDict(),
-                run_config={},
-            )
-            for index in range(parties)
-        }
+        super().__init__(RUN_ID, {}, parties)
         self.left_out: set[int] = set()
         assume_identity(RUN_ID, COORDINATOR_NODE)
-
-    def set_run(self, run: object) -> None:
-        """Not needed: there is one run."""
-
-    @property
-    def run(self) -> Any:
-        """Flower's Run object; there is none without a SuperLink."""
-        raise NotImplementedError("parties in this process have no SuperLink run")
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """See flwr.serverapp.Grid."""
-        return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
-
-    def get_node_ids(self) -> Iterable[int]:
-        """See flwr.serverapp.Grid."""
-        return list(self._contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Not served: nobody would answer in between."""

@@ -17,7 +17,7 @@ from consilium.simulations.study.axes import SCENARIO, changed, points_of
 from consilium.simulations.study.case import clear_votes
 from consilium.simulations.study.keys import data_table, teaching, without_mechanism
 from consilium.simulations.study.methods.base import StudyMethod
-from consilium.simulations.study.methods.kinds import method_of
+from consilium.simulations.study.methods.kinds import METHOD_NAMES, method_of
 from consilium.simulations.study.spec import MOST_CELLS, StudySpec
 
 _ID = 12
@@ -96,6 +96,13 @@ def compared(spec: StudySpec) -> list[ComparedMethod]:
         label = method.label if label is None else label
         if not isinstance(label, str) or not 0 < len(label) <= 60:
             raise ConfigError(f"study {spec.name}: study.methods: label must be text of at most 60 characters")
+        for other in METHOD_NAMES:
+            if label.startswith(other) and other != table["name"]:
+                raise ConfigError(
+                    f"study {spec.name}: study.methods: the label {label!r} of {table['name']} begins like {other!r},"
+                    " and reports would take it for that",
+                    "Let it begin otherwise",
+                )
         if label in (*(each.label for each in found), "division", "teachers"):
             raise ConfigError(
                 f"study {spec.name}: study.methods: two things would be called {label!r} in the results",

@@ -26,6 +26,7 @@ METHODS: tuple[type[StudyMethod], ...] = get_args(Method)
 """Every method."""
 
 _KINDS = {str(get_args(kind.model_fields["name"].annotation)[0]): kind for kind in METHODS}
+METHOD_NAMES = tuple(_KINDS)
 
 
 def method_of(given: object, where: str = "methods") -> StudyMethod:

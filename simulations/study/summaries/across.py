@@ -27,10 +27,11 @@ VOTES = ("consensus", "kappa", "plurality_right", "cross_site_accuracy_shift")
 
 
 class Going(NamedTuple):
-    """A property, an outcome ("pate", or "pooled-pate" for what is lost), and their rank correlation."""
+    """The rank correlation of a property with what `method` reaches, or with what it loses `against` another."""
 
     property: str
-    outcome: str
+    method: str
+    against: str | None
     value: float
     low: float
     high: float
@@ -61,17 +62,17 @@ def goes_with(frame: pl.DataFrame, axis: str, metric: str) -> list[Going]:
     known = {(row[0], row[1], row[2]): row[3] for row in means.iter_rows()}
     points = sorted({key[0] for key in known})
     method, found = private[0], []
-    outcomes = {method: _values(known, points, method, metric)}
+    outcomes: dict[str | None, np.ndarray] = {None: _values(known, points, method, metric)}
     for other in [name for name in methods_of(frame) if name in ("pooled", "local")]:
-        outcomes[f"{other}-{method}"] = _values(known, points, other, metric) - outcomes[method]
+        outcomes[other] = _values(known, points, other, metric) - outcomes[None]
     for of, names in (("division", PROPERTIES), ("teachers", VOTES)):
         for name in names:
             measured = _values(known, points, of, name)
-            for outcome, reached in outcomes.items():
+            for against, reached in outcomes.items():
                 both = np.isfinite(measured) & np.isfinite(reached)
                 correlation = rank_correlation(measured[both], reached[both])
                 if correlation is not None:
-                    found.append(Going(name, outcome, *correlation))
+                    found.append(Going(name, method, against, *correlation))
     return found
 
 

@@ -337,7 +337,7 @@ def _across(view: StudyView) -> list[str]:
             f" “{axis}” has an interval without 0."
         ]
     best = max(clear, key=lambda each: abs(each.value))
-    outcome = " less ".join(title(each) for each in best.outcome.split("-"))
+    outcome = title(best.method) if best.against is None else f"{title(best.against)} less {title(best.method)}"
     return [
         f"Over “{axis}” {metric_words(best.property)} goes most clearly with the {metric_words(view.metric)} of"
         f" {outcome}: rank correlation {value_text(best.value)} ({range_text(best.low, best.high)}, {best.pairs}"

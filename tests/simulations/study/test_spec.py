@@ -71,6 +71,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "methods twice": ({"study": {"methods": ["pate", "pate"]}}, "two things would be called 'pate'"),
     "a method's key": ({"study": {"methods": [{"name": "local", "x": 1}]}}, "x: unknown key"),
     "reserved label": ({"study": {"methods": [{"name": "local", "label": "division"}]}}, "called 'division'"),
+    "label of another": (
+        {"study": {"methods": [{"name": "pate", "label": "pooled by vote"}]}},
+        "the label 'pooled by vote' of pate begins like 'pooled'",
+    ),
     "no scenario": ({"study": {"scenario": "nowhere.toml", "methods": ["local"]}}, "no scenario"),
     "unknown measure": ({"study": {"measures": ["luck"]}}, "study.measures.*must be"),
     "axis of nothing": ({"axis": [{"key": "data.alpha"}]}, "needs one of values, range and points, has none"),

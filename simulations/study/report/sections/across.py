@@ -19,7 +19,8 @@ def across_section(view: StudyView) -> Section | None:
         return None
     found = goes_with(view.frame, axis, view.metric)
     pictures = [
-        _picture(view, axis, outcome, [each for each in found if each.outcome == outcome]) for outcome in _unique(found)
+        _picture(view, axis, [each for each in found if each.against == against])
+        for against in dict.fromkeys(each.against for each in found)
     ]
     if not pictures:
         return None
@@ -31,11 +32,8 @@ def across_section(view: StudyView) -> Section | None:
     return Section("across", "Across data sets: what goes with success", [sentence], pictures)
 
 
-def _unique(found: list[Going]) -> list[str]:
-    return list(dict.fromkeys(each.outcome for each in found))
-
-
-def _picture(view: StudyView, axis: str, outcome: str, found: list[Going]) -> PictureExhibit:
+def _picture(view: StudyView, axis: str, found: list[Going]) -> PictureExhibit:
+    """Of one outcome."""
     ranked = sorted(found, key=lambda each: -abs(each.value))
     rows = [
         ForestRow(
@@ -47,12 +45,12 @@ def _picture(view: StudyView, axis: str, outcome: str, found: list[Going]) -> Pi
         )
         for each in ranked
     ]
-    words = f"{title(outcome)}: {metric_words(view.metric or '')} reached"
-    if "-" in outcome:
-        more, less = outcome.split("-")
-        words = f"{title(more)} less {title(less)}: {metric_words(view.metric or '')} lost"
+    method, against, metric = found[0].method, found[0].against, metric_words(view.metric or "")
+    words = f"{title(method)}: {metric} reached"
+    if against is not None:
+        words = f"{title(against)} less {title(method)}: {metric} lost"
     return PictureExhibit(
-        f"across-{outcome}",
+        "-".join(("across", *((against,) if against else ()), method)),
         words,
         f"Which properties of a division rise (right of the line) or fall (left) with it, over “{axis}”. Grey: the"
         " interval has 0 in it, so nothing is shown.",
