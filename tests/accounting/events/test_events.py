@@ -569,11 +569,16 @@ def test_sanitised_release_composes_batches_and_refuses_mixed_ones():
         sanitise([], PLAN, 1e-5, 100)
     with pytest.raises(EventError, match="disagree"):
         sanitise([Answered(event, VOTES, ~MASK)], PLAN, 1e-5, 100)
-    # LNMax has no sensitivity bound here: it enters at its public worst case.
-    lnmax = LNMaxEvent(**common(noise=Noise.CONTINUOUS), gamma=0.05)
-    mixed = secret_smoothness([batch, Answered(lnmax, VOTES, np.ones(40, dtype=bool))], PLAN, 100)
+    # A stable release has no sensitivity bound here: it enters at its public worst case. LNMax has one.
+    everything = np.ones(40, dtype=bool)
+    stable = StableEvent(**common(noise=Noise.CONTINUOUS), threshold=5.0, sigma=8.0)
+    mixed = secret_smoothness([batch, Answered(stable, VOTES, everything)], PLAN, 100)
     assert mixed.smooth == one.smooth
-    assert mixed.rdp == pytest.approx(one.rdp + lnmax.worst_case_rdp([2.5])[0])
+    assert mixed.rdp == pytest.approx(one.rdp + stable.worst_case_rdp([2.5])[0])
+    lnmax = LNMaxEvent(**common(noise=Noise.CONTINUOUS), gamma=0.05)
+    mixed = secret_smoothness([batch, Answered(lnmax, VOTES, everything)], PLAN, 100)
+    assert mixed.smooth > one.smooth
+    assert mixed.rdp == pytest.approx(one.rdp + lnmax.data_dependent_rdp(lnmax.evidence(VOTES), everything, [2.5])[0])
 
 
 def test_sanitised_interactive_and_party_level():
