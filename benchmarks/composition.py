@@ -5,6 +5,7 @@
 strong    : strong composition beside the moments (2017: 5.80 and 26), by number of queries
 advanced  : "advanced composition" (2018: 8.42 and 10.14)
 sanitised : LNMax sanitised, 2017's "smaller than 0.5 and 1.0"
+gammas    : labels that are right by gamma, .01 to 1 (2017, figure 2)
 equal     : LNMax against GNMax at equal accuracy of the labels (2018, figure 2), 4,000 queries
 noise     : epsilon and accuracy by sigma: where the data-dependent bound turns (2018, figure 3)
 answers   : all against confident at equal numbers of answers (2018, figure 4)
@@ -184,6 +185,23 @@ def equal() -> Table:
     return header, rows()
 
 
+def gammas() -> Table:
+    """Labels that are right with 250 teachers, by gamma: figure 2 of 2017, and what 100 and 1,000 queries cost."""
+    header = ("gamma", "labels right, %", "100 queries: classic", "worst", "1,000 queries: classic", "worst")
+    found = votes_and_truth("mnist", 9000)
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        if found is None:
+            return
+        votes, truth = found
+        for gamma in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0):
+            both = [costs(accounting.LNMax(gamma), votes[:queries], DELTA, False) for queries in (100, 1000)]
+            right = float(pr_label_laplace(votes, gamma, truth).mean())
+            yield gamma, 100 * right, both[0][1], both[0][-1], both[1][1], both[1][-1]
+
+    return header, rows()
+
+
 def noise() -> Table:
     """GNMax with more and more noise on 4,000 published votes."""
     header = ("sigma", "labels right, %", "data-dependent, classic", "data-independent, classic", "exact", "worst case")
@@ -284,7 +302,7 @@ def budget() -> Table:
 
 
 TABLES: dict[str, Callable[[], Table]] = {
-    each.__name__: each for each in (strong, advanced, sanitised, equal, noise, answers, checks, budget)
+    each.__name__: each for each in (strong, advanced, sanitised, gammas, equal, noise, answers, checks, budget)
 }
 
 

@@ -50,13 +50,13 @@ def pr_label_laplace(votes: np.ndarray, gamma: float, label: np.ndarray | None =
     """
     array = np.asarray(votes)
     wanted = array.argmax(axis=1) if label is None else np.asarray(label)
-    check_scale(gamma, "gamma")
+    rate = check_scale(gamma, "gamma")
     share = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     noise = np.where(share < 0.5, np.log(2 * share), -np.log(2 * (1 - share)))
     out = np.empty(array.shape[0])
     for part, block in blocks(array, None):
         rows = np.arange(block.shape[0])
-        lead = (block[rows, wanted[part]][:, None] - block) * gamma
+        lead = (block[rows, wanted[part]][:, None] - block) * rate
         lead[rows, wanted[part]] = np.inf
         wins = np.ones((block.shape[0], _QUANTILES))
         for column in range(block.shape[1]):

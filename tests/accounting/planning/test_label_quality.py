@@ -10,7 +10,7 @@ import pytest
 from consilium.accounting.planning.label_quality import pr_label_laplace
 
 
-@pytest.mark.parametrize("gamma", [0.01, 0.05, 1.0])
+@pytest.mark.parametrize("gamma", [0.01, 0.05, 1])
 @pytest.mark.parametrize("gap", [0, 2, 50, 248])
 def test_two_classes(gamma, gap):
     """1 - (2 + x) / (4 e^x), x = gamma gap: Lemma 4 of Papernot et al. 2017 is exact for two classes."""
