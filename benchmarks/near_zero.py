@@ -12,6 +12,7 @@ keeps what was measured. SVHN's half of the tables cannot be had here: neither i
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import sys
 from pathlib import Path
@@ -123,7 +124,14 @@ def measure(kept: Kept, seeds: list[int]) -> None:
             else:
                 labels = labels_of(row, votes, place.pool_truth, seed)
             right = float((labels == place.pool_truth[: len(labels)]).mean())
-            kept.add(row=row, seed=seed, right=right, **student(place, "cnn", np.arange(len(labels)), labels))
+            digest = hashlib.sha256(labels.astype(np.int64).tobytes()).hexdigest()[:16]
+            same = [item for item in kept.found if item["seed"] == seed and item.get("labels") == digest]
+            taught = (
+                {key: same[0][key] for key in ("accuracy", "seconds")}
+                if same
+                else student(place, "cnn", np.arange(len(labels)), labels)
+            )
+            kept.add(row=row, seed=seed, right=right, labels=digest, **taught)
 
 
 def main(arguments: list[str] | None = None) -> None:
