@@ -54,12 +54,19 @@ PAPER = {
 }
 """Row -> epsilon and student's accuracy in percent, as table 1 prints them."""
 
-IMMUTABLE: dict[str, AnyMechanism] = {
-    "NZC 9,000": Immutable(gamma=1e-10, constant=10**12, unsafe_not_private=True),
-    "NZC Gaussian 9,000": ImmutableGaussian(sigma=1e5, constant=10**7, unsafe_not_private=True),
+IMMUTABLE: dict[str, tuple[AnyMechanism, float]] = {
+    "NZC 9,000": (
+        Immutable(gamma=1e-10, constant=10**12, unsafe_not_private=True),
+        actual_epsilon(10**12, 1e-10, "laplace", "continuous"),
+    ),
+    "NZC Gaussian 9,000": (
+        ImmutableGaussian(sigma=1e5, constant=10**7, unsafe_not_private=True),
+        actual_epsilon(10**7, 1e5, "gaussian", "continuous"),
+    ),
 }
-"""With c a hundred times the noise. The paper's c = 1e100 is beyond any integer here and swallows the counts in
-doubles; its "gamma = 1e10" is a scale, else the noise would be 1e-10 of a vote."""
+"""Mechanism, and the least that one query at a tie costs. c is a hundred times the noise. The paper's c = 1e100 is
+beyond any integer here and swallows the counts in doubles; its "gamma = 1e10" is a scale, else the noise would be 1e-10
+of a vote."""
 
 
 def labels_of(row: str, votes: np.ndarray, truth: np.ndarray, seed: int) -> np.ndarray:
@@ -69,7 +76,7 @@ def labels_of(row: str, votes: np.ndarray, truth: np.ndarray, seed: int) -> np.n
     if row.startswith("LNMax"):
         return LNMax(gamma=0.05).draw(votes[:queries], noise).labels
     if row in IMMUTABLE:
-        return IMMUTABLE[row].draw(votes[:queries], noise).labels
+        return IMMUTABLE[row][0].draw(votes[:queries], noise).labels
     return truth[:queries] if row.startswith("truth") else votes[:queries].argmax(axis=1)
 
 
@@ -83,15 +90,10 @@ def truly(row: str, votes: np.ndarray) -> str:
         return f"bound {classic:.2f} (classic), {cks:.2f} (CKS){known}; worst case {worst:.2f}"
     if row.startswith("truth"):
         return "labels by hand"
-    mechanism = IMMUTABLE.get(row)
-    if mechanism is None:
+    if row not in IMMUTABLE:
         return "the bare plurality: unbounded"
+    mechanism, least = IMMUTABLE[row]
     claim = mechanism.claimed_epsilon(queries, DELTA)
-    if isinstance(mechanism, Immutable):
-        least = actual_epsilon(mechanism.constant, mechanism.gamma, "laplace", "continuous")
-    else:
-        assert isinstance(mechanism, ImmutableGaussian)
-        least = actual_epsilon(mechanism.constant, mechanism.sigma, "gaussian", "continuous")
     return f"claimed {claim:.3f}; at least {least:.0f} for one query at a tie, and unbounded in c"
 
 
