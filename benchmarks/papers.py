@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,11 +94,11 @@ class Remembered:
 
 
 class Place:
-    """A scenario's data for one seed: who has what, and the public rows."""
+    """A scenario's data for one seed: who has what, and the public rows. changes : as after `--set`."""
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int, changes: Sequence[str] = ()) -> None:
         self.name, self.seed = name, seed
-        self.scenario = load_scenario(name, [])
+        self.scenario = load_scenario(name, list(changes))
         self.dataset, self.partition = divided_data(self.scenario, seed)
         self.schema = federation_config(self.scenario, self.dataset, self.partition, seed).rows
         width = len(self.schema.features)

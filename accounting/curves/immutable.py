@@ -9,6 +9,9 @@ except with the probability that noise bridges a gap of c + 1. The true epsilon 
 + 1) gamma for Laplace noise: it grows without bound in c, and a small gamma with c much above 1/gamma, as recommended,
 is the noiseless plurality. There is no finite worst-case guarantee that does not grow with c.
 
+Its constants "for a failure probability at most tau" (section 4.2) are here under names of their own. They bound how
+often one of L noises is as large as c. No epsilon follows, and even the label turns more often than that.
+
 True part: where the gap exceeds 2, no neighbour changes the answer. But whether it does is itself private;
 ``accounting.curves.stable`` tests it privately and is the sound form of the idea.
 """
@@ -23,6 +26,7 @@ from scipy.special import log_ndtr
 from consilium.accounting.checks import check_count, check_delta, check_scale
 from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.curves.discrete import log_pr_loss_laplace
+from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gnmax import check_noise
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
@@ -40,6 +44,56 @@ def claimed_epsilon(
     """
     each = rdp_laplace(gamma, orders, noise=Noise.CONTINUOUS, baseline="paper")
     return rdp_to_epsilon(check_count(queries, "queries") * each, orders, delta, method)
+
+
+def claimed_epsilon_gaussian(
+    queries: int, sigma: float, delta: float, orders: object = DEFAULT_ORDERS, method: Method = "classic"
+) -> EpsilonBound:
+    """What the same paper states for Gaussian noise, by the curve alpha / sigma^2 of the noise alone. NOT a guarantee.
+
+    >>> round(claimed_epsilon_gaussian(9000, 1e5, 1e-5).epsilon, 4)
+    0.0235
+    """
+    each = rdp_gaussian(sigma, orders)
+    return rdp_to_epsilon(check_count(queries, "queries") * each, orders, delta, method)
+
+
+def constant_for_laplace(classes: int, gamma: float, tau: float) -> float:
+    """c = ln(L / tau) / gamma, the near-zero-cost paper's constant for Laplace noise (section 4.2 and Lemma 1).
+
+    What it bounds: Pr[one of the L noises is at least c in size] <= L e^(-gamma c) = tau, by a union bound. What it
+    does not bound: the label. Two noises that are each just below c can bridge a gap of 2 c, so from a tie before c was
+    added the label turns with probability up to (L - 1) (2 + ln(L / tau)) / (4 L) times tau: 3.4 times for ten classes
+    and tau 1e-5. And no epsilon follows, at no c: a larger one makes the label more certain on both sides of a tie, so
+    ``actual_epsilon`` grows with it.
+
+    Parameters
+    ----------
+    classes : L. gamma : inverse scale of the noise. tau : in (0, 1).
+
+    >>> round(constant_for_laplace(10, 0.05, 1e-5), 2)
+    276.31
+    >>> round(actual_epsilon(277, 0.05, "laplace", "continuous"), 2)
+    12.52
+    """
+    check_scale(gamma, "gamma")
+    return math.log(check_count(classes, "classes", 2) / check_delta(tau)) / gamma
+
+
+def constant_for_gaussian(classes: int, sigma: float, tau: float) -> float:
+    """c = sqrt(2 sigma^2 ln(2 L / tau)), the same for Gaussian noise.
+
+    What it bounds: Pr[one of the L noises is at least c in size] <= 2 L e^(-c^2 / (2 sigma^2)) = tau. What it does not:
+    the difference of two noises has standard deviation sigma sqrt 2, so from a tie the label turns with probability up
+    to (L - 1) / 2 erfc(c / (2 sigma)), near the root of tau: 6.3e-4 for ten classes and tau 1e-5. No epsilon follows.
+
+    >>> round(constant_for_gaussian(10, 40.0, 1e-5), 2)
+    215.47
+    >>> round(9 * math.exp(log_pr_flip(215, 40.0, "gaussian", "continuous")), 5)
+    0.0006
+    """
+    check_scale(sigma, "sigma")
+    return sigma * math.sqrt(2 * math.log(2 * check_count(classes, "classes", 2) / check_delta(tau)))
 
 
 def log_pr_flip(constant: int, scale: float, mechanism: str, noise: Noise | str) -> float:

@@ -6,7 +6,7 @@ gaussian    GNMax, alone, after a check on agreement, and against a student's pr
 laplace     LNMax
 stable      the exact plurality where it is stable
 distributed histograms with noise of the parties
-immutable   the mechanism that has no worst case
+immutable   the mechanisms that have no worst case
 sanitised   a data-dependent epsilon, published with noise
 codec       from JSON to an event
 
@@ -16,7 +16,7 @@ Each class states the source of its bound.
 from consilium.accounting.events.codec import EVENTS, event_from_json
 from consilium.accounting.events.distributed import DistributedEvent, DistributedTwoPhaseEvent
 from consilium.accounting.events.gaussian import ConfidentEvent, GNMaxEvent, HistogramEvent, InteractiveEvent
-from consilium.accounting.events.immutable import ImmutableEvent
+from consilium.accounting.events.immutable import ImmutableEvent, ImmutableGaussianEvent
 from consilium.accounting.events.laplace import LNMaxEvent
 from consilium.accounting.events.parts import Comparison, Evidence, PartyNoise, Step
 from consilium.accounting.events.release import ReleaseEvent
@@ -33,6 +33,7 @@ __all__ = [
     "GNMaxEvent",
     "HistogramEvent",
     "ImmutableEvent",
+    "ImmutableGaussianEvent",
     "InteractiveEvent",
     "LNMaxEvent",
     "PartyNoise",

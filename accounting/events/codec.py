@@ -11,7 +11,7 @@ from dataclasses import fields
 from consilium.accounting.errors import EventError
 from consilium.accounting.events.distributed import DistributedEvent, DistributedTwoPhaseEvent
 from consilium.accounting.events.gaussian import ConfidentEvent, GNMaxEvent, HistogramEvent, InteractiveEvent
-from consilium.accounting.events.immutable import ImmutableEvent
+from consilium.accounting.events.immutable import ImmutableEvent, ImmutableGaussianEvent
 from consilium.accounting.events.laplace import LNMaxEvent
 from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.events.sanitised import SanitisedEvent
@@ -30,6 +30,7 @@ EVENTS: dict[str, type[ReleaseEvent]] = {
         StableEvent,
         SparseVectorEvent,
         ImmutableEvent,
+        ImmutableGaussianEvent,
         SanitisedEvent,
     )
 }

@@ -1,4 +1,4 @@
-"""The event of the near-zero-cost paper's mechanism, which has no worst case."""
+"""The events of the near-zero-cost paper's mechanisms, which have no worst case."""
 
 from __future__ import annotations
 
@@ -30,4 +30,26 @@ class ImmutableEvent(ReleaseEvent):
         check_count(self.constant, "constant")
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
-        return np.full(check_orders(orders).size, math.inf if self.answered else 0.0)
+        return unbounded(self, orders)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImmutableGaussianEvent(ReleaseEvent):
+    """The same with Gaussian noise: NOT differentially private either."""
+
+    TYPE: ClassVar[str] = "immutable_gaussian"
+
+    sigma: float
+    constant: int
+
+    def _check(self) -> None:
+        check_scale(self.sigma, "sigma")
+        check_count(self.constant, "constant")
+
+    def worst_case_rdp(self, orders: object) -> np.ndarray:
+        return unbounded(self, orders)
+
+
+def unbounded(event: ReleaseEvent, orders: object) -> np.ndarray:
+    """The curve of something that is not private: +inf as soon as anything was answered, float64 (orders,)."""
+    return np.full(check_orders(orders).size, math.inf if event.answered else 0.0)

@@ -95,9 +95,10 @@ class ReleaseEvent:
 
     @property
     def label_sigma(self) -> float | None:
-        """Sigma of the noise on one count where the sensitivity of the cost is known, so that it can be sanitised.
+        """Sigma of the noise on one count where it is Gaussian and labels alone leave; None where that is not so.
 
-        None where it is not: such a release enters a sanitised epsilon at its worst case.
+        With ``laplace_gamma`` it says whose cost has a known sensitivity (``sanitise.labels``); any other release
+        enters a sanitised epsilon at its worst case.
         """
         return None
 

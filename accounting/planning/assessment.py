@@ -15,6 +15,7 @@ from consilium.accounting.events import ConfidentEvent, GNMaxEvent, LNMaxEvent, 
 from consilium.accounting.guarantee import Guarantee
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp, worst_case, worst_case_as_histogram
 from consilium.accounting.planning.calibration import profile_votes
+from consilium.accounting.sanitise.labels import sensitivity_known
 from consilium.accounting.sanitise.plan import forecast_sanitised
 from consilium.accounting.sanitise.release import Answered, SanitisedRelease, sanitise, secret_smoothness
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
@@ -184,7 +185,7 @@ def assess(
 
     guarantee, sampled = worst_case(full, delta, method), worst_case(event, delta, method)
     release, std, refusal = None, None, None
-    if full.label_sigma is not None:
+    if sensitivity_known(full):
         try:
             public = profile_votes("typical", teachers, classes) if plan_votes is None else plan_votes
             public = np.resize(public, (queries, classes)) if plan_votes is None else public

@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from consilium.accounting.curves.conversion import Method, conversion_cost
-from consilium.accounting.curves.gnmax import check_noise
 from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
 from consilium.accounting.curves.orders import REFERENCE_ORDERS
 from consilium.accounting.errors import CalibrationError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.sanitise.release import SanitisedPlan, check_profile, label_sigma
-from consilium.accounting.sanitise.sensitivity import conditions, sensitivity_curve
-from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, least_log_q, smooth_sensitivity
+from consilium.accounting.sanitise.labels import LabelCost, label_cost, no_known_sensitivity, proved_orders
+from consilium.accounting.sanitise.release import SanitisedPlan, check_profile
+from consilium.accounting.sanitise.smooth import CheckProfile, smooth_sensitivity
 
 _SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
 """alpha beta that are tried; the sound cost explodes towards 1/2."""
@@ -60,16 +59,16 @@ def forecast_sanitised(
         sensitivity bound, or compares with predictions of a student.
     """
     votes = np.asarray(public_votes)
-    noise, k = check_noise(event.noise), event.votes_moved
-    sigma = label_sigma(event)
-    curve = sensitivity_curve(sigma, votes.shape[1], orders, k)
-    c5, c6 = conditions(curve, least_log_q(teachers, votes.shape[1], sigma, noise))
-    alpha = np.asarray(orders)[c5 & c6]
+    k = event.votes_moved
+    alpha = proved_orders(event, teachers, votes.shape[1], np.asarray(orders))
     if not alpha.size:
         raise CalibrationError("conditions C5 and C6 hold at none of the orders. Take a larger sigma.")
     compared, weights = event.comparison(votes, teachers), np.exp(event.log_p_answered(votes, teachers))
-    profiles: list[LabelProfile | CheckProfile] = [] if compared is None else [check_profile(compared, alpha, k)]
-    profiles.append(LabelProfile(votes, teachers, sigma, noise, alpha, k, weights))
+    label = label_cost(event, votes, teachers, alpha, weights)
+    if label is None:
+        raise no_known_sensitivity(event)
+    profiles: list[LabelCost | CheckProfile] = [] if compared is None else [check_profile(compared, alpha, k)]
+    profiles.append(label)
     rho = np.sum([profile.cost() for profile in profiles], axis=0)
     best: tuple[float, Forecast] | None = None
     for share in _SHARES:

@@ -27,13 +27,8 @@ from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
 from consilium.accounting.errors import DeltaError, EventError, NoiseError, UnitError
 from consilium.accounting.events import Comparison, ReleaseEvent, SanitisedEvent
 from consilium.accounting.guarantee import Guarantee, Kind
-from consilium.accounting.sanitise.smooth import (
-    CheckProfile,
-    LabelProfile,
-    SensitivityProfile,
-    label_profile,
-    smooth_sensitivity,
-)
+from consilium.accounting.sanitise.labels import LabelCost, label_cost, no_known_sensitivity
+from consilium.accounting.sanitise.smooth import CheckProfile, SensitivityProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
 
 _GRAIN = 1e-4
@@ -104,13 +99,6 @@ class SanitisedPlan:
         )
 
 
-def label_sigma(event: ReleaseEvent) -> float:
-    """``event.label_sigma`` of an event that can be sanitised. Raises EventError for any other."""
-    if event.label_sigma is None:
-        raise EventError(f"a {event.TYPE} release has no data-dependent bound with a known sensitivity. Drop the plan.")
-    return event.label_sigma
-
-
 def check_profile(compared: Comparison, orders: np.ndarray, k: int) -> CheckProfile:
     """Local sensitivities of a threshold check when ``k`` votes move."""
     c = compared
@@ -127,10 +115,10 @@ def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes:
     ConditionError : C5 or C6 fails at the plan's order.
     """
     plan.cost(event.votes_moved)
-    sigma = label_sigma(event)
     votes = np.zeros((1, classes), dtype=np.int64)
     votes[0, 0] = teachers
-    label_profile(votes, teachers, sigma, event.noise, np.array([plan.order]), event.votes_moved, np.ones(1))
+    if label_cost(event, votes, teachers, np.array([plan.order]), np.ones(1)) is None:
+        raise no_known_sensitivity(event)
 
 
 class Answered(NamedTuple):
@@ -176,14 +164,14 @@ class SanitisedRelease:
 
 def _profiles(
     batch: Answered, order: np.ndarray, teachers: int, weights: np.ndarray
-) -> list[LabelProfile | CheckProfile] | None:
+) -> list[LabelCost | CheckProfile] | None:
     """The steps of a batch that have a bound on their sensitivity; None if the event has none."""
-    event, k = batch.event, batch.event.votes_moved
-    if event.label_sigma is None:
+    event = batch.event
+    label = label_cost(event, batch.votes, teachers, order, weights)
+    if label is None:
         return None
     compared = event.comparison(batch.votes, teachers, batch.probabilities)
-    label = label_profile(batch.votes, teachers, event.label_sigma, event.noise, order, k, weights)
-    return [label] if compared is None else [label, check_profile(compared, order, k)]
+    return [label] if compared is None else [label, check_profile(compared, order, event.votes_moved)]
 
 
 def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers: int) -> SecretSmoothness:

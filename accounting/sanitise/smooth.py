@@ -175,7 +175,7 @@ def label_profile(
     return LabelProfile(votes, teachers, sigma, noise, orders, k, weights)
 
 
-def _fill(hump: np.ndarray) -> np.ndarray:
+def fill(hump: np.ndarray) -> np.ndarray:
     """Least array above ``hump`` (orders, values) that rises up to its peak and falls after it, row by row."""
     peak = hump.argmax(axis=1)[:, None]
     rising = np.maximum.accumulate(hump, axis=1)
@@ -217,7 +217,7 @@ class CheckProfile:
         self._middle = min(max(round(threshold) - least, 0), values.size - 1)
         below, above = local[:, : self._middle + 1], local[:, self._middle :]
         self._peaks = below.argmax(axis=1), above.argmax(axis=1) + self._middle
-        self._humps = _fill(below), _fill(above)
+        self._humps = fill(below), fill(above)
         self._where, self._counts = np.unique(top - least, return_counts=True)
         self._table = table
 

@@ -114,6 +114,7 @@ def _argmax(mechanism: Mechanism, shape: Shape, spread: float) -> list[Pair]:
 
 
 def _gnmax(mechanism: Mechanism, shape: Shape) -> list[Pair]:
+    """Also for `immutable_gaussian`."""
     return _argmax(mechanism, shape, math.sqrt(2) * _parameter(mechanism, "sigma"))
 
 
@@ -223,6 +224,7 @@ BUILDERS: dict[str, Callable[[Mechanism, Shape], list[Pair]]] = {
     "histogram": _gnmax,
     "lnmax": _lnmax,
     "immutable": _lnmax,
+    "immutable_gaussian": _gnmax,
     "confident": _confident,
     "interactive": _interactive,
     "stable": _stable,

@@ -70,12 +70,12 @@ class EventClaims:
 
 
 class PaperClaims:
-    """What the near-zero-cost paper states for its mechanism, by Theorem 4. It is not a guarantee."""
+    """What the near-zero-cost paper states for its mechanism, in section 4.2. It is not a guarantee."""
 
     every_delta = True
 
     def __init__(self, mechanism: Mechanism) -> None:
-        self.source = "near-zero-cost paper, Theorem 4"
+        self.source = "near-zero-cost paper, section 4.2"
         self._mechanism = mechanism
 
     def epsilon(self, asked: int, answered: int, delta: float) -> float:

@@ -12,7 +12,7 @@ from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.distributed import Distributed, DistributedTwoPhase
 from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.coordinator.mechanisms.histogram import NoisyHistogram
-from consilium.coordinator.mechanisms.immutable import Immutable
+from consilium.coordinator.mechanisms.immutable import Immutable, ImmutableGaussian
 from consilium.coordinator.mechanisms.interactive import Interactive
 from consilium.coordinator.mechanisms.lnmax import LNMax
 from consilium.coordinator.mechanisms.stable import Stable
@@ -26,6 +26,7 @@ __all__ = [
     "Drawn",
     "GNMax",
     "Immutable",
+    "ImmutableGaussian",
     "Interactive",
     "LNMax",
     "Mechanism",
@@ -41,13 +42,23 @@ ALL_MECHANISMS = (
     Interactive,
     Stable,
     Immutable,
+    ImmutableGaussian,
     Distributed,
     DistributedTwoPhase,
 )
 """Every mechanism there is."""
 
 AnyMechanism = Annotated[
-    LNMax | GNMax | NoisyHistogram | Confident | Interactive | Stable | Immutable | Distributed | DistributedTwoPhase,
+    LNMax
+    | GNMax
+    | NoisyHistogram
+    | Confident
+    | Interactive
+    | Stable
+    | Immutable
+    | ImmutableGaussian
+    | Distributed
+    | DistributedTwoPhase,
     Field(discriminator="name"),
 ]
 """The field type of a configuration: a table whose `name` says which mechanism it is."""

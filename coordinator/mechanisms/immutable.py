@@ -1,20 +1,53 @@
-"""The immutable noisy argmax of the near-zero-cost paper. NOT differentially private; see `Immutable`."""
+"""The immutable noisy argmax of the near-zero-cost paper, with Laplace or Gaussian noise. NOT private, with either."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from consilium.accounting.curves.immutable import claimed_epsilon
-from consilium.accounting.events import Evidence, ImmutableEvent, ReleaseEvent
+from consilium.accounting.curves.immutable import claimed_epsilon, claimed_epsilon_gaussian
+from consilium.accounting.events import Evidence, ImmutableEvent, ImmutableGaussianEvent, ReleaseEvent
 from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, Votes, stated
+from consilium.coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, Sigma, Votes, stated
 from consilium.protocol.noise import NoiseSource
 
+Constant = Annotated[Votes, Field(description="votes that are added to the largest count")]
+Unsafe = Annotated[Literal[True], Field(description="must be said, since it is not private at all")]
 
-class Immutable(MechanismModel):
+
+class _Raised(MechanismModel):
+    """What both have in common: a constant on the largest count, and nothing that bounds the cost."""
+
+    answers_all: ClassVar[bool] = True
+    private: ClassVar[bool] = False
+
+    @property
+    def _added(self) -> int:
+        """The constant."""
+        raise NotImplementedError
+
+    def _noise(self, noise: NoiseSource, shape: tuple[int, ...]) -> np.ndarray:
+        """Noise on every count, int64 of this shape."""
+        raise NotImplementedError
+
+    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
+        """See `Mechanism.draw`; never abstains."""
+        raised = votes + self._noise(noise, votes.shape)
+        raised[np.arange(len(votes)), votes.argmax(axis=1)] += self._added
+        return Drawn.from_teachers(raised.argmax(axis=1))
+
+    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
+        """See `Mechanism.evidence`: nothing bounds the cost."""
+        return Evidence(None, None)
+
+    def label_noise(self, parties: int) -> None:
+        """See `Mechanism.label_noise`: the constant puts the exact winner above the noise."""
+        return None
+
+
+class Immutable(_Raised):
     """Adds `constant` to the largest count, then Lap_Z(1/gamma) to every count, and returns the largest. NOT private.
 
     Its paper charges the noise alone, as if neighbouring histograms stayed neighbours after the constant was added.
@@ -27,19 +60,17 @@ class Immutable(MechanismModel):
     it without having read the word. The sound form of the idea is `Stable`.
     """
 
-    answers_all: ClassVar[bool] = True
-    private: ClassVar[bool] = False
-
     name: Literal["immutable"] = "immutable"
     gamma: Gamma
-    constant: Votes = Field(description="votes that are added to the largest count")
-    unsafe_not_private: Literal[True] = Field(description="must be said, since it is not private at all")
+    constant: Constant
+    unsafe_not_private: Unsafe
 
-    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
-        """See `Mechanism.draw`; never abstains."""
-        raised = votes + noise.laplace(self.gamma, votes.shape)
-        raised[np.arange(len(votes)), votes.argmax(axis=1)] += self.constant
-        return Drawn.from_teachers(raised.argmax(axis=1))
+    @property
+    def _added(self) -> int:
+        return self.constant
+
+    def _noise(self, noise: NoiseSource, shape: tuple[int, ...]) -> np.ndarray:
+        return noise.laplace(self.gamma, shape)
 
     def event(
         self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
@@ -51,18 +82,48 @@ class Immutable(MechanismModel):
             constant=self.constant,
         )
 
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        """See `Mechanism.evidence`: nothing bounds the cost."""
-        return Evidence(None, None)
-
     def claimed_epsilon(self, asked: int, delta: float) -> float:
         """See `Mechanism.claimed_epsilon`: by Theorem 4 of the near-zero-cost paper."""
         return claimed_epsilon(asked, self.gamma, delta).epsilon
 
-    def label_noise(self, parties: int) -> None:
-        """See `Mechanism.label_noise`: the constant puts the exact winner above the noise."""
-        return None
-
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         return f"immutable noisy argmax, NOT differentially private, gamma {self.gamma:g}, constant {self.constant}"
+
+
+class ImmutableGaussian(_Raised):
+    """Adds `constant` to the largest count, then N_Z(0, sigma^2) to every count, and returns the largest. NOT private.
+
+    The near-zero-cost paper's other choice of noise (section 3.2). It breaks as `Immutable` does, and sooner: a gap of
+    c + 1 is bridged with probability erfc((c + 1) / (2 sigma)) / 2, so epsilon grows with ((c + 1) / sigma)^2.
+    """
+
+    name: Literal["immutable_gaussian"] = "immutable_gaussian"
+    sigma: Sigma
+    constant: Constant
+    unsafe_not_private: Unsafe
+
+    @property
+    def _added(self) -> int:
+        return self.constant
+
+    def _noise(self, noise: NoiseSource, shape: tuple[int, ...]) -> np.ndarray:
+        return noise.gaussian(self.sigma, shape)
+
+    def event(
+        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+    ) -> ImmutableGaussianEvent:
+        """See `Mechanism.event`. Its worst case is infinite as soon as anything was answered."""
+        return ImmutableGaussianEvent(
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT),
+            sigma=self.sigma,
+            constant=self.constant,
+        )
+
+    def claimed_epsilon(self, asked: int, delta: float) -> float:
+        """See `Mechanism.claimed_epsilon`: the noise alone, as section 4.2 of the near-zero-cost paper charges it."""
+        return claimed_epsilon_gaussian(asked, self.sigma, delta).epsilon
+
+    def describe(self) -> str:
+        """See `Mechanism.describe`."""
+        return f"immutable noisy argmax, NOT differentially private, sigma {self.sigma:g}, constant {self.constant}"

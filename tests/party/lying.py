@@ -52,7 +52,17 @@ N = 6
 POOL = canonical_queries(make_rows(40, 77)[0], len(FEATURES))
 TREE = PoolTree.of_rows(POOL)
 SCHEMA = Schema.from_public_rows(FEATURES, CLASSES, POOL.astype(np.float64))
-KINDS = ("gnmax", "confident", "lnmax", "stable", "distributed", "distributed_two_phase", "immutable", "sanitised")
+KINDS = (
+    "gnmax",
+    "confident",
+    "lnmax",
+    "stable",
+    "distributed",
+    "distributed_two_phase",
+    "immutable",
+    "immutable_gaussian",
+    "sanitised",
+)
 REFUSED = (Refused, SecAggError, ConfigError, DataError, MalformedMessage, ValueError)
 
 
@@ -189,6 +199,8 @@ class Game:
                 table |= {"sigma1": self.number(sigma), "sigma2": self.number(2 * sigma), "noise_shares": shares}
             case "immutable":
                 table |= {"gamma": 0.05, "constant": 5}
+            case "immutable_gaussian":
+                table |= {"sigma": 40.0, "constant": 5}
             case "sanitised":
                 table |= {"asked": 0, "answered": 0, "noise": "continuous"}
                 table |= {"beta": self.number(0.1), "sigma_ss": self.number(6.0), "log_scale_sigma": 0.0}

@@ -14,7 +14,14 @@ from consilium.accounting.curves.discrete import log_pr_loss_table, log_tail_tab
 from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
 from consilium.accounting.curves.gnmax import log_q_gnmax
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room, group_smooth_sensitivity
-from consilium.accounting.curves.immutable import actual_epsilon, claimed_epsilon
+from consilium.accounting.curves.immutable import (
+    actual_epsilon,
+    claimed_epsilon,
+    claimed_epsilon_gaussian,
+    constant_for_gaussian,
+    constant_for_laplace,
+    log_pr_flip,
+)
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.curves.stable import distance_to_instability
 from consilium.accounting.curves.threshold import log_q_threshold
@@ -332,6 +339,37 @@ def test_immutable_argmax_is_not_private():
     log_t = math.log((2 + 0.05 * 101) / 4) - 0.05 * 101
     exact = math.log1p(-math.exp(log_t)) - log_t
     assert actual_epsilon(100, 0.05, "laplace", "continuous") == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 150])
+@pytest.mark.parametrize("tau", [1e-9, 1e-5, 0.1])
+@pytest.mark.parametrize(("kind", "scale"), [("laplace", 0.05), ("laplace", 1e-3), ("gaussian", 40.0)])
+def test_constants_of_the_near_zero_cost_paper(kind, scale, tau, classes):
+    """They do what their union bound says, tau; the label turns from a tie more often than tau; epsilon stays large."""
+    if kind == "laplace":
+        c = constant_for_laplace(classes, scale, tau)
+        assert classes * math.exp(-scale * c) == pytest.approx(tau, rel=1e-9)
+    else:
+        c = constant_for_gaussian(classes, scale, tau)
+        assert 2 * classes * math.exp(-(c**2) / (2 * scale**2)) == pytest.approx(tau, rel=1e-9)
+        # A Gaussian tail is below that bound: erfc(x / sqrt 2) <= 2 e^(-x^2 / 2).
+        assert math.erfc(c / scale / math.sqrt(2)) * classes < tau
+    turned = (classes - 1) * math.exp(log_pr_flip(math.ceil(c) - 1, scale, kind, "continuous"))
+    if classes > 2 and tau < 0.1:
+        assert turned > tau
+    # The larger tau's promise, the larger the true epsilon of one query at a tie: it is bounded by nothing.
+    smaller = (constant_for_laplace if kind == "laplace" else constant_for_gaussian)(classes, scale, tau / 1e6)
+    assert actual_epsilon(math.ceil(smaller), scale, kind, "continuous") > 1 + actual_epsilon(
+        math.ceil(c), scale, kind, "continuous"
+    )
+
+
+def test_claim_of_the_gaussian_variant():
+    """alpha / sigma^2 each, converted as the paper converts; what is true is not near it."""
+    claimed = claimed_epsilon_gaussian(640, 40.0, 1e-5)
+    assert round(claimed.epsilon, 4) == 4.6929
+    assert actual_epsilon(216, 40.0, "gaussian", "continuous") > 9
+    assert claimed_epsilon_gaussian(9000, 1e5, 1e-5).epsilon < 0.03
 
 
 def test_exact_tail_of_the_lattice_sums_to_one():

@@ -38,6 +38,7 @@ from consilium.accounting.events import (
     GNMaxEvent,
     HistogramEvent,
     ImmutableEvent,
+    ImmutableGaussianEvent,
     InteractiveEvent,
     LNMaxEvent,
     SanitisedEvent,
@@ -64,8 +65,16 @@ EXAMPLES = [
     (StableEvent, {"threshold": 55.0, "sigma": 8.0}),
     (SparseVectorEvent, {"threshold": 900.0, "scale": 30.0, "unstable_cap": 4}),
     (ImmutableEvent, {"gamma": 0.1, "constant": 1000}),
+    (ImmutableGaussianEvent, {"sigma": 10.0, "constant": 1000}),
 ]
-NO_EVIDENCE = (HistogramEvent, DistributedEvent, DistributedTwoPhaseEvent, SparseVectorEvent, ImmutableEvent)
+NO_EVIDENCE = (
+    HistogramEvent,
+    DistributedEvent,
+    DistributedTwoPhaseEvent,
+    SparseVectorEvent,
+    ImmutableEvent,
+    ImmutableGaussianEvent,
+)
 ALL = [pytest.param(cls, extra, id=cls.TYPE) for cls, extra in EXAMPLES]
 VOTES = np.random.default_rng(5).multinomial(100, [0.75, 0.15, 0.1], size=40).astype(np.int64)
 
@@ -204,6 +213,7 @@ PROFILES = {
     "stable": (1, False, None, (None, None)),
     "sparse_vector": (1, False, None, (None, None)),
     "immutable": (1, False, None, (None, None)),
+    "immutable_gaussian": (1, False, None, (None, None)),
 }
 """By name: phases, noise of the parties or not, sigma of labels that can be sanitised, and the parties' noise in phase
 1 and 2 as (sigma, shares)."""
@@ -379,8 +389,15 @@ def test_shares_of_integer_noise_are_charged_for_not_being_a_discrete_gaussian()
         DistributedEvent(**seen, sigma=20.0, noise_shares=5000).worst_case_rdp([2.0])
 
 
-def test_immutable_has_no_finite_guarantee():
-    event = ImmutableEvent(**common(), gamma=0.1, constant=1000)
+@pytest.mark.parametrize(
+    "event",
+    [
+        ImmutableEvent(**common(), gamma=0.1, constant=1000),
+        ImmutableGaussianEvent(**common(), sigma=40.0, constant=1000),
+    ],
+    ids=lambda each: each.TYPE,
+)
+def test_immutable_has_no_finite_guarantee(event):
     accountant = Accountant([2.0, 4.0])
     accountant.commit(event)
     assert math.isinf(accountant.worst_case_epsilon(1e-5).epsilon)
@@ -569,11 +586,16 @@ def test_sanitised_release_composes_batches_and_refuses_mixed_ones():
         sanitise([], PLAN, 1e-5, 100)
     with pytest.raises(EventError, match="disagree"):
         sanitise([Answered(event, VOTES, ~MASK)], PLAN, 1e-5, 100)
-    # LNMax has no sensitivity bound here: it enters at its public worst case.
-    lnmax = LNMaxEvent(**common(noise=Noise.CONTINUOUS), gamma=0.05)
-    mixed = secret_smoothness([batch, Answered(lnmax, VOTES, np.ones(40, dtype=bool))], PLAN, 100)
+    # A stable release has no sensitivity bound here: it enters at its public worst case. LNMax has one.
+    everything = np.ones(40, dtype=bool)
+    stable = StableEvent(**common(noise=Noise.CONTINUOUS), threshold=5.0, sigma=8.0)
+    mixed = secret_smoothness([batch, Answered(stable, VOTES, everything)], PLAN, 100)
     assert mixed.smooth == one.smooth
-    assert mixed.rdp == pytest.approx(one.rdp + lnmax.worst_case_rdp([2.5])[0])
+    assert mixed.rdp == pytest.approx(one.rdp + stable.worst_case_rdp([2.5])[0])
+    lnmax = LNMaxEvent(**common(noise=Noise.CONTINUOUS), gamma=0.05)
+    mixed = secret_smoothness([batch, Answered(lnmax, VOTES, everything)], PLAN, 100)
+    assert mixed.smooth > one.smooth
+    assert mixed.rdp == pytest.approx(one.rdp + lnmax.data_dependent_rdp(lnmax.evidence(VOTES), everything, [2.5])[0])
 
 
 def test_sanitised_interactive_and_party_level():

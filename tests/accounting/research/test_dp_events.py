@@ -13,7 +13,7 @@ from dp_accounting.rdp import RdpAccountant
 from consilium import accounting
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import EventError, MissingPackageError
-from consilium.accounting.events import ImmutableEvent, SparseVectorEvent, StableEvent
+from consilium.accounting.events import ImmutableEvent, ImmutableGaussianEvent, SparseVectorEvent, StableEvent
 from consilium.accounting.label_costs import worst_case_as_histogram
 from consilium.accounting.research.mechanisms import as_aggregator
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
@@ -112,8 +112,11 @@ def test_several_releases_and_none():
 
 
 def test_what_is_not_private_is_not_private_there():
-    event = ImmutableEvent(**CLAIM, asked=3, answered=3, gamma=0.05, constant=100)
-    assert accounting.to_dp_event(event) == dp_event.NonPrivateDpEvent()
+    for event in (
+        ImmutableEvent(**CLAIM, asked=3, answered=3, gamma=0.05, constant=100),
+        ImmutableGaussianEvent(**CLAIM, asked=3, answered=3, sigma=40.0, constant=216),
+    ):
+        assert accounting.to_dp_event(event) == dp_event.NonPrivateDpEvent()
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from consilium.coordinator.mechanisms import (
     Drawn,
     GNMax,
     Immutable,
+    ImmutableGaussian,
     Interactive,
     LNMax,
     Mechanism,
@@ -231,10 +232,12 @@ class TestPlantedBugs:
             Immutable(gamma=1e-3, constant=2_000, unsafe_not_private=True),
             Immutable(gamma=1e-10, constant=10**12, unsafe_not_private=True),
             Immutable(gamma=0.05, constant=100, unsafe_not_private=True),
+            ImmutableGaussian(sigma=1e4, constant=100_000, unsafe_not_private=True),
+            ImmutableGaussian(sigma=40.0, constant=216, unsafe_not_private=True),
         ],
         ids=lambda each: each.describe(),
     )
-    def test_immutable_is_caught(self, mechanism: Immutable) -> None:
+    def test_immutable_is_caught(self, mechanism: Immutable | ImmutableGaussian) -> None:
         audit = audit_mechanism(mechanism, SeededNoise(1), replace(SMALL, queries=1, runs=4_000))
         assert audit.violated
         assert audit.headline[1].lower > 10 * audit.headline[1].claimed

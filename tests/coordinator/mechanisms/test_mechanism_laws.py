@@ -22,6 +22,7 @@ from consilium.coordinator.mechanisms import (
     Drawn,
     GNMax,
     Immutable,
+    ImmutableGaussian,
     Interactive,
     LNMax,
     Stable,
@@ -133,6 +134,12 @@ def test_immutable() -> None:
     flips = np.exp(log_pr_flip(3, 0.2, "laplace", Noise.DISCRETE))
     mechanism = Immutable(gamma=0.2, constant=3, unsafe_not_private=True)
     agrees(mechanism.draw(same(np.array([125, 126])), SeededNoise(9)), np.array([flips, 1 - flips]))
+
+
+def test_immutable_gaussian() -> None:
+    mechanism = ImmutableGaussian(sigma=8.0, constant=3, unsafe_not_private=True)
+    raised = np.array([40, 52 + 3, 30])
+    agrees(mechanism.draw(same(np.array([40, 52, 30])), SeededNoise(9)), law_of_argmax(raised, gaussian_pmf(8.0)))
 
 
 @pytest.mark.parametrize("shares", [1, 4, 100], ids=["one", "wide", "narrow"])

@@ -18,6 +18,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "interactive": {"threshold": 200, "sigma1": 150.0, "sigma2": 40.0, "confidence": 0.9},
     "stable": {"threshold": 80, "sigma": 15.0},
     "immutable": {"gamma": 0.05, "constant": 2000, "unsafe_not_private": True},
+    "immutable_gaussian": {"sigma": 40.0, "constant": 2000, "unsafe_not_private": True},
     "distributed": {"threshold": 200, "sigma": 40.0, "noise_shares": 100},
     "distributed_two_phase": {"threshold": 200, "sigma1": 150.0, "sigma2": 40.0, "noise_shares": 100},
 }
@@ -102,6 +103,7 @@ NOISE: dict[str, float | None] = {
     "interactive": 40.0,
     "stable": None,
     "immutable": None,
+    "immutable_gaussian": None,
     "distributed": 80.0,
     "distributed_two_phase": 80.0,
 }

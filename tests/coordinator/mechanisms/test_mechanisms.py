@@ -22,6 +22,7 @@ from consilium.coordinator.mechanisms import (
     Drawn,
     GNMax,
     Immutable,
+    ImmutableGaussian,
     Interactive,
     LNMax,
     Mechanism,
@@ -77,6 +78,7 @@ MECHANISMS: list[Mechanism] = [
     Interactive(threshold=4, sigma1=4.0, sigma2=3.0, confidence=0.9),
     Stable(threshold=5, sigma=4.0),
     Immutable(gamma=0.3, constant=3, unsafe_not_private=True),
+    ImmutableGaussian(sigma=3.0, constant=3, unsafe_not_private=True),
     Distributed(threshold=6, sigma=4.0, noise_shares=4),
     DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3),
 ]
@@ -238,7 +240,7 @@ class TestContract:
             asked=50, answered=answered, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
         )
         evidence = mechanism.evidence(event, votes, np.full(votes.shape, 1 / 3))
-        if mechanism.noise_by_parties or mechanism.name in ("immutable", "histogram"):
+        if mechanism.noise_by_parties or not mechanism.private or mechanism.name == "histogram":
             assert evidence == (None, None)
             return
         orders = [1.5, 2.0, 8.0]
@@ -379,9 +381,16 @@ def test_stable_releases_from_its_distance_on() -> None:
     assert mechanism.draw(votes, NoNoise()).labels.tolist() == [NO_LABEL, NO_LABEL, NO_LABEL, 1]
 
 
-def test_immutable_is_the_plurality_on_both_sides_of_its_counterexample() -> None:
-    """Noise bridges a gap of 2,001 at gamma .05 with probability below 1e-40; a private mechanism could not do this."""
-    mechanism = Immutable(gamma=0.05, constant=2000, unsafe_not_private=True)
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Immutable(gamma=0.05, constant=2000, unsafe_not_private=True),
+        ImmutableGaussian(sigma=40.0, constant=2000, unsafe_not_private=True),
+    ],
+    ids=lambda each: each.name,
+)
+def test_immutable_is_the_plurality_on_both_sides_of_its_counterexample(mechanism: Mechanism) -> None:
+    """Noise bridges a gap of 2,001 with probability below 1e-40; a private mechanism could not do this."""
     votes = np.tile([[126, 125], [125, 126]], (1000, 1))
     assert (mechanism.draw(votes, SeededNoise(1)).labels == votes.argmax(axis=1)).all()
     event = mechanism.event(

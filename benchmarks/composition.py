@@ -1,0 +1,341 @@
+"""What the papers say of composition, recomputed: votes only, no teacher is trained.
+
+    python -m benchmarks.composition [--tables NAME ...] [--out FOLDER]
+
+strong    : strong composition beside the moments (2017: 5.80 and 26), by number of queries
+advanced  : "advanced composition" (2018: 8.42 and 10.14)
+sanitised : LNMax sanitised, 2017's "smaller than 0.5 and 1.0"
+gammas    : labels that are right by gamma, .01 to 1 (2017, figure 2)
+equal     : LNMax against GNMax at equal accuracy of the labels (2018, figure 2), 4,000 queries
+noise     : epsilon and accuracy by sigma: where the data-dependent bound turns (2018, figure 3)
+answers   : all against confident at equal numbers of answers (2018, figure 4)
+checks    : which plurality counts pass a moderate and an aggressive check (2018, figure 6)
+budget    : what the check costs of the whole (2018, section 4.4: "about a third to a half")
+
+The votes of 250 MNIST teachers published with Papernot et al. 2018, and made-up ones of 5,000 teachers and 150 classes
+(golden set beside the repository) where the paper's Glyph votes would stand: compare their columns with each other.
+Data-dependent figures are secret on private votes. With --out each table is also a CSV file in that folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.exact import SHARED, batch_of, load
+from consilium import accounting
+from consilium.accounting.curves.conversion import conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, sum_rdp_lnmax
+from consilium.accounting.curves.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
+from consilium.accounting.curves.strong import strong_composition, zero_concentrated
+from consilium.accounting.curves.threshold import log_pr_answered
+from consilium.accounting.label_costs import exact_rdp, published_rdp, worst_case
+from consilium.accounting.planning.calibration import profile_votes
+from consilium.accounting.planning.label_quality import pr_label, pr_label_laplace
+from consilium.accounting.research.mechanisms import Aggregator
+from consilium.accounting.sanitise.plan import forecast_sanitised
+from consilium.accounting.sanitise.release import Answered, secret_smoothness
+from consilium.accounting.units import Noise
+
+DELTA = 1e-5
+GAMMA = 0.05
+Cell = str | float | int | None
+Table = tuple[Sequence[str], Iterator[Sequence[Cell]]]
+
+
+def mnist_truth() -> np.ndarray:
+    """True digits of the published votes: the first 9,000 images of MNIST's test set, in its order."""
+    path = SHARED / "data" / "mnist" / "t10k-labels-idx1-ubyte.gz"
+    return np.frombuffer(gzip.decompress(path.read_bytes())[8:], dtype=np.uint8)[:9000].astype(np.int64)
+
+
+def votes_and_truth(name: str, queries: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """The first so many of a set with the true classes, or None if it is not beside the repository."""
+    votes = load(name, queries)
+    if votes is None:
+        return None
+    if name == "mnist":
+        return votes, mnist_truth()[:queries]
+    return votes, np.load(SHARED / "golden" / "accounting" / f"{name}.npz")["truth"][:queries].astype(np.int64)
+
+
+def costs(mechanism: Aggregator, votes: np.ndarray, delta: float, exact: bool = True) -> tuple[float, ...]:
+    """Answers, the published bound (classic, CKS), exact (NaN if not wanted), and the worst case of those answers."""
+    event, batch = batch_of(mechanism, votes, Noise.CONTINUOUS)
+    answers = float(batch.weights.sum())
+    published = published_rdp(event, batch)
+    assert published is not None
+    found = [rdp_to_epsilon(published, DEFAULT_ORDERS, delta, method).epsilon for method in ("classic", "cks")]
+    computed = rdp_to_epsilon(exact_rdp(event, batch), DEFAULT_ORDERS, delta).epsilon if exact else float("nan")
+    cap = event.with_counts(event.asked, min(event.asked, int(np.ceil(answers - 1e-9))))
+    # Renyi curves alone: composing winners beside a Gaussian saves some per cent and takes seconds for each row.
+    return answers, *found, computed, worst_case(cap, delta, numerical=False).epsilon
+
+
+def strong() -> Table:
+    """Composition theorems, the paper's moments, and what is known now."""
+    header = (
+        *("queries", "delta", "pure", "strong, 2010", "strong, as printed", "strong, optimal", "data-independent"),
+        *("moments, 8 orders", "moments, all orders", "the same, CKS", "exact (CKS)", "paper (SVHN at 1e-6)"),
+    )
+    printed = {(100, 1e-5): "5.80; 2.04", (1000, 1e-6): "26; 8.19", (1000, 1e-5): "8.03", (500, 1e-6): "5.04"}
+    votes = load("mnist")
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        for queries, delta in ((1, 1e-5), (10, 1e-5), *printed, (9000, 1e-5)):
+            forms = [strong_composition(2 * GAMMA, queries, delta, form) for form in ("dwork", "paper", "optimal")]
+            alone = queries * rdp_laplace(GAMMA, DEFAULT_ORDERS, noise=Noise.CONTINUOUS)
+            known: list[Cell] = [None] * 4
+            if votes is not None:
+                eight = PAPER_MOMENTS + 1
+                log_q = log_q_lnmax(votes[:queries], GAMMA, Noise.CONTINUOUS)
+                moments = sum_rdp_lnmax(log_q, GAMMA, eight, noise=Noise.CONTINUOUS, baseline="paper")
+                _, classic, cks, exact, _ = costs(accounting.LNMax(GAMMA), votes[:queries], delta, queries <= 1000)
+                known = [rdp_to_epsilon(moments, eight, delta, "classic").epsilon, classic, cks, exact]
+            independent = rdp_to_epsilon(alone, DEFAULT_ORDERS, delta).epsilon
+            yield (
+                queries,
+                f"{delta:g}",
+                2 * GAMMA * queries,
+                *forms,
+                independent,
+                *known,
+                printed.get((queries, delta), ""),
+            )
+
+    return header, rows()
+
+
+def advanced() -> Table:
+    """The 2018 rows for which it prints "advanced composition": counts and noise of its figure 5, delta 1e-8."""
+    header = ("row of figure 5", "asked", "answered", "sigma1", "sigma2", "zCDP", "CKS", "paper")
+    rows = ((4, 12000, 7824, 1500, 100, ""), (5, 12000, 10762, 500, 100, "8.42, said of row 5"),
+            (6, 16000, 4063, 1500, 100, "10.14, said of row 6"))  # fmt: skip
+
+    def each() -> Iterator[Sequence[Cell]]:
+        for row, asked, answered, sigma1, sigma2, paper in rows:
+            rho = answered / sigma2**2 + asked / (2 * sigma1**2)
+            cks = rdp_to_epsilon(rho * DEFAULT_ORDERS, DEFAULT_ORDERS, 1e-8).epsilon
+            yield row, asked, answered, sigma1, sigma2, zero_concentrated(rho, 1e-8), cks, paper
+
+    return header, each()
+
+
+def sanitised() -> Table:
+    """LNMax on the published votes; integer noise; planned on a made-up profile, without these votes."""
+    header = (
+        "queries",
+        "delta",
+        "published bound, CKS",
+        "exact",
+        "sanitised, mean",
+        "its noise",
+        "worst case",
+        "2017 says",
+    )
+    votes = load("mnist")
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        if votes is None:
+            return
+        for queries in (100, 500, 1000):
+            event = accounting.LNMax(GAMMA).event(queries, noise=Noise.DISCRETE)
+            public = np.resize(profile_votes("typical", 250, 10), (queries, 10))
+            plan = forecast_sanitised(event, public, 250, DELTA).plan
+            batch = Answered(event, votes[:queries], np.ones(queries, dtype=bool))
+            secret = secret_smoothness([batch], plan, 250)
+            mean = secret.rdp + plan.cost() + float(conversion_cost([plan.order], DELTA)[0])
+            found = accounting.epsilon(votes[:queries], accounting.LNMax(GAMMA), DELTA)
+            yield (queries, f"{DELTA:g}", found.published, found.exact, mean, secret.smooth * plan.sigma_ss,
+                   found.worst_case, "noise < 0.5" if queries < 500 else "")  # fmt: skip
+
+    return header, rows()
+
+
+def equal() -> Table:
+    """For each gamma the sigma whose labels are right as often; what 4,000 queries cost with either."""
+    header = (
+        *("votes", "gamma", "sigma", "labels right, %", "LNMax: classic", "CKS", "worst"),
+        *("GNMax: classic", "CKS", "worst"),
+    )
+    cases = (
+        ("mnist", 3000, 4000, DELTA, np.geomspace(5, 120, 16), (0.02, 0.05, 0.1, 0.2)),
+        ("glyphlike", 500, 4000, 1e-8, np.geomspace(50, 1500, 16), (0.002, 0.005, 0.01, 0.02)),
+    )
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        for name, judged, queries, delta, sigmas, gammas in cases:
+            found = votes_and_truth(name, max(judged, queries))
+            if found is None:
+                continue
+            votes, truth = found
+            right = np.array([pr_label(votes[:judged], s, truth[:judged]).mean() for s in sigmas])
+            for gamma in gammas:
+                share = float(pr_label_laplace(votes[:judged], gamma, truth[:judged]).mean())
+                # falls with sigma, so both are turned round
+                sigma = float(np.exp(np.interp(-share, -right, np.log(sigmas))))
+                each = [costs(mechanism, votes[:queries], delta, False)
+                        for mechanism in (accounting.LNMax(gamma), accounting.GNMax(sigma))]  # fmt: skip
+                bounds = [value for _, classic, cks, _, worst in each for value in (classic, cks, worst)]
+                yield name, gamma, sigma, 100 * share, *bounds
+
+    return header, rows()
+
+
+def gammas() -> Table:
+    """Labels that are right with 250 teachers, by gamma: figure 2 of 2017, and what 100 and 1,000 queries cost."""
+    header = ("gamma", "labels right, %", "100 queries: classic", "worst", "1,000 queries: classic", "worst")
+    found = votes_and_truth("mnist", 9000)
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        if found is None:
+            return
+        votes, truth = found
+        for gamma in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0):
+            both = [costs(accounting.LNMax(gamma), votes[:queries], DELTA, False) for queries in (100, 1000)]
+            right = float(pr_label_laplace(votes, gamma, truth).mean())
+            yield gamma, 100 * right, both[0][1], both[0][-1], both[1][1], both[1][-1]
+
+    return header, rows()
+
+
+def noise() -> Table:
+    """GNMax with more and more noise on 4,000 published votes."""
+    header = ("sigma", "labels right, %", "data-dependent, classic", "data-independent, classic", "exact", "worst case")
+    found = votes_and_truth("mnist", 9000)
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        if found is None:
+            return
+        votes, truth = found
+        for sigma in (5, 10, 15, 20, 30, 40, 60, 80, 120, 200, 400):
+            right = float(pr_label(votes, sigma, truth).mean())
+            alone = rdp_to_epsilon(4000 * REFERENCE_ORDERS / sigma**2, REFERENCE_ORDERS, DELTA, "classic").epsilon
+            _, classic, _, exact, worst = costs(accounting.GNMax(sigma), votes[:4000], DELTA)
+            yield sigma, 100 * right, classic, alone, exact, worst
+
+    return header, rows()
+
+
+def answers() -> Table:
+    """As many answers from all queries in order, and from a check that leaves out the expensive ones."""
+    header = ("votes", "answers", "asked of Confident", "all: classic", "exact", "worst", "Confident: classic", "exact",
+              "worst")  # fmt: skip
+    cases = (
+        ("mnist", accounting.Confident(200, 150, 40), accounting.GNMax(40), DELTA, (100, 283, 1000, 2000, 3900)),
+        ("glyphlike", accounting.Confident(3000, 1500, 100), accounting.GNMax(100), 1e-8, (1000, 4000, 7700)),
+    )
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        for name, confident, everything, delta, wanted in cases:
+            votes = load(name)
+            if votes is None:
+                continue
+            _, batch = batch_of(confident, votes, Noise.CONTINUOUS)
+            passed = np.cumsum(batch.weights)
+            for count in wanted:
+                asked, exact = int(np.searchsorted(passed, count)) + 1, name == "mnist"
+                _, all_classic, _, all_exact, all_worst = costs(everything, votes[:count], delta, exact)
+                _, classic, _, own, worst = costs(confident, votes[:asked], delta, exact)
+                yield name, count, asked, all_classic, all_exact, all_worst, classic, own, worst
+
+    return header, rows()
+
+
+def checks() -> Table:
+    """Expected queries by share of teachers that the plurality has: all, after a moderate and an aggressive check."""
+    header = ("votes", "plurality", "all", "moderate (.7, .3)", "aggressive (1, .3)")
+    edges = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        for name in ("mnist", "glyphlike"):
+            votes = load(name)
+            if votes is None:
+                continue
+            teachers, top = int(votes[0].sum()), votes.max(axis=1)
+            passing = [
+                np.exp(log_pr_answered(top, share * teachers, 0.3 * teachers, Noise.CONTINUOUS)[0])
+                for share in (0.7, 1.0)
+            ]
+            for low, high in pairwise(edges):
+                inside = (top > low * teachers) & (top <= high * teachers)
+                yield name, f"{low:.0%} to {high:.0%}", int(inside.sum()), *(float(p[inside].sum()) for p in passing)
+            yield name, "together", len(top), *(float(p.sum()) for p in passing)
+
+    return header, rows()
+
+
+def budget() -> Table:
+    """The check's part of the Renyi curve at the order that gives epsilon."""
+    header = ("votes", "mechanism", "asked", "answers", "epsilon, classic", "of it the check, %", "worst case, CKS",
+              "of it the check, %")  # fmt: skip
+    cases = (("mnist", accounting.Confident(200, 150, 40), 640, DELTA),
+             ("mnist", accounting.Confident(200, 150, 40), 9000, DELTA),
+             ("glyphlike", accounting.Confident(3500, 1500, 100), 6000, 1e-8),
+             ("glyphlike", accounting.Confident(3000, 1500, 100), 12000, 1e-8),
+             ("glyphlike", accounting.Confident(1000, 500, 100), 12000, 1e-8))  # fmt: skip
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        for name, mechanism, queries, delta in cases:
+            votes = load(name, queries)
+            if votes is None:
+                continue
+            event, batch = batch_of(mechanism, votes, Noise.CONTINUOUS)
+            total, only = published_rdp(event, batch), published_rdp(event, batch._replace(weights=0 * batch.weights))
+            assert total is not None and only is not None
+            found = rdp_to_epsilon(total, DEFAULT_ORDERS, delta, "classic")
+            at = int(np.flatnonzero(found.order == DEFAULT_ORDERS)[0])
+            cap = event.with_counts(queries, int(np.ceil(batch.weights.sum())))
+            worst = cap.worst_case_rdp(DEFAULT_ORDERS)
+            promised = rdp_to_epsilon(worst, DEFAULT_ORDERS, delta)
+            there = int(np.flatnonzero(promised.order == DEFAULT_ORDERS)[0])
+            check = cap.with_counts(queries, 0).worst_case_rdp(DEFAULT_ORDERS)
+            yield (
+                *(name, repr(mechanism), queries, float(batch.weights.sum())),
+                *(found.epsilon, 100 * only[at] / total[at], promised.epsilon, 100 * check[there] / worst[there]),
+            )
+
+    return header, rows()
+
+
+TABLES: dict[str, Callable[[], Table]] = {
+    each.__name__: each for each in (strong, advanced, sanitised, gammas, equal, noise, answers, checks, budget)
+}
+
+
+def shown(value: Cell) -> str:
+    """A cell as it is printed."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description="What the papers say of composition, recomputed.")
+    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args(arguments or [])
+    for name in chosen.tables:
+        header, rows = TABLES[name]()
+        print(f"\n{name}: {(TABLES[name].__doc__ or '').strip()}")
+        print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
+        kept = []
+        for row in rows:
+            kept.append(row)
+            print("| " + " | ".join(shown(cell) for cell in row) + " |", flush=True)
+        if chosen.out is not None:
+            chosen.out.mkdir(parents=True, exist_ok=True)
+            with open(chosen.out / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows([header, *kept])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
