@@ -6,6 +6,7 @@ from consilium.simulations.datasets.adult import load_adult
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.datasets.diabetes import load_diabetes, load_diabetes_early
 from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.datasets.glyphs import load_glyphs
 from consilium.simulations.datasets.images import load_fashion, load_mnist, load_mnist_writers
 from consilium.simulations.datasets.pneumonia import load_pneumonia
 from consilium.simulations.datasets.stroke import load_stroke
@@ -17,6 +18,7 @@ IN_FOLDER = {
     "diabetes": load_diabetes,
     "diabetes-early": load_diabetes_early,
     "fashion": load_fashion,
+    "glyphs": load_glyphs,
     "mnist": load_mnist,
     "mnist-writers": load_mnist_writers,
     "pneumonia": load_pneumonia,

@@ -45,6 +45,26 @@ class ShiftSpec(Frozen):
     classes: tuple[str, ...] = Field(
         default=(), description="of `swap`: those that are exchanged, of more than two each for another; left out: all"
     )
+    wrong: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="this share of all private rows, by lot, is labelled as another class, each as likely",
+    )
+    unbalanced: float = Field(
+        default=1.0,
+        ge=1,
+        le=1e6,
+        allow_inf_nan=False,
+        description="in an order of the classes by lot, private rows are left out until the first class has this many"
+        " times the share of its rows that the last one keeps; 1: none are",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A table without these keys is written, and hashed, as before there were any."""
+        unsaid = {"wrong", "unbalanced"} - said(self)
+        return {key: value for key, value in write(self).items() if key not in unsaid}
 
     @model_validator(mode="after")
     def _several_classes(self) -> ShiftSpec:

@@ -13,6 +13,7 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.population.divisions.as_natural import shuffled_partition, timed_partition
 from consilium.simulations.population.divisions.flower import flower_partition
 from consilium.simulations.population.divisions.matched import matched_partition
+from consilium.simulations.population.divisions.unbalanced import unbalanced
 from consilium.simulations.population.held_out import PublicPart, private_rows, public_part
 from consilium.simulations.population.partition import (
     Division,
@@ -116,6 +117,8 @@ def divided(source: Source, data: DataSpec, minimum_parties: int, seed: int) -> 
     NotEnoughParties, DataError, ConfigError
     """
     partition = DIVISIONS[data.partition](ToDivide(source, data, minimum_parties, seed))
+    if data.shift.unbalanced > 1:
+        partition = unbalanced(partition, source.y, data.shift.unbalanced, data.rows_needed, seed)
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum_parties or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""
