@@ -1,8 +1,14 @@
-"""What a network for images needs of the rows: bare pixels of a square image with one channel, row by row."""
+"""What a network for images needs of the rows: bare pixels of a square image, line by line, grey or in colour.
+
+A pixel of a colour image is three numbers beside each other: red, green, blue.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from consilium.protocol.rows.schema import Schema
 
@@ -10,14 +16,33 @@ LEAST_SIDE = 16
 """Two 5x5 convolutions without a margin, each followed by a 2x2 max-pool, leave one pixel of 16."""
 
 
-def image_side(inputs: int, least: int = LEAST_SIDE) -> int | None:
-    """Side in pixels of the square image that a row of `inputs` numbers is; None if it is none, or below `least`.
+class ImageShape(NamedTuple):
+    """channels: 1 of a grey image, 3 of one in colour. side: in pixels."""
 
-    >>> image_side(784), image_side(785), image_side(100)
-    (28, None, None)
+    channels: int
+    side: int
+
+    def planes(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, side * side * channels) -> the same numbers as (n, channels, side, side), contiguous."""
+        if self.channels == 1:  # transposed, its strides would be those of another memory format to torch
+            return rows.reshape(len(rows), 1, self.side, self.side)
+        pixels = rows.reshape(len(rows), self.side, self.side, self.channels)
+        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+
+
+def image_shape(inputs: int, least: int = LEAST_SIDE) -> ImageShape | None:
+    """The square image that a row of `inputs` numbers is; None if it is none, or its side is below `least`.
+
+    No number is both a square and three times one, so nobody has to say which it is.
+
+    >>> image_shape(784), image_shape(3072), image_shape(785), image_shape(100)
+    (ImageShape(channels=1, side=28), ImageShape(channels=3, side=32), None, None)
     """
-    side = math.isqrt(inputs)
-    return side if side * side == inputs and side >= least else None
+    for channels in (1, 3):
+        side = math.isqrt(inputs // channels)
+        if channels * side * side == inputs and side >= least:
+            return ImageShape(channels, side)
+    return None
 
 
 def why_no_images(schema: Schema) -> str:
@@ -28,7 +53,7 @@ def why_no_images(schema: Schema) -> str:
     """
     if schema.representation != "none":
         return f"representation {schema.representation!r} gives no images"
-    if image_side(len(schema.features)) is None:
+    if image_shape(len(schema.features)) is None:
         return f"{len(schema.features)} features are no square image of {LEAST_SIDE}x{LEAST_SIDE} or more"
     if any(schema.center) or len(set(schema.scale)) > 1:
         return "the pixels are standardised one by one"

@@ -3,8 +3,8 @@ swapped or wrong.
 
 Li et al. 2022 (Federated learning on non-IID data silos, "noise-based feature imbalance": party i of N gets Gaussian
 noise of level sigma * i / N). Swapped labels are concept shift: the same features mean another class. Public rows stay
-as they are, and nothing public depends on what is changed. Wrong labels are what people mistype: at least a tenth of the
-Glyph data of Papernot et al. 2018 (section 4.1).
+as they are, and nothing public depends on what is changed. Wrong labels are mistakes: of the Glyph data of Papernot et
+al. 2018 at least a tenth are (section 4.1).
 """
 
 from __future__ import annotations
