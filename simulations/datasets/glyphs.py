@@ -3,7 +3,7 @@
 152,826 grey images of 28x28 pixels, each a character of one of 1,044 faces, drawn with the face's own capital height;
 150 kinds of characters, as many classes as Glyph has, and 305 families, which Glyph has no counterpart of. Some kinds
 are nearly the same by nature: 0 and O, l and I, - and _. Glyph's unbalanced classes and wrong labels are not in the
-file: `data.shift.unbalanced` and `data.shift.wrong` make them.
+file: `data.unbalanced` and `data.shift.wrong` make them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The format is MathWorks' "MAT-File Format", level 5. Only numeric arrays are read: a file may hold functions and objects
 as well, and these are passed over. `scipy.io.loadmat` reads more, and crashes the whole process on some damaged files
-(scipy 1.17.1: three altered bytes or fewer did it); here everything that a file says of its own sizes is looked at first.
+(scipy 1.17.1: three altered bytes or fewer did it); here all that a file says of its own sizes is looked at first.
 """
 
 from __future__ import annotations

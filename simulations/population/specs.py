@@ -51,19 +51,11 @@ class ShiftSpec(Frozen):
         le=1,
         description="this share of all private rows, by lot, is labelled as another class, each as likely",
     )
-    unbalanced: float = Field(
-        default=1.0,
-        ge=1,
-        le=1e6,
-        allow_inf_nan=False,
-        description="in an order of the classes by lot, private rows are left out until the first class has this many"
-        " times the share of its rows that the last one keeps; 1: none are",
-    )
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A table without these keys is written, and hashed, as before there were any."""
-        unsaid = {"wrong", "unbalanced"} - said(self)
+        """A table without this key is written, and hashed, as before there was one."""
+        unsaid = {"wrong"} - said(self)
         return {key: value for key, value in write(self).items() if key not in unsaid}
 
     @model_validator(mode="after")
@@ -113,6 +105,14 @@ class DataSpec(SourceSpec):
     shift: ShiftSpec = Field(
         default=ShiftSpec(), description="noise on features, or swapped labels, at parties; see [divisions](#divisions)"
     )
+    unbalanced: float = Field(
+        default=1.0,
+        ge=1,
+        le=1e6,
+        allow_inf_nan=False,
+        description="rows are left out by lot, private and public ones, so that of the classes, in an order by lot, the"
+        " first keeps this many times the share of its rows that the last one keeps; 1: none are",
+    )
     representation: Representation = Field(
         default="none",
         description="what models are given: `scattering` is a fixed wavelet transform of 28x28 images that learns"
@@ -142,7 +142,7 @@ class DataSpec(SourceSpec):
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As of a source: a scenario without these keys is written, and hashed, as before there were any."""
         table = SourceSpec._without_what_is_not_said(self, write)
-        unsaid = {"partitioner", "shift"} - said(self)
+        unsaid = {"partitioner", "shift", "unbalanced"} - said(self)
         return {key: value for key, value in table.items() if key not in unsaid}
 
     @model_validator(mode="after")
