@@ -115,8 +115,8 @@ class DataSpec(SourceSpec):
     )
     representation: Representation = Field(
         default="none",
-        description="what models are given: `scattering` is a fixed wavelet transform of 28x28 images that learns"
-        " nothing; every node computes it for itself",
+        description="what models are given: `scattering` is a fixed wavelet transform of images of 28x28 or 32x32"
+        " pixels, grey or in colour, that learns nothing; every node computes it for itself",
     )
     standardise: bool = Field(
         default=True,

@@ -20,7 +20,7 @@ import numpy as np
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
 from consilium.protocol.node.device import asked_device, resolve_device
-from consilium.protocol.rows.images import ImageShape
+from consilium.protocol.rows.shapes import ImageShape
 from consilium.student.trainers.base import SILENT, Job
 from consilium.student.trainers.images.network import ImageModel, few_threads, network, plain
 from consilium.student.trainers.images.rows import Pixels

@@ -16,8 +16,8 @@ from sklearn.datasets import load_digits
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
 from consilium.protocol.node.device import using_device
-from consilium.protocol.rows.images import ImageShape
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.rows.shapes import ImageShape
 from consilium.student.asking.graph import nearest_rows
 from consilium.student.asking.pool import Pool
 from consilium.student.config import StudentSpec
