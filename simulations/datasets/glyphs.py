@@ -8,6 +8,7 @@ file: `data.unbalanced` and `data.shift.wrong` make them.
 
 from __future__ import annotations
 
+import unicodedata
 from functools import cache
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def load_glyphs(folder: Path) -> Dataset:
     x, y, family = arrays["x"], arrays["y"], arrays["family"]
     if x.dtype != np.uint8 or x.shape != (len(y), SIDE, SIDE) or not len(y):
         raise DataError(f"{path}: x is {x.dtype} {x.shape} for {len(y)} labels", f"Get it from {SOURCE}")
-    classes, families = tuple(map(str, arrays["chars"])), tuple(map(str, arrays["families"]))
+    classes, families = tuple(map(class_name, arrays["chars"])), tuple(map(str, arrays["families"]))
     for name, codes, words in (("y", y, classes), ("family", family, families)):
         if codes.dtype.kind not in "iu" or codes.shape != (len(y),):
             raise DataError(f"{path}: {name} is {codes.dtype} {codes.shape}", f"Get it from {SOURCE}")
@@ -56,3 +57,13 @@ def load_glyphs(folder: Path) -> Dataset:
         owner=family.astype(np.int64),
         owner_names=families,
     )
+
+
+def class_name(character: str) -> str:
+    """What a character is called: a letter or a digit by itself, any other by its name, since a spreadsheet would take
+    some of them for a formula.
+
+    >>> class_name("A"), class_name("é"), class_name("="), class_name("-")
+    ('A', 'é', 'equals sign', 'hyphen-minus')
+    """
+    return character if character.isalnum() else unicodedata.name(character, f"character {character!r}").lower()

@@ -10,7 +10,9 @@ import pytest
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets import load_dataset
+from consilium.simulations.population.public_rows import schema
 from consilium.simulations.scenario import divided_data, load_scenario
+from consilium.student.published.model import check_names
 
 
 def arrays(**changes: Any) -> dict[str, Any]:
@@ -27,7 +29,11 @@ def arrays(**changes: Any) -> dict[str, Any]:
 def test_what_the_file_says(tmp_path: Path) -> None:
     np.savez(tmp_path / "glyphs.npz", **arrays())
     data = load_dataset("glyphs", str(tmp_path))
-    assert (data.classes, data.owner_names, data.owner_label) == (("a", "<", "é"), (".\x7f", "Go"), "family")
+    assert (data.classes, data.owner_names, data.owner_label) == (
+        ("a", "less-than sign", "é"),
+        (".\x7f", "Go"),
+        "family",
+    )
     assert (data.x.shape, data.x.dtype, float(data.x.max())) == ((6, 784), np.float32, 1.0)
     assert (data.y.tolist(), data.owner.tolist()) == ([0, 1, 2, 2, 1, 0], [0, 0, 0, 1, 1, 1])
     assert data.public is None
@@ -63,7 +69,8 @@ def test_the_scenario_deals_24_images_each_with_wrong_labels(shared_data: Path) 
     scenario = load_scenario("glyphs", [f"data.path={shared_data}"])
     dataset, parts = divided_data(scenario, 0)
     whole = load_dataset("glyphs", str(shared_data))
-    assert len(whole.y) == 152_826 and len(whole.classes) == 150
+    assert len(whole.y) == 152_826 and len(set(whole.classes)) == 150
+    check_names(schema(scenario.data, dataset, parts))  # none is a formula to a spreadsheet
     assert {len(rows) for rows in parts.parties.values()} == {24} and len(parts.parties) == 1000
     theirs, public = np.concatenate(list(parts.parties.values())), np.concatenate([parts.queries, parts.test])
     dealt = (dataset.y[theirs] != whole.y[theirs]).mean()
