@@ -14,17 +14,18 @@ import argparse
 import resource
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 
 from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import train
 from consilium.protocol.parties.teachers import teacher_spec
-from consilium.protocol.rows.representation import represent
+from consilium.protocol.rows.representation import Representation, represent
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.scenario import divided_data, load_scenario
 
-KINDS = {
+KINDS: dict[str, tuple[Representation, dict[str, Any]]] = {
     "ridge-scattering": ("scattering", {"model": "ridge", "alpha": 0.0015}),
     "logistic-scattering": ("scattering", {"model": "logistic_regression", "C": 10.0}),
     "ridge-pixels": ("none", {"model": "ridge", "alpha": 1.0}),
