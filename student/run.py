@@ -38,7 +38,7 @@ from consilium.student.published.model import MODEL_FILE, Published, check_names
 from consilium.student.published.trial import check_trainer
 from consilium.student.result import StudentResult
 from consilium.student.trainers.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
-from consilium.student.trainers.images.rows import square_side
+from consilium.student.trainers.images.rows import shape_of
 from consilium.student.trainers.self_training import SelfTraining
 from consilium.student.warned import student_warnings
 
@@ -142,7 +142,7 @@ def run_student(
             "Leave it out: trainers that learn from histograms use the rows without one themselves",
         )
     if spec.inputs == "features":
-        square_side(len(terms.schema.features))
+        shape_of(len(terms.schema.features))
         resolve_device(asked_device())
     queries = canonical_queries(pool.queries, len(terms.schema.features))
     rows = inputs(spec, terms.schema, queries)

@@ -19,7 +19,8 @@ class NetworkTeacher:
     """One network, of the kind that `spec` says.
 
     `classes_` int64 (seen,). `weights` float32: of "mlp" `hidden.weight` (hidden, inputs), `hidden.bias`, `out.weight`
-    (seen, hidden), `out.bias`; of "cnn" `first.*` and `second.*` of the convolutions besides.
+    (seen, hidden), `out.bias`; of "cnn" `first.*` and `second.*` of the convolutions besides, and
+    `hidden-2.*`, `hidden-3.*` where it has such layers.
     """
 
     spec: NetworkSpec

@@ -23,8 +23,8 @@ from torch.nn import functional
 
 from consilium.party.teachers.stacked_adam import StackedAdamW
 from consilium.protocol.node.device import asked_device, resolve_device
-from consilium.protocol.parties.teachers import NetworkSpec
-from consilium.protocol.rows.images import image_side
+from consilium.protocol.parties.teachers import DENSE, NetworkSpec
+from consilium.protocol.rows.shapes import ImageShape, image_shape
 
 MOST_STACKED = 256
 """Teachers in one stack: their activations must fit the memory of a small GPU."""
@@ -82,11 +82,10 @@ def train_networks(
     ConfigError : the environment asks for a GPU that is not there.
     """
     device = resolve_device(asked_device())
-    side = image_side(x.shape[1]) if spec.of_images else None
-    rows = torch.from_numpy(x.astype(np.float32)).to(device)
-    if side is not None:
-        rows = rows.reshape(-1, 1, side, side)
-    untrained = [_untrained(spec, side, x.shape[1], y, part, seed) for part, seed in zip(parts, seeds, strict=True)]
+    image = image_shape(x.shape[1]) if spec.of_images else None
+    rows = x.astype(np.float32)
+    rows = torch.from_numpy(rows if image is None else image.planes(rows)).to(device)
+    untrained = [_untrained(spec, image, x.shape[1], y, part, seed) for part, seed in zip(parts, seeds, strict=True)]
     if stacked is None:
         stacked = device == "cuda" or (not spec.of_images and spec.hidden * x.shape[1] <= SMALL)
     trained: list[dict[str, np.ndarray]] = []
@@ -100,10 +99,11 @@ def train_networks(
 
 
 def convolutional_logits(weights: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
-    """Logits float32 (n, seen) of a "cnn" teacher for images `x` float (n, side^2)."""
-    device, side = resolve_device(asked_device()), isqrt(x.shape[1])
+    """Logits float32 (n, seen) of a "cnn" teacher for images `x` float (n, pixels)."""
+    device, channels = resolve_device(asked_device()), weights["first.weight"].shape[1]
+    image = ImageShape(channels, isqrt(x.shape[1] // channels))
     on_device = {name: _channels_last(torch.from_numpy(value).to(device)) for name, value in weights.items()}
-    rows = torch.from_numpy(x.astype(np.float32)).reshape(-1, 1, side, side)
+    rows = torch.from_numpy(image.planes(x.astype(np.float32)))
     with torch_on_one_thread(), torch.no_grad():
         blocks = [_forward(on_device, _channels_last(block.to(device))).cpu() for block in rows.split(_BLOCK)]
     return torch.cat(blocks).numpy()
@@ -121,17 +121,17 @@ def torch_on_one_thread() -> Iterator[None]:
 
 
 def _untrained(
-    spec: NetworkSpec, side: int | None, inputs: int, y: np.ndarray, part: np.ndarray, seed: int
+    spec: NetworkSpec, image: ImageShape | None, inputs: int, y: np.ndarray, part: np.ndarray, seed: int
 ) -> UntrainedNetwork:
     generator = np.random.default_rng(seed)
     if not len(part):  # holds its place in a stack
-        weights = _initial_weights(spec, side, inputs, 1, generator)
+        weights = _initial_weights(spec, image, inputs, 1, generator)
         nothing = np.zeros((0, spec.batch))
         return UntrainedNetwork(
             np.zeros(1, dtype=np.int64), weights, nothing.astype(np.int64), nothing.astype(np.float32)
         )
     classes, counts = np.unique(y[part], return_counts=True)
-    weights = _initial_weights(spec, side, inputs, len(classes), generator)
+    weights = _initial_weights(spec, image, inputs, len(classes), generator)
     size = min(spec.batch, len(part))
     steps = -(-len(part) // size)
     batches = np.full((spec.epochs, steps * size), -1, dtype=np.int64)
@@ -147,20 +147,22 @@ def _untrained(
 
 
 def _initial_weights(
-    spec: NetworkSpec, side: int | None, inputs: int, classes: int, seed: np.random.Generator
+    spec: NetworkSpec, image: ImageShape | None, inputs: int, classes: int, seed: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Normal with variance 2 / fan-in (He et al. 2015), float32; biases are 0.
 
     From numpy and not from torch: the same on every device, and torch's own random state is left alone.
-    side: of the square image, for "cnn", else None. classes: of the rows, the width of the last layer.
+    image: what a row is, for "cnn", else None. classes: of the rows, the width of the last layer.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    if side is not None:
+    if image is not None:
         first, second = spec.convolutions
-        shapes["first"] = (first, 1, 5, 5)
+        shapes["first"] = (first, image.channels, 5, 5)
         shapes["second"] = (second, first, 5, 5)
-        inputs = second * (((side - 4) // 2 - 4) // 2) ** 2
-    shapes["hidden"] = (spec.hidden, inputs)
+        inputs = second * (((image.side - 4) // 2 - 4) // 2) ** 2
+    for name in spec.dense:
+        shapes[name] = (spec.hidden, inputs)
+        inputs = spec.hidden
     shapes["out"] = (classes, spec.hidden)
     weights = {}
     for name, shape in shapes.items():
@@ -171,13 +173,15 @@ def _initial_weights(
 
 
 def _forward(weights: Weights, x: torch.Tensor) -> torch.Tensor:
-    """Rows (n, inputs), or images (n, 1, side, side), to logits (n, classes)."""
+    """Rows (n, inputs), or images (n, channels, side, side), to logits (n, classes)."""
     if "first.weight" in weights:
         for layer in ("first", "second"):
             x = functional.conv2d(x, weights[f"{layer}.weight"], weights[f"{layer}.bias"])
             x = functional.relu(functional.max_pool2d(x, 2))  # in this order a quarter of the work, the same numbers
         x = x.flatten(1)
-    x = functional.relu(functional.linear(x, weights["hidden.weight"], weights["hidden.bias"]))
+    for name in DENSE:
+        if f"{name}.weight" in weights:
+            x = functional.relu(functional.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"]))
     return functional.linear(x, weights["out.weight"], weights["out.bias"])
 
 

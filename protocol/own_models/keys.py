@@ -54,8 +54,8 @@ class TorchKeys(FactoryKeys):
     optimiser: Optimiser = Field(default="adamw", description="torch's, with its own defaults else")
     images: bool = Field(
         default=False,
-        description="rows are square images of one channel: the module gets (n, 1, side, side), its factory `inputs` ="
-        " [1, side, side]",
+        description="rows are square images of one channel, or of three: the module gets (n, channels, side, side), its"
+        " factory `inputs` = [channels, side, side]",
     )
 
 

@@ -16,7 +16,7 @@ from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.node.threads import one_thread
 from consilium.protocol.own_models.keys import CROSS_ENTROPY, Optimiser, TorchKeys
 from consilium.protocol.own_models.naming import UnusableModel, resolve
-from consilium.protocol.rows.images import image_side
+from consilium.protocol.rows.shapes import ImageShape, image_shape
 
 _BLOCK = 1000
 _OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -104,12 +104,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     def shape(self, inputs: int) -> int | tuple[int, int, int]:
         """What the factory is told of a row of so many numbers. Raises UnusableModel if that is no square image."""
-        if not self.images:
-            return inputs
-        side = image_side(inputs, least=1)
-        if side is None:
-            raise UnusableModel(f"{inputs} inputs are no square image", "Leave `images` out")
-        return 1, side, side
+        image = self._image(inputs)
+        return inputs if image is None else (image.channels, image.side, image.side)
 
     def public_name(self) -> str:
         """What a published student calls the factory."""
@@ -117,8 +113,16 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         return self.name or f"{getattr(self.factory, '__module__', '__main__')}:{path.replace('<lambda>', 'factory')}"
 
     def _rows(self, x: np.ndarray) -> torch.Tensor:
-        rows, shape = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)), self.shape(x.shape[1])
-        return rows.reshape(-1, *shape) if isinstance(shape, tuple) else rows
+        rows, image = np.ascontiguousarray(x, dtype=np.float32), self._image(x.shape[1])
+        return torch.from_numpy(rows if image is None else image.planes(rows))
+
+    def _image(self, inputs: int) -> ImageShape | None:
+        if not self.images:
+            return None
+        image = image_shape(inputs, least=1)
+        if image is None:
+            raise UnusableModel(f"{inputs} inputs are no square image", "Leave `images` out")
+        return image
 
     def _trained_part(self, rows: torch.Tensor) -> tuple[nn.Module, torch.Tensor]:
         """The part that is trained, and what it is given: all of the module and rows, or its head and embedded rows."""

@@ -7,13 +7,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from consilium.protocol.models import Frozen
 
 ClassWeight = Literal["balanced", "none"]
+
+DENSE = ("hidden", "hidden-2", "hidden-3")
+"""Dense layers of a network before the last, as its weights are called."""
 
 Width = Annotated[int, Field(ge=1, le=4096)]
 
@@ -100,6 +103,11 @@ class NetworkSpec(WeightedTeacher):
         """Channels of each convolution, in order."""
         return ()
 
+    @property
+    def dense(self) -> tuple[str, ...]:
+        """The dense layers before the last, all `hidden` wide."""
+        return DENSE[:1]
+
 
 class MlpSpec(NetworkSpec):
     """A torch network with one hidden layer."""
@@ -108,7 +116,8 @@ class MlpSpec(NetworkSpec):
 
 
 class CnnSpec(NetworkSpec):
-    """The small network of Papernot et al. 2017 for square images: two convolutions with max-pool, one dense layer."""
+    """The network of Papernot et al. 2017 for square images, grey or in colour: two convolutions with max-pool, one
+    dense layer; with `dense_layers = 3` theirs for SVHN."""
 
     of_images: ClassVar[bool] = True
 
@@ -116,11 +125,25 @@ class CnnSpec(NetworkSpec):
     channels: int = Field(
         default=16, ge=1, le=256, description="of the first convolution; the second has twice as many"
     )
+    dense_layers: int = Field(default=1, ge=1, le=len(DENSE), description="before the last, each `hidden` wide")
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_used(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A federation with one such layer keeps the digest that it had when there was no other."""
+        table = write(self)
+        if self.dense_layers == 1:
+            table.pop("dense_layers")
+        return table
 
     @property
     def convolutions(self) -> tuple[int, ...]:
         """See `NetworkSpec.convolutions`."""
         return self.channels, 2 * self.channels
+
+    @property
+    def dense(self) -> tuple[str, ...]:
+        """See `NetworkSpec.dense`."""
+        return DENSE[: self.dense_layers]
 
 
 AnyTeacher = LogisticRegressionSpec | RandomForestSpec | GradientBoostingSpec | RidgeSpec | MlpSpec | CnnSpec

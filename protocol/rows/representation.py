@@ -11,16 +11,15 @@ from typing import Literal
 import numpy as np
 
 Representation = Literal["none", "scattering"]
-"""none: the standardised features. scattering: of 28x28 images with values from 0 (background) to 1, see `scattering`.
+"""none: the standardised features. scattering: of images of 28x28 or 32x32 pixels with values from 0 to 1, grey or in
+colour, see `scattering`.
 """
-
-IMAGE_FEATURES = 28 * 28
 
 
 def represent(representation: Representation, rows: np.ndarray) -> np.ndarray:
     """Standardised rows (n, features) -> what teachers and students are trained on, (n, inputs).
 
-    Of "none" the very rows; of "scattering" float32 (n, 3969), each row of length 1.
+    Of "none" the very rows; of "scattering" float32 (n, `width`), each row of length 1.
     """
     if representation == "none":
         return rows
@@ -30,13 +29,18 @@ def represent(representation: Representation, rows: np.ndarray) -> np.ndarray:
 
 
 def width(representation: Representation, features: int) -> int:
-    """Numbers that `represent` gives for a row of so many features.
+    """Numbers that `represent` gives for a row of so many features. Raises ValueError if it does not take such rows.
 
-    >>> width("none", 3), width("scattering", IMAGE_FEATURES)
-    (3, 3969)
+    >>> width("none", 3), width("scattering", 28 * 28), width("scattering", 3 * 32 * 32)
+    (3, 3969, 15552)
     """
     if representation == "none":
         return features
-    from consilium.protocol.rows.scattering import FEATURES
+    from consilium.protocol.rows.scattering import scattered_shape, scattered_width
 
-    return FEATURES
+    shape = scattered_shape(features)
+    if shape is None:
+        raise ValueError(
+            f"scattering is of images of 28x28 or 32x32 pixels, grey or in colour, not {features} features"
+        )
+    return scattered_width(shape)

@@ -1,4 +1,4 @@
-"""Wavelet scattering of 28x28 images: a fixed transform that learns nothing, so it costs no privacy.
+"""Wavelet scattering of images: a fixed transform that learns nothing, so it costs no privacy.
 
 Two layers of Morlet wavelets at scales 1 and 2 (J = 2) and 8 angles, moduli, and a Gaussian mean over about 4x4 pixels:
 
@@ -6,29 +6,59 @@ Two layers of Morlet wavelets at scales 1 and 2 (J = 2) and 8 angles, moduli, an
 
 Mallat, Group invariant scattering, CPAM 2012; Bruna and Mallat, Invariant scattering convolution networks, PAMI 2013
 (section 2, and the filters of its software); Oyallon et al., Scattering networks for hybrid representation learning,
-PAMI 2018, put a learned model on top, as the teachers and the student do here.
+PAMI 2018, put a learned model on top, as the teachers and the student do here; they transform colours one by one, too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Literal
 
 import numpy as np
 from scipy import fft
+
+from consilium.protocol.rows.shapes import ImageShape, image_shape
 
 SIDE = 28
 PIXELS = SIDE * SIDE
 ANGLES = 8
 CHANNELS = 1 + 2 * ANGLES + ANGLES * ANGLES
-POSITIONS = 7
-FEATURES = CHANNELS * POSITIONS * POSITIONS
-"""3,969: channel, then row, then column of the 7x7 grid."""
+STRIDE = 4
 
-_PADDED = 32
-_MARGIN = (_PADDED - SIDE) // 2
-_HALF = _PADDED // 2
-_STRIDE = SIDE // POSITIONS
+
+@dataclass(frozen=True)
+class Grid:
+    """What is transformed: an image of `side` pixels, within `padded` of them, which are then periodic.
+
+    beyond: what is around the image, numpy's name for it: background of a drawing, a photograph's own mirror image.
+    """
+
+    side: int
+    padded: int
+    beyond: Literal["constant", "symmetric"]
+
+    @property
+    def margin(self) -> int:
+        """On each side."""
+        return (self.padded - self.side) // 2
+
+    @property
+    def positions(self) -> int:
+        """Means along each axis."""
+        return self.side // STRIDE
+
+    @property
+    def features(self) -> int:
+        """Of one channel: of the transform, then row, then column of the positions."""
+        return CHANNELS * self.positions**2
+
+
+GRIDS = {28: Grid(28, 32, "constant"), 32: Grid(32, 40, "symmetric")}
+"""By the side of the image: drawings such as MNIST, and photographs such as SVHN and CIFAR-10."""
+FEATURES = GRIDS[SIDE].features
+"""3,969."""
+
 _SIGMA_LOW = 1.6
 _BLOCK = 32
 """Images at a time: the intermediate arrays of a block fit into a core's cache, and memory does not grow."""
@@ -36,10 +66,11 @@ _BLOCK = 32
 
 @dataclass(frozen=True)
 class _Filters:
-    """fine: float32 (angles, 32, 32), Fourier transforms of the wavelets of scale 1, which are real.
+    """fine: float32 (angles, padded, padded), Fourier transforms of the wavelets of scale 1, which are real.
 
-    coarse: float32 (4, angles, 16, 16), those of scale 2 in four corners (`_corners`), a quarter of each.
-    low, low_half: float32 (7, 32) and (7, 16), Gaussian means along one axis of the full and the halved grid.
+    coarse: float32 (4, angles, padded / 2, padded / 2), those of scale 2 in four corners (`_corners`), a quarter of
+    each. low, low_half: float32 (positions, padded) and (positions, padded / 2), Gaussian means along one axis of the
+    full and the halved grid.
     """
 
     fine: np.ndarray = field(repr=False)
@@ -48,20 +79,42 @@ class _Filters:
     low_half: np.ndarray = field(repr=False)
 
 
-def scatter(images: np.ndarray) -> np.ndarray:
-    """Scattering coefficients of images (n, 784), rows from the top -> float32 (n, 3969); not negative for such images.
+def scattered_shape(inputs: int) -> ImageShape | None:
+    """The image that a row of so many numbers is, if there is a grid for it.
 
-    Each image is transformed by itself. The image is padded with zeros to 32x32, which is then periodic.
+    >>> scattered_shape(784), scattered_shape(3072), scattered_shape(900)
+    (ImageShape(channels=1, side=28), ImageShape(channels=3, side=32), None)
     """
-    filters = _filters()
-    out = np.empty((len(images), CHANNELS, POSITIONS, POSITIONS), dtype=np.float32)
-    for start in range(0, len(images), _BLOCK):
-        block = images[start : start + _BLOCK]
-        padded = np.zeros((len(block), _PADDED, _PADDED), dtype=np.float32)
-        inside = slice(_MARGIN, _MARGIN + SIDE)
-        padded[:, inside, inside] = block.reshape(-1, SIDE, SIDE)
+    shape = image_shape(inputs)
+    return shape if shape is not None and shape.side in GRIDS else None
+
+
+def scattered_width(shape: ImageShape) -> int:
+    """Numbers that `scatter` gives for an image."""
+    return shape.channels * GRIDS[shape.side].features
+
+
+def scatter(images: np.ndarray) -> np.ndarray:
+    """Scattering coefficients of images (n, pixels), rows from the top -> float32 (n, `scattered_width`); not negative
+    for such images. Those of a colour image are of red, then of green, then of blue.
+
+    Each image is transformed by itself.
+
+    Raises
+    ------
+    ValueError : there is no grid for such rows; `Schema` refuses them before.
+    """
+    shape = scattered_shape(images.shape[1])
+    if shape is None:
+        raise ValueError(f"no scattering of rows of {images.shape[1]} numbers")
+    grid = GRIDS[shape.side]
+    filters, around = _filters(grid), ((0, 0), (grid.margin, grid.margin), (grid.margin, grid.margin))
+    planes = shape.planes(images).reshape(-1, grid.side, grid.side)
+    out = np.empty((len(planes), CHANNELS, grid.positions, grid.positions), dtype=np.float32)
+    for start in range(0, len(planes), _BLOCK):
+        padded = np.pad(planes[start : start + _BLOCK].astype(np.float32), around, mode=grid.beyond)
         _scatter_block(padded, filters, out[start : start + _BLOCK])
-    return out.reshape(len(images), FEATURES)
+    return out.reshape(len(images), scattered_width(shape))
 
 
 def hellinger(coefficients: np.ndarray) -> np.ndarray:
@@ -76,7 +129,7 @@ def hellinger(coefficients: np.ndarray) -> np.ndarray:
 
 
 def _scatter_block(padded: np.ndarray, filters: _Filters, out: np.ndarray) -> None:
-    """Fill `out` (n, 81, 7, 7) from images (n, 32, 32)."""
+    """Fill `out` (n, 81, positions, positions) from images (n, padded, padded)."""
     low, half = filters.low, filters.low_half
     out[:, 0] = low @ padded @ low.T
     spectrum = _forward(padded)
@@ -89,7 +142,8 @@ def _scatter_block(padded: np.ndarray, filters: _Filters, out: np.ndarray) -> No
 
 
 def _coarse(spectrum: np.ndarray, filters: _Filters) -> np.ndarray:
-    """Modulus of the coarse wavelets on every other pixel: spectra (n, 32, 32) -> float32 (n, angles, 16, 16)."""
+    """Modulus of the coarse wavelets on every other pixel: spectra (n, padded, padded) -> float32 (n, angles,
+    padded / 2, padded / 2)."""
     corners = _corners(spectrum)
     folded = corners[0][:, None] * filters.coarse[0]
     for corner, wavelets in zip(corners[1:], filters.coarse[1:], strict=True):
@@ -98,8 +152,9 @@ def _coarse(spectrum: np.ndarray, filters: _Filters) -> np.ndarray:
 
 
 def _corners(spectra: np.ndarray) -> list[np.ndarray]:
-    """The four quarters (n, 16, 16) of spectra (n, 32, 32); their mean is the spectrum on every other pixel."""
-    halves = slice(None, _HALF), slice(_HALF, None)
+    """The four quarters of spectra (n, padded, padded); their mean is the spectrum on every other pixel."""
+    half = spectra.shape[-1] // 2
+    halves = slice(None, half), slice(half, None)
     return [spectra[:, rows, columns] for rows in halves for columns in halves]
 
 
@@ -112,35 +167,36 @@ def _inverse(spectra: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _filters() -> _Filters:
-    coarse = np.stack(_corners(_wavelets(1))) / np.float32(4)
-    return _Filters(_wavelets(0), coarse, _gaussian_means(_PADDED, 1), _gaussian_means(_HALF, 2))
+def _filters(grid: Grid) -> _Filters:
+    coarse = np.stack(_corners(_wavelets(1, grid.padded))) / np.float32(4)
+    return _Filters(_wavelets(0, grid.padded), coarse, _gaussian_means(grid, 1), _gaussian_means(grid, 2))
 
 
-def _wavelets(scale: int) -> np.ndarray:
-    """Fourier transforms of Morlet wavelets (angles, 32, 32): sigma 0.8 2^scale, frequency 3/4 pi / 2^scale, mean 0."""
+def _wavelets(scale: int, padded: int) -> np.ndarray:
+    """Fourier transforms of Morlet wavelets (angles, padded, padded): sigma 0.8 2^scale, frequency 3/4 pi / 2^scale,
+    mean 0."""
     sigma, frequency, slant = 0.8 * 2**scale, 0.75 * np.pi / 2**scale, 4 / ANGLES
     spectra = []
     for angle in np.arange(ANGLES) * np.pi / ANGLES:
-        wave, envelope = (_gabor(sigma, angle, value, slant) for value in (frequency, 0.0))
+        wave, envelope = (_gabor(sigma, angle, value, slant, padded) for value in (frequency, 0.0))
         spectra.append(np.fft.fft2(wave - wave.sum() / envelope.sum() * envelope).real)
     return np.stack(spectra).astype(np.float32)
 
 
-def _gabor(sigma: float, angle: float, frequency: float, slant: float) -> np.ndarray:
-    """A Gabor wave on the periodic 32x32 grid, complex; its envelope is longer across the wave by 1/slant."""
-    axis = np.arange(-2 * _PADDED, 3 * _PADDED)
+def _gabor(sigma: float, angle: float, frequency: float, slant: float, padded: int) -> np.ndarray:
+    """A Gabor wave on the periodic grid, complex; its envelope is longer across the wave by 1/slant."""
+    axis = np.arange(-2 * padded, 3 * padded)
     y, x = np.meshgrid(axis, axis, indexing="ij")
     along, across = y * np.cos(angle) + x * np.sin(angle), x * np.cos(angle) - y * np.sin(angle)
     wave = np.exp(-(along**2 + (slant * across) ** 2) / (2 * sigma**2) + 1j * frequency * along)
-    folded = wave.reshape(5, _PADDED, 5, _PADDED).sum(axis=(0, 2))
+    folded = wave.reshape(5, padded, 5, padded).sum(axis=(0, 2))
     return folded * slant / (2 * np.pi * sigma**2)
 
 
-def _gaussian_means(points: int, step: int) -> np.ndarray:
-    """Weights (7, points) of a Gaussian around 7 centres 4 pixels apart, on each `step`-th pixel of the padded grid."""
-    centres = _MARGIN + (_STRIDE - 1) / 2 + _STRIDE * np.arange(POSITIONS)
-    distance = np.arange(points) * step - centres[:, None]
-    distance = (distance + _PADDED / 2) % _PADDED - _PADDED / 2
+def _gaussian_means(grid: Grid, step: int) -> np.ndarray:
+    """Weights (positions, points) of a Gaussian around centres 4 pixels apart, on each `step`-th pixel of the grid."""
+    centres = grid.margin + (STRIDE - 1) / 2 + STRIDE * np.arange(grid.positions)
+    distance = np.arange(grid.padded // step) * step - centres[:, None]
+    distance = (distance + grid.padded / 2) % grid.padded - grid.padded / 2
     weights = np.exp(-(distance**2) / (2 * _SIGMA_LOW**2))
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)

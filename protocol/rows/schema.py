@@ -16,7 +16,7 @@ from pydantic import (
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.encoding import ColumnEncoding, Name, features_of
-from consilium.protocol.rows.representation import IMAGE_FEATURES, Representation, represent
+from consilium.protocol.rows.representation import Representation, represent, width
 
 
 class Range(Frozen):
@@ -71,8 +71,7 @@ class Schema(Frozen):
                 raise ValueError(f"{name} has a number that is not finite")
         if min(self.scale) <= 0:
             raise ValueError("every scale must be positive")
-        if self.representation == "scattering" and len(self.features) != IMAGE_FEATURES:
-            raise ValueError(f"scattering is of 28x28 images, {IMAGE_FEATURES} features, not {len(self.features)}")
+        width(self.representation, len(self.features))  # refuses what it does not take
         if self.columns and features_of(self.columns) != self.features:
             raise ValueError("features are not those that columns give")
         ranged = tuple(allowed.feature for allowed in self.ranges)

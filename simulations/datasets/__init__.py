@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from consilium.simulations.datasets.adult import load_adult
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.datasets.cifar import load_cifar10
 from consilium.simulations.datasets.diabetes import load_diabetes, load_diabetes_early
 from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.datasets.glyphs import load_glyphs
 from consilium.simulations.datasets.images import load_fashion, load_mnist, load_mnist_writers
 from consilium.simulations.datasets.pneumonia import load_pneumonia
 from consilium.simulations.datasets.stroke import load_stroke
+from consilium.simulations.datasets.svhn import load_svhn
 
 EMBEDDED = {"stroke": load_stroke}
 """Name in a scenario's `data.set` -> loader, with `data.owner` as its argument."""
 IN_FOLDER = {
     "adult": load_adult,
+    "cifar10": load_cifar10,
     "diabetes": load_diabetes,
     "diabetes-early": load_diabetes_early,
     "fashion": load_fashion,
+    "glyphs": load_glyphs,
     "mnist": load_mnist,
     "mnist-writers": load_mnist_writers,
     "pneumonia": load_pneumonia,
+    "svhn": load_svhn,
 }
 """The same with the folder of the data sets as its argument."""
 TABLES = ("heart",)

@@ -43,18 +43,23 @@ class Partition:
 
 
 def natural_partition(
-    source: Source, public_rule: PublicSpec, least_rows: int, minimum_parties: int, seed: int
+    source: Source,
+    public_rule: PublicSpec,
+    least_rows: int,
+    minimum_parties: int,
+    seed: int,
+    rows: np.ndarray | None = None,
 ) -> Partition:
     """One party for each owner with `least_rows` rows that is not held out, whatever its labels are.
 
-    Rows of smaller owners are not used.
+    Rows of smaller owners are not used. `rows` are those that parties may have, None: all private ones.
 
     Raises
     ------
     NotEnoughParties, DataError, ConfigError
     """
     public = public_part(source, public_rule, least_rows, seed)
-    rows = private_rows(source, public)
+    rows = private_rows(source, public) if rows is None else rows
     owner = source.owner[rows]
     owners, sizes = np.unique(owner, return_counts=True)
     private = owners[sizes >= least_rows]

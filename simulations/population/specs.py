@@ -45,6 +45,18 @@ class ShiftSpec(Frozen):
     classes: tuple[str, ...] = Field(
         default=(), description="of `swap`: those that are exchanged, of more than two each for another; left out: all"
     )
+    wrong: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="this share of all private rows, by lot, is labelled as another class, each as likely",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A table without this key is written, and hashed, as before there was one."""
+        unsaid = {"wrong"} - said(self)
+        return {key: value for key, value in write(self).items() if key not in unsaid}
 
     @model_validator(mode="after")
     def _several_classes(self) -> ShiftSpec:
@@ -93,10 +105,18 @@ class DataSpec(SourceSpec):
     shift: ShiftSpec = Field(
         default=ShiftSpec(), description="noise on features, or swapped labels, at parties; see [divisions](#divisions)"
     )
+    unbalanced: float = Field(
+        default=1.0,
+        ge=1,
+        le=1e6,
+        allow_inf_nan=False,
+        description="rows are left out by lot, private and public ones, so that of the classes, in an order by lot, the"
+        " first keeps this many times the share of its rows that the last one keeps; 1: none are",
+    )
     representation: Representation = Field(
         default="none",
-        description="what models are given: `scattering` is a fixed wavelet transform of 28x28 images that learns"
-        " nothing; every node computes it for itself",
+        description="what models are given: `scattering` is a fixed wavelet transform of images of 28x28 or 32x32"
+        " pixels, grey or in colour, that learns nothing; every node computes it for itself",
     )
     standardise: bool = Field(
         default=True,
@@ -122,7 +142,7 @@ class DataSpec(SourceSpec):
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As of a source: a scenario without these keys is written, and hashed, as before there were any."""
         table = SourceSpec._without_what_is_not_said(self, write)
-        unsaid = {"partitioner", "shift"} - said(self)
+        unsaid = {"partitioner", "shift", "unbalanced"} - said(self)
         return {key: value for key, value in table.items() if key not in unsaid}
 
     @model_validator(mode="after")

@@ -24,7 +24,7 @@ from consilium.student.published.rows_within import Form, pack, unpack
 from consilium.student.trainers.base import Constant, Model
 from consilium.student.trainers.images.graph_cnn import GraphCnnModel, Sight
 from consilium.student.trainers.images.network import HIDDEN, ImageModel
-from consilium.student.trainers.images.rows import Pixels, square_side
+from consilium.student.trainers.images.rows import Pixels, shape_of
 from consilium.student.trainers.kernel import KernelModel
 from consilium.student.trainers.linear import Linear
 from consilium.student.trainers.mlp import MlpModel
@@ -176,14 +176,14 @@ def _mlp(arrays: Arrays, settings: _None, schema: Schema) -> Model:
 def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
     if settings.high <= settings.low:
         raise unfit(f"pixels from {settings.low:g} to {settings.high:g}")
-    side, channels, classes = square_side(len(schema.features)), settings.channels, len(schema.classes)
-    bound = {"one": 1, "five": 5, "c": channels, "d": 2 * channels, "h": HIDDEN, "classes": classes}
-    bound["flat"] = 2 * channels * (side // 4) ** 2
+    shape, channels, classes = shape_of(len(schema.features)), settings.channels, len(schema.classes)
+    bound = {"planes": shape.channels, "five": 5, "c": channels, "d": 2 * channels, "h": HIDDEN, "classes": classes}
+    bound["flat"] = 2 * channels * (shape.side // 4) ** 2
     check_shapes(
         arrays,
         bound,
         {
-            "0.0.weight": ("f4", "c one five five"),
+            "0.0.weight": ("f4", "c planes five five"),
             "0.0.bias": ("f4", "c"),
             "0.3.weight": ("f4", "d c five five"),
             "0.3.bias": ("f4", "d"),
@@ -193,7 +193,7 @@ def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
             "1.bias": ("f4", "classes"),
         },
     )
-    return ImageModel(Pixels(side, settings.low, settings.high), classes, channels, arrays)
+    return ImageModel(Pixels(shape, settings.low, settings.high), classes, channels, arrays)
 
 
 def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:

@@ -16,7 +16,7 @@ Inputs = Literal["features", "representation"]
 """What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
 
 
-Augment = Literal["digits", "objects", "none"]
+Augment = Literal["digits", "objects", "signs", "photos", "none"]
 """What images show, and so what may change in them: a key of `student.trainers.images.rows.INVARIANCES`."""
 
 
@@ -81,7 +81,9 @@ class AugmentedStudent(ImageStudent):
     augment: Augment = Field(
         default="digits",
         description="what may change in an image that still shows the same: of `digits` place, size, slant and strokes;"
-        " of `objects`, such as clothes, place, size, light, and left and right; `none`: no changed copies are made",
+        " of `objects`, such as clothes, place, size, light, and left and right; of `signs`, digits or letters in"
+        " photographs, place, size, slant, light and colours; of `photos` of anything else these, and left and right;"
+        " `none`: no changed copies are made",
     )
 
     @field_validator("augment", mode="before")

@@ -40,7 +40,9 @@ _ARRAYS = ("distribution_array",)
 _OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
-def flower_partition(source: Source, public: PublicPart, data: DataSpec, seed: int) -> Partition:
+def flower_partition(
+    source: Source, public: PublicPart, data: DataSpec, seed: int, rows: np.ndarray | None = None
+) -> Partition:
     """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out.
 
     First all rows are brought into an order by lot, as `FederatedDataset` does with this seed (several partitioners cut
@@ -51,7 +53,7 @@ def flower_partition(source: Source, public: PublicPart, data: DataSpec, seed: i
     ------
     ConfigError : see `index_sets`; or no such column.
     """
-    rows = private_rows(source, public)
+    rows = private_rows(source, public) if rows is None else rows
     table = dict(data.partitioner)
     order = table.pop(ORDER, "lot")
     if order not in ("lot", "file"):

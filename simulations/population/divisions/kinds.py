@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.population.divisions.as_natural import shuffled_partition, timed_partition
 from consilium.simulations.population.divisions.flower import flower_partition
 from consilium.simulations.population.divisions.matched import matched_partition
+from consilium.simulations.population.divisions.unbalanced import unbalanced
 from consilium.simulations.population.held_out import PublicPart, private_rows, public_part
 from consilium.simulations.population.partition import (
     Division,
@@ -39,6 +40,19 @@ class ToDivide:
         return public_part(self.source, self.data.public_rule, self.data.owner_rows_needed, self.seed)
 
     @cached_property
+    def private(self) -> np.ndarray:
+        """Rows that parties may have, ascending."""
+        rows = private_rows(self.source, self.public)
+        return rows[self.left[rows]]
+
+    @cached_property
+    def left(self) -> np.ndarray:
+        """Rows that the scenario leaves in the data set, bool (rows,)."""
+        if self.data.unbalanced > 1:
+            return unbalanced(self.source.y, self.data.unbalanced, self.seed)
+        return np.ones(len(self.source.y), dtype=bool)
+
+    @cached_property
     def natural(self) -> Partition:
         """By owner. Raises ConfigError where all rows have one."""
         if len(np.unique(self.source.owner)) == 1:
@@ -47,7 +61,12 @@ class ToDivide:
                 'Name the column of hospitals or sites: data.owner; or divide by lot: partition = "iid" with parties',
             )
         return natural_partition(
-            self.source, self.data.public_rule, self.data.owner_rows_needed, self.minimum_parties, self.seed
+            self.source,
+            self.data.public_rule,
+            self.data.owner_rows_needed,
+            self.minimum_parties,
+            self.seed,
+            self.private,
         )
 
     @property
@@ -60,7 +79,7 @@ class ToDivide:
         """Those that are dealt, ascending: all private ones; or where the number of parties is the natural division's,
         its rows, so that the two differ in who has which, and in nothing else."""
         if self.data.parties is not None:
-            return private_rows(self.source, self.public)
+            return self.private
         return np.sort(np.concatenate(list(self.natural.parties.values())))
 
 
@@ -87,7 +106,7 @@ def _dirichlet(todo: ToDivide) -> Partition:
 def _matched(todo: ToDivide) -> Partition:
     dealt = todo.natural
     if todo.data.parties is not None:
-        dealt = iid_partition(todo.source, todo.public, todo.parties, None, todo.seed)
+        dealt = iid_partition(todo.source, todo.public, todo.parties, None, todo.seed, rows=todo.private)
     return matched_partition(todo.source, todo.natural, dealt, todo.seed)
 
 
@@ -103,7 +122,7 @@ DIVISIONS: dict[Division, Callable[[ToDivide], Partition]] = {
     "shuffled": lambda todo: shuffled_partition(todo.natural, todo.seed),
     "matched": _matched,
     "time": _time,
-    "flwr": lambda todo: flower_partition(todo.source, todo.public, todo.data, todo.seed),
+    "flwr": lambda todo: flower_partition(todo.source, todo.public, todo.data, todo.seed, todo.private),
 }
 """By what `data.partition` says."""
 
@@ -115,7 +134,14 @@ def divided(source: Source, data: DataSpec, minimum_parties: int, seed: int) -> 
     ------
     NotEnoughParties, DataError, ConfigError
     """
-    partition = DIVISIONS[data.partition](ToDivide(source, data, minimum_parties, seed))
+    todo = ToDivide(source, data, minimum_parties, seed)
+    partition = DIVISIONS[data.partition](todo)
+    if data.unbalanced > 1:
+        queries, test = (rows[todo.left[rows]] for rows in (partition.queries, partition.test))
+        if not len(queries) or not len(test):
+            what = f"{source.name}: data.unbalanced {data.unbalanced:g} leaves no public rows"
+            raise DataError(what, "Lower it, or make more rows public")
+        partition = replace(partition, queries=queries, test=test)
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum_parties or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""

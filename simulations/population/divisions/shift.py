@@ -1,8 +1,10 @@
-"""What is changed at parties after the division: features get noise that grows from party to party, labels are swapped.
+"""What is changed at parties after the division: features get noise that grows from party to party, labels are
+swapped or wrong.
 
 Li et al. 2022 (Federated learning on non-IID data silos, "noise-based feature imbalance": party i of N gets Gaussian
 noise of level sigma * i / N). Swapped labels are concept shift: the same features mean another class. Public rows stay
-as they are, and nothing public depends on what is changed.
+as they are, and nothing public depends on what is changed. Wrong labels are mistakes: of the Glyph data of Papernot et
+al. 2018 at least a tenth are (section 4.1).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import DataSpec, ShiftSpec
 
-_ORDER, _NOISE, _SWAP, _CLASSES = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373
+_ORDER, _NOISE, _SWAP, _CLASSES, _WRONG = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373, 0x77726F6E67
 
 
 def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
@@ -45,7 +47,13 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
         y, other = y.copy(), _other_class(shift, dataset.classes, seed)
         for name in swapped_parties(shift, names, seed):
             y[partition.parties[name]] = other[y[partition.parties[name]]]
-    return replace(dataset, x=x, y=y) if shift.noise or shift.swap else dataset
+    if shift.wrong:
+        generator, rows = np.random.default_rng([seed, _WRONG]), np.concatenate(list(partition.parties.values()))
+        rows = generator.permutation(rows)[: round(shift.wrong * len(rows))]
+        steps = generator.integers(1, len(dataset.classes), len(rows))
+        y = np.array(y)
+        y[rows] = (y[rows] + steps) % len(dataset.classes)
+    return replace(dataset, x=x, y=y) if shift.noise or shift.swap or shift.wrong else dataset
 
 
 def noise_levels(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from consilium.protocol.rows.shapes import ImageShape
 from consilium.student.trainers.images.loop import AVERAGED, Descent, Material
 from consilium.student.trainers.images.rows import Distortion
 
@@ -29,8 +30,7 @@ class Gan:
 
     def __init__(self, net: nn.Sequential, material: Material, change: Distortion) -> None:
         self._net, self._material, self._change = net, material, change
-        side = material.every.shape[-1]
-        self._maker = _generator(side).to(material.every.device)
+        self._maker = _generator(ImageShape(*material.every.shape[1:3])).to(material.every.device)
         self._learn = Descent.of(net)
         self._make = Descent.of(self._maker)
         self.decay = AVERAGED
@@ -73,8 +73,8 @@ class Gan:
         return self._maker(noise.to(self._material.every.device))
 
 
-def _generator(side: int) -> nn.Sequential:
-    """Noise (n, 100) in 0..1 -> images (n, 1, side, side) in 0..1."""
+def _generator(shape: ImageShape) -> nn.Sequential:
+    """Noise (n, 100) in 0..1 -> images (n, *shape) in 0..1."""
     from torch import nn
 
     return nn.Sequential(
@@ -84,7 +84,7 @@ def _generator(side: int) -> nn.Sequential:
         nn.Linear(_WIDTH, _WIDTH),
         nn.BatchNorm1d(_WIDTH),
         nn.Softplus(),
-        nn.Linear(_WIDTH, side * side),
+        nn.Linear(_WIDTH, shape.channels * shape.side**2),
         nn.Sigmoid(),
-        nn.Unflatten(1, (1, side, side)),
+        nn.Unflatten(1, (shape.channels, shape.side, shape.side)),
     )

@@ -20,6 +20,7 @@ import numpy as np
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
 from consilium.protocol.node.device import asked_device, resolve_device
+from consilium.protocol.rows.shapes import ImageShape
 from consilium.student.trainers.base import SILENT, Job
 from consilium.student.trainers.images.network import ImageModel, few_threads, network, plain
 from consilium.student.trainers.images.rows import Pixels
@@ -42,8 +43,9 @@ _BLOCK = 500
 
 @dataclass(frozen=True)
 class Material:
-    """Images on the device of training: `labelled` (n, 1, side, side) with `labels` int64 (n,), and `every` image of
-    the pool, those with a label too (m, 1, side, side). `generator` is on the CPU; everything random comes from it."""
+    """Images on the device of training: `labelled` (n, channels, side, side) with `labels` int64 (n,), and `every`
+    image of the pool, those with a label too (m, channels, side, side). `generator` is on the CPU; everything random
+    comes from it."""
 
     labelled: Tensor
     labels: Tensor
@@ -97,7 +99,7 @@ class ImageTrainer:
     spec: ImageStudent
     unlabelled: np.ndarray = field(repr=False)
     job: Job = SILENT
-    build: Callable[[int, int, int], nn.Sequential] = network
+    build: Callable[[ImageShape, int, int], nn.Sequential] = network
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImageModel:
         """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the weights' moving average.
@@ -114,7 +116,7 @@ class ImageTrainer:
         generator = torch.Generator().manual_seed(seed)
         with few_threads(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            net = self.build(pixels.side, classes, spec.channels).to(device)
+            net = self.build(pixels.shape, classes, spec.channels).to(device)
             every = pixels.images(rows).to(device)
             labels = torch.from_numpy(y).to(device)
             method = self.method(net, Material(every[: len(y)], labels, every, classes, generator))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from consilium.protocol.rows.shapes import ImageShape
 from consilium.student.trainers.images.rows import Pixels
 
 if TYPE_CHECKING:
@@ -20,24 +21,24 @@ HIDDEN = 128
 _BLOCK = 500
 
 
-def network(side: int, classes: int, channels: int) -> nn.Sequential:
+def network(shape: ImageShape, classes: int, channels: int) -> nn.Sequential:
     """Two layers of 5x5 filters and one dense, about those of the PATE papers; [0] gives its `HIDDEN` features.
 
-    Input float32 (n, 1, side, side) from 0 to 1; output logits (n, classes). There is no batch normalisation: what a
+    Input float32 (n, *shape) from 0 to 1; output logits (n, classes). There is no batch normalisation: what a
     row gets does not depend on the rows beside it, and adversarial directions (`vat`) need no special care.
     """
     from torch import nn
 
     net = nn.Sequential(
         nn.Sequential(
-            nn.Conv2d(1, channels, 5, padding=2),
+            nn.Conv2d(shape.channels, channels, 5, padding=2),
             nn.MaxPool2d(2),
             nn.ReLU(),
             nn.Conv2d(channels, 2 * channels, 5, padding=2),
             nn.MaxPool2d(2),
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(2 * channels * (side // 4) ** 2, HIDDEN),
+            nn.Linear(2 * channels * (shape.side // 4) ** 2, HIDDEN),
             nn.ReLU(),
         ),
         nn.Linear(HIDDEN, classes),
@@ -45,7 +46,7 @@ def network(side: int, classes: int, channels: int) -> nn.Sequential:
     return _in_place(net)
 
 
-def normalised_network(side: int, classes: int, channels: int) -> nn.Sequential:
+def normalised_network(shape: ImageShape, classes: int, channels: int) -> nn.Sequential:
     """`network` with batch normalisation after each layer (Ioffe, Szegedy, ICML 2015): it learns in far fewer steps.
 
     Normalisation comes after pooling, on a quarter of the numbers, and does not rescale: dividing by a positive number
@@ -55,7 +56,7 @@ def normalised_network(side: int, classes: int, channels: int) -> nn.Sequential:
 
     net = nn.Sequential(
         nn.Sequential(
-            nn.Conv2d(1, channels, 5, padding=2),
+            nn.Conv2d(shape.channels, channels, 5, padding=2),
             nn.MaxPool2d(2),
             nn.BatchNorm2d(channels),
             nn.ReLU(),
@@ -64,7 +65,7 @@ def normalised_network(side: int, classes: int, channels: int) -> nn.Sequential:
             nn.BatchNorm2d(2 * channels),
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(2 * channels * (side // 4) ** 2, HIDDEN),
+            nn.Linear(2 * channels * (shape.side // 4) ** 2, HIDDEN),
             nn.BatchNorm1d(HIDDEN),
             nn.ReLU(),
         ),
@@ -122,13 +123,13 @@ class ImageModel:
     weights: dict[str, np.ndarray] = field(repr=False)
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Rows float (n, side * side) -> probabilities float64 (n, classes)."""
+        """Rows float (n, pixels) -> probabilities float64 (n, classes)."""
         import torch
 
         return torch.softmax(self._through(x, whole=True).double(), dim=1).numpy()
 
     def features(self, x: np.ndarray) -> np.ndarray:
-        """Rows float (n, side * side) -> what the last layer is given, scaled to length 1, float32 (n, `HIDDEN`)."""
+        """Rows float (n, pixels) -> what the last layer is given, scaled to length 1, float32 (n, `HIDDEN`)."""
         from torch.nn import functional
 
         return functional.normalize(self._through(x, whole=False), dim=1).numpy()
@@ -137,7 +138,7 @@ class ImageModel:
         import torch
 
         with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and thrown away
-            net = network(self.pixels.side, self.classes, self.channels)
+            net = network(self.pixels.shape, self.classes, self.channels)
         net.load_state_dict({name: torch.from_numpy(value) for name, value in self.weights.items()})
         images = self.pixels.images(x)
         with torch.no_grad(), few_threads():

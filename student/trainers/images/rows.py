@@ -1,20 +1,21 @@
-"""Rows as square images of one channel, and how images are changed without changing what they show.
+"""Rows as square images, grey or in colour, and how images are changed without changing what they show.
 
 Simard, Steinkraus, Platt, Best practices for convolutional neural networks, ICDAR 2003 (small affine and elastic
 distortions); DeVries, Taylor, arXiv:1708.04552 (cutout). What may change depends on what the images show: a mirrored
-digit is another sign, a mirrored shirt is a shirt, and a slanted digit is the same one (`INVARIANCES`).
+digit is another sign, a mirrored shirt is a shirt, and a slanted digit is the same one (`INVARIANCES`). A drawing has a
+background; a photograph goes on beyond its edge, about as it is within.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import pi
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.images import image_side
+from consilium.protocol.rows.shapes import ImageShape, image_shape
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -25,40 +26,40 @@ _ELASTIC_GRID = 7
 
 @dataclass(frozen=True)
 class Pixels:
-    """What turns rows into images: `side` in pixels, and the values `low` and `high` that become 0 and 1."""
+    """What turns rows into images: their `shape`, and the values `low` and `high` that become 0 and 1."""
 
-    side: int
+    shape: ImageShape
     low: float
     high: float
 
     @classmethod
     def of(cls, rows: np.ndarray) -> Pixels:
-        """The scale of public rows (n, side * side). Raises ConfigError unless they are square images."""
+        """The scale of public rows (n, numbers of an image). Raises ConfigError unless they are square images."""
         low, high = float(rows.min()), float(rows.max())
-        return cls(square_side(rows.shape[1]), low, high if high > low else low + 1)
+        return cls(shape_of(rows.shape[1]), low, high if high > low else low + 1)
 
     def images(self, rows: np.ndarray) -> Tensor:
-        """Rows (n, side * side), from the top -> float32 (n, 1, side, side)."""
+        """Rows (n, numbers of an image), from the top -> float32 (n, channels, side, side)."""
         import torch
 
         scaled = (rows.astype(np.float32) - np.float32(self.low)) / np.float32(self.high - self.low)
-        return torch.from_numpy(scaled.reshape(-1, 1, self.side, self.side))
+        return torch.from_numpy(self.shape.planes(scaled))
 
 
-def square_side(features: int) -> int:
-    """Side in pixels of an image of `features` values.
+def shape_of(features: int) -> ImageShape:
+    """The image that `features` values are.
 
     Raises
     ------
     ConfigError : it is no square, or one too small for a convolutional network.
     """
-    side = image_side(features, _LEAST_SIDE)
-    if side is None:
+    shape = image_shape(features, _LEAST_SIDE)
+    if shape is None:
         raise ConfigError(
             f"this student needs square images of at least {_LEAST_SIDE}x{_LEAST_SIDE} pixels, not {features} features",
             "Choose another student.trainer.name",
         )
-    return side
+    return shape
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class Distortion:
     """How far an image may be changed at most; each number is drawn evenly for each image.
 
     degrees: of rotation. shift, cutout: share of the side. scale, shear, light: relative. elastic: share of the side,
-    standard deviation of a smooth field. mirror: left and right change places in half of the images.
+    standard deviation of a smooth field. tint: relative, of each channel by itself. mirror: left and right change
+    places in half of the images. beyond: what is outside of the image, background or its own mirror image.
     """
 
     degrees: float = 0.0
@@ -76,10 +78,12 @@ class Distortion:
     elastic: float = 0.0
     cutout: float = 0.0
     light: float = 0.0
+    tint: float = 0.0
     mirror: bool = False
+    beyond: Literal["zeros", "reflection"] = "zeros"
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Float (n, 1, side, side) -> the same shape and range; outside the image is background, 0.
+        """Float (n, channels, side, side) from 0, the background, to 1 -> the same shape and range.
 
         Random numbers come from the CPU `generator`, so that every device sees the same.
         """
@@ -88,7 +92,7 @@ class Distortion:
 
         if self == Distortion():
             return images
-        count, side = len(images), images.shape[-1]
+        count, channels, side = images.shape[:3]
 
         def even(most: float) -> Tensor:
             return (2 * torch.rand(count, generator=generator) - 1) * most
@@ -101,12 +105,12 @@ class Distortion:
         cos, sin = torch.cos(angle), torch.sin(angle)
         right, down = even(2 * self.shift), even(2 * self.shift)  # the grid goes from -1 to 1
         rows = [wide * cos, shear - tall * sin, right, wide * sin, tall * cos, down]
-        grid = functional.affine_grid(torch.stack(rows, dim=1).view(count, 2, 3), [count, 1, side, side], False)
+        grid = functional.affine_grid(torch.stack(rows, dim=1).view(count, 2, 3), [count, channels, side, side], False)
         if self.elastic:
             coarse = torch.randn(count, 2, _ELASTIC_GRID, _ELASTIC_GRID, generator=generator) * (2 * self.elastic)
             smooth = functional.interpolate(coarse, size=(side, side), mode="bicubic", align_corners=False)
             grid = grid + smooth.permute(0, 2, 3, 1)
-        changed = functional.grid_sample(images, grid.to(images.device), align_corners=False)
+        changed = functional.grid_sample(images, grid.to(images.device), padding_mode=self.beyond, align_corners=False)
         if self.cutout:
             axis = torch.arange(side) + 0.5
             near = [
@@ -116,6 +120,9 @@ class Distortion:
             changed = changed.masked_fill(hole.to(images.device), 0.0)
         if self.light:
             changed = (changed * (1 + even(self.light)).to(images.device)[:, None, None, None]).clamp(0, 1)
+        if self.tint:
+            each = (2 * torch.rand(count, channels, generator=generator) - 1) * self.tint
+            changed = (changed * (1 + each).to(images.device)[:, :, None, None]).clamp(0, 1)
         return changed
 
 
@@ -135,7 +142,25 @@ OBJECTS = Invariances(
     Distortion(shift=0.04, mirror=True),
     Distortion(degrees=4, shift=0.07, scale=0.1, shear=0.04, cutout=0.3, light=0.2, mirror=True),
 )
+SIGNS = Invariances(
+    Distortion(degrees=3, shift=0.04, scale=0.05, shear=0.05, beyond="reflection"),
+    Distortion(degrees=10, shift=0.08, scale=0.12, shear=0.15, cutout=0.25, light=0.2, tint=0.1, beyond="reflection"),
+)
+PHOTOS = Invariances(
+    Distortion(shift=0.06, mirror=True, beyond="reflection"),
+    Distortion(
+        degrees=5,
+        shift=0.12,
+        scale=0.15,
+        shear=0.05,
+        cutout=0.3,
+        light=0.3,
+        tint=0.15,
+        mirror=True,
+        beyond="reflection",
+    ),
+)
 NONE = Invariances(Distortion(), Distortion())
 
-INVARIANCES = {"digits": DIGITS, "objects": OBJECTS, "none": NONE}
+INVARIANCES = {"digits": DIGITS, "objects": OBJECTS, "signs": SIGNS, "photos": PHOTOS, "none": NONE}
 """By the value of a student's key `augment`."""

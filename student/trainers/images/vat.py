@@ -7,6 +7,7 @@ without batch normalisation an early wish to be sure can make the network call e
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from consilium.student.trainers.images.loop import AVERAGED, Descent, Material
@@ -26,7 +27,7 @@ class Vat:
 
     def __init__(self, net: nn.Sequential, material: Material, change: Invariances, radius: float) -> None:
         self._net, self._material, self._change = net, material, change
-        self._length = radius * material.every.shape[-1]
+        self._length = radius * math.sqrt(material.every[0].numel())
         self._descent = Descent.of(net)
         self.decay = AVERAGED
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
@@ -50,7 +51,7 @@ class Vat:
         self._descent.step(supervised + _divergence(fixed, moved) + done * entropy, done)
 
     def _worst_direction(self, images: Tensor, logs: Tensor) -> Tensor:
-        """Unit vectors (n, 1, side, side) along which the predictions `logs` change most."""
+        """Unit vectors (n, channels, side, side) along which the predictions `logs` change most."""
         import torch
 
         start = _unit(torch.randn(images.shape, generator=self._material.generator).to(images.device))

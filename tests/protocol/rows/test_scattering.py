@@ -52,9 +52,11 @@ def test_golden_values() -> None:
 def test_folded_spectra_are_every_other_pixel() -> None:
     """Against the whole grid in double precision, thinned out afterwards: the folding is an identity, not a limit."""
     padded = np.random.default_rng(2).random((40, 32, 32))
-    wavelets = scattering._wavelets(1).astype(np.float64)
+    wavelets = scattering._wavelets(1, 32).astype(np.float64)
     whole = np.abs(np.fft.ifft2(np.fft.fft2(padded)[:, None] * wavelets))
-    folded = scattering._coarse(scattering._forward(padded.astype(np.float32)), scattering._filters())
+    folded = scattering._coarse(
+        scattering._forward(padded.astype(np.float32)), scattering._filters(scattering.GRIDS[28])
+    )
     np.testing.assert_allclose(folded, whole[:, :, ::2, ::2], atol=1e-6)
 
 
@@ -116,5 +118,45 @@ def test_the_representation_is_in_the_digest() -> None:
 
 
 def test_scattering_is_of_images_only() -> None:
-    with pytest.raises(ValidationError, match="784 features, not 2"):
+    with pytest.raises(ValidationError, match="28x28 or 32x32 pixels, grey or in colour, not 2 features"):
         Schema.of_images(("a", "b"), ("x", "y"), "scattering")
+
+
+def photograph() -> np.ndarray:
+    """A fixed image (32, 32, 3) in [0, 1]."""
+    y, x = np.mgrid[:32, :32]
+    return np.stack([np.sin(x / 3) ** 2, np.cos(y / 4) ** 2, np.exp(-((x - 16) ** 2 + (y - 10) ** 2) / 30)], axis=2)
+
+
+def test_colours_are_transformed_one_by_one() -> None:
+    image = photograph()
+    whole = scatter(image.reshape(1, -1))
+    assert whole.shape == (1, 3 * 81 * 8 * 8)
+    for colour, found in enumerate(np.split(whole[0], 3)):
+        np.testing.assert_allclose(found, scatter(image[:, :, colour].reshape(1, -1))[0], rtol=1e-6)
+    rows = np.random.default_rng(0).random((40, 3072))  # more than a block of planes
+    np.testing.assert_allclose(scatter(rows)[33], scatter(rows[33:34])[0], rtol=1e-4, atol=1e-6)
+    assert scatter(rows[:0]).shape == (0, 15_552)
+
+
+def test_a_photograph_that_is_flat_has_no_edge() -> None:
+    """Its mirror image goes on beyond it; a drawing ends at background."""
+    flat = scatter(np.ones((1, 32 * 32))).reshape(CHANNELS, 8, 8)
+    assert flat[0] == pytest.approx(np.ones((8, 8)), abs=1e-5)
+    assert np.abs(flat[1:]).max() < 1e-3
+    assert channels(np.ones((SIDE, SIDE)))[0, 0, 0] < 0.9
+
+
+def test_a_photograph_moves_with_the_grid() -> None:
+    image = np.zeros((32, 32))
+    image[12:20, 12:20] = photograph()[12:20, 12:20, 0]
+    found, shifted = (
+        scatter(each.reshape(1, -1)).reshape(CHANNELS, 8, 8) for each in (image, np.roll(image, 4, axis=1))
+    )
+    np.testing.assert_allclose(shifted[:, 2:-2, 3:-2], found[:, 2:-2, 2:-3], atol=1e-5)
+
+
+@pytest.mark.parametrize("features", [2, 27 * 27, 30 * 30, 3 * 30 * 30, 64 * 64])
+def test_images_of_other_sizes_have_no_scattering(features: int) -> None:
+    with pytest.raises(ValidationError, match=f"in colour, not {features} features"):
+        Schema.of_images(tuple(map(str, range(features))), ("x", "y"), "scattering")

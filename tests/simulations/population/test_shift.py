@@ -103,9 +103,30 @@ def test_swapped_classes_are_called_by_each_others_names(classes: Sequence[str],
     assert all((a != b) == (a in moved) for a, b in pairs)
 
 
+@pytest.mark.parametrize("wrong", [0.1, 1.0])
+def test_wrong_labels_are_of_private_rows_and_as_many_as_stated(wrong: float) -> None:
+    data, partition = people()
+    after = shifted(keys({"wrong": wrong}), data, partition, 1)
+    theirs = np.concatenate(list(partition.parties.values()))
+    moved = changed(data.y, after.y)
+    assert len(moved) == round(wrong * len(theirs)) and set(moved) <= set(theirs)
+    steps = (after.y[moved] - data.y[moved]) % 3
+    # every other class is as likely: 6 standard deviations of a share of one half
+    assert abs((steps == 1).mean() - 0.5) < 3 / np.sqrt(len(moved))
+    assert (after.x == data.x).all()
+    again, other = (shifted(keys({"wrong": wrong}), data, partition, seed) for seed in (1, 2))
+    assert (after.y == again.y).all() and (after.y != other.y).any()
+
+
 def test_nothing_changes_at_zero() -> None:
     data, partition = people()
-    assert shifted(keys({"noise": 0, "swap": 0}), data, partition, 0) is data
+    assert shifted(keys({"noise": 0, "swap": 0, "wrong": 0}), data, partition, 0) is data
+
+
+def test_a_table_without_wrong_labels_is_written_as_before_there_were_any() -> None:
+    assert set(ShiftSpec(noise=0.5).model_dump()) == {"noise", "swap", "classes"}
+    assert ShiftSpec(wrong=0.1).model_dump()["wrong"] == 0.1
+    assert not {"unbalanced", "shift"} & set(DataSpec(set="stroke").model_dump())
 
 
 @pytest.mark.parametrize(
@@ -118,6 +139,10 @@ def test_nothing_changes_at_zero() -> None:
         (["data.shift.classes=['x','x']"], "classes are two at least"),
         (["data.shift.swap=0.5", "data.shift.classes=['x','y']"], "no class 'x'. There are independent, dead or"),
         (["data.shift.swap=0.001"], "swap 0.001 of 371 parties is nobody"),
+        (["data.shift.wrong=-0.1"], "shift.wrong: must be at least 0, got -0.1"),
+        (["data.shift.wrong=1.1"], "shift.wrong: must be at most 1, got 1.1"),
+        (["data.unbalanced=0.5"], "data.unbalanced: must be at least 1, got 0.5"),
+        (["data.unbalanced=inf"], "data.unbalanced"),
         (["data.shift.amount=1"], "shift.amount: unknown key"),
     ],
 )

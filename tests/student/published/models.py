@@ -44,6 +44,7 @@ CASES = [
     *(f"table {name}" for name in TABLE),
     *(f"images {name}" for name in IMAGES),
     *(f"images scattering {name}" for name in SCATTERED),
+    *(f"colour {name}" for name in ("cnn", "graph_cnn")),
 ]
 
 
@@ -81,7 +82,9 @@ def case(name: str) -> Case:
     else:
         side = 28 if "scattering" in more else 8
         x, y = bars(120, side)
-        features, ranges = tuple(f"pixel-{index}" for index in range(side * side)), ()
+        if kind == "colour":
+            x = (x[:, :, None] * np.array([1, 0.5, 0.2], dtype=np.float32)).reshape(len(x), -1)
+        features, ranges = tuple(f"pixel-{index}" for index in range(x.shape[1])), ()
     if trainer == "constant":
         y = np.ones_like(y)
     classes = ("well", "ill", "never")

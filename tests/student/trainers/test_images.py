@@ -17,6 +17,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
 from consilium.protocol.node.device import using_device
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.rows.shapes import ImageShape
 from consilium.student.asking.graph import nearest_rows
 from consilium.student.asking.pool import Pool
 from consilium.student.config import StudentSpec
@@ -211,7 +212,7 @@ def test_a_first_look_brings_like_images_together() -> None:
 
 def test_normalisation_becomes_part_of_the_filters() -> None:
     torch.manual_seed(0)
-    net = normalised_network(12, 3, 4)
+    net = normalised_network(ImageShape(1, 12), 3, 4)
     images = torch.rand(64, 1, 12, 12)
     for _ in range(5):
         net(images)  # running means and variances
@@ -219,7 +220,7 @@ def test_normalisation_becomes_part_of_the_filters() -> None:
     same = plain(net)
     with torch.no_grad():
         np.testing.assert_allclose(same(images).numpy(), net(images).numpy(), atol=1e-5)
-    shapes = {name: value.shape for name, value in network(12, 3, 4).state_dict().items()}
+    shapes = {name: value.shape for name, value in network(ImageShape(1, 12), 3, 4).state_dict().items()}
     assert {name: value.shape for name, value in same.state_dict().items()} == shapes
     assert plain(same) is same
 

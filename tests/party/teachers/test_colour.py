@@ -1,0 +1,106 @@
+"""Network teachers of images in colour: what tells the class is the hue, of which a grey image shows nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from consilium.party.data import Rows
+from consilium.party.teachers.ensemble import check_rows, train
+from consilium.party.teachers.network import NetworkTeacher, train_many
+from consilium.protocol.parties.teachers import CnnSpec, teacher_from_json
+from consilium.protocol.rows.images import why_no_images
+from consilium.protocol.rows.schema import Schema
+from consilium.protocol.rows.shapes import ImageShape, image_shape
+
+SIDE = 16
+SPEC = CnnSpec(hidden=16, channels=4, epochs=16, batch=16, learning_rate=0.01)
+
+
+def hues(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Images of 16x16 pixels, as rows; one of three channels is brighter, in a place by lot, and the sum is alike."""
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, 3, count)
+    x = generator.uniform(0, 0.4, size=(count, SIDE, SIDE, 3))
+    for index, label in enumerate(y):
+        at = generator.integers(0, 6)
+        x[index, at : at + 8, at : at + 8, (label + np.arange(3)) % 3] += np.array([0.6, 0.1, 0.1])[:, None, None]
+    return x.reshape(count, -1), y
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_teacher_tells_hues_and_one_of_grey_images_does_not(layers: int) -> None:
+    spec = SPEC.model_copy(update={"dense_layers": layers})
+    (x, y), (other, truth) = hues(150), hues(150, seed=1)
+    right = (train(Rows(x, y), spec, np.arange(150), 3, 3).predict(other) == truth).mean()  # pyright: ignore
+    assert right > 0.9
+    grey, other_grey = (rows.reshape(-1, SIDE * SIDE, 3).mean(axis=2) for rows in (x, other))
+    blind = train(Rows(grey, y), spec, np.arange(150), 3, 3)
+    assert (blind.predict(other_grey) == truth).mean() < 0.55  # pyright: ignore
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_many_at_once_are_what_each_is_alone(layers: int) -> None:
+    spec = SPEC.model_copy(update={"epochs": 2, "dense_layers": layers})
+    x, y = hues(60)
+    parts = [np.arange(25), np.arange(25, 60)]
+    together = train_many(spec, x, y, parts, [5, 6], 3, stacked=True)
+    for teacher, part, seed in zip(together, parts, [5, 6], strict=True):
+        (alone,) = train_many(spec, x, y, [part], [seed], 3, stacked=False)
+        for name, expected in alone.weights.items():
+            np.testing.assert_allclose(teacher.weights[name], expected, atol=2e-4, err_msg=name)
+
+
+def test_the_network_of_the_papers_for_svhn() -> None:
+    x, y = hues(20)
+    shapes = {
+        name: value.shape
+        for name, value in NetworkTeacher(CnnSpec(dense_layers=3, epochs=1), 0).fit(x, y).weights.items()
+    }
+    widths = {name: shape for name, shape in shapes.items() if name.endswith("weight")}
+    assert widths == {
+        "first.weight": (16, 3, 5, 5), "second.weight": (32, 16, 5, 5), "hidden.weight": (128, 32),
+        "hidden-2.weight": (128, 128), "hidden-3.weight": (128, 128), "out.weight": (3, 128),
+    }  # fmt: skip
+
+
+def test_one_dense_layer_is_written_as_when_there_was_no_other() -> None:
+    assert "dense_layers" not in CnnSpec().model_dump()
+    assert "dense_layers" not in CnnSpec().model_dump_json()
+    deep = CnnSpec(dense_layers=3)
+    assert teacher_from_json(deep.model_dump_json()) == deep
+    for wrong in (0, 4):
+        with pytest.raises(ValidationError):
+            CnnSpec(dense_layers=wrong)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "least", "expected"),
+    [
+        (256, 16, (1, 16)), (768, 16, (3, 16)), (3072, 16, (3, 32)), (1024, 16, (1, 32)),
+        (192, 16, None), (192, 8, (3, 8)), (300, 8, (3, 10)), (3, 1, (3, 1)), (1, 1, (1, 1)),
+        (2, 1, None), (3071, 1, None), (0, 1, None),
+    ],
+)  # fmt: skip
+def test_what_a_row_is(inputs: int, least: int, expected: tuple[int, int] | None) -> None:
+    assert image_shape(inputs, least) == expected
+
+
+def test_no_row_is_both_grey_and_in_colour() -> None:
+    squares = {side * side for side in range(1, 2000)}
+    assert not squares & {3 * square for square in squares}
+
+
+def test_planes_of_pixels_beside_each_other() -> None:
+    rows = np.arange(2 * 12).reshape(2, 12)
+    planes = ImageShape(3, 2).planes(rows)
+    assert planes[1].tolist() == [[[12, 15], [18, 21]], [[13, 16], [19, 22]], [[14, 17], [20, 23]]]
+    assert ImageShape(1, 2).planes(rows[:, :4]).tolist() == rows[:, :4].reshape(2, 1, 2, 2).tolist()
+    assert ImageShape(3, 2).planes(rows[:0]).shape == (0, 3, 2, 2)
+
+
+def test_a_teacher_of_images_takes_a_schema_in_colour() -> None:
+    schema = Schema.of_images(tuple(map(str, range(3072))), ("a", "b"), "none")
+    assert why_no_images(schema) == ""
+    check_rows(SPEC, schema)

@@ -1,0 +1,55 @@
+"""Small files in the published formats of SVHN and CIFAR-10."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import scipy.io
+
+from consilium.simulations.datasets.cifar import BATCHES, TEST
+
+Part = tuple[np.ndarray, np.ndarray]
+
+
+def coloured(count: int, classes: int, seed: int) -> Part:
+    """Images uint8 (count, 32, 32, 3) whose hue tells the label, int64 (count,) from 0."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, classes, count)
+    angle = 2 * np.pi * labels[:, None] / classes + np.array([0, 2 * np.pi / 3, 4 * np.pi / 3])
+    mean = 128 + 80 * np.cos(angle)[:, None, None, :]
+    return np.clip(mean + generator.normal(0, 25, (count, 32, 32, 3)), 0, 255).astype(np.uint8), labels
+
+
+def write_svhn(folder: Path, train: int, test: int, extra: int = 0, do_compression: bool = True) -> list[dict]:
+    """The files of these sizes; gives what is in the first two."""
+    written = []
+    for seed, (name, count) in enumerate({"train": train, "test": test, "extra": extra}.items()):
+        if not count:
+            continue
+        images, labels = coloured(count, 10, seed)
+        held = {"X": images.transpose(1, 2, 3, 0), "y": np.where(labels == 0, 10, labels)[:, None].astype(np.uint8)}
+        scipy.io.savemat(folder / f"{name}_32x32.mat", held, do_compression=do_compression)
+        written.append(held)
+    return written
+
+
+def cifar_parts(each: int, test: int) -> list[Part]:
+    """Five batches and the test batch: images uint8 (n, 3072), a plane for each colour, and labels."""
+    parts = []
+    for seed, count in enumerate((*[each] * len(BATCHES), test)):
+        images, labels = coloured(count, 10, seed)
+        parts.append((images.transpose(0, 3, 1, 2).reshape(count, -1), labels))
+    return parts
+
+
+def write_cifar(folder: Path, parts: list[Part], binary: bool) -> None:
+    """The six files, as bytes or as pickles."""
+    for name, (images, labels) in zip((*BATCHES, TEST), parts, strict=True):
+        if binary:
+            rows = np.concatenate([labels[:, None].astype(np.uint8), images], axis=1)
+            (folder / f"{name}.bin").write_bytes(rows.tobytes())
+        else:
+            held = {b"batch_label": b"", b"labels": labels.tolist(), b"data": images, b"filenames": []}
+            (folder / name).write_bytes(pickle.dumps(held, 2))
