@@ -1,0 +1,121 @@
+"""Noise that the phases of a schedule leave out, from the one epsilon that they may cost together.
+
+Equal spend: each of them costs the same epsilon by itself, and as much as the whole allows. Phases that state all their
+noise keep it and count in the whole. Looks at caps and mechanisms, never at votes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from consilium.accounting.errors import CalibrationError
+from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.planning.target import as_histograms, worst_case
+from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales, with_noise
+from consilium.coordinator.phases import Caps
+
+CLOSE = 5e-3
+"""How far below the target the whole may stay, relative."""
+MOST_STEPS = 8
+_ADAPTER: TypeAdapter[AnyMechanism] = TypeAdapter(AnyMechanism)
+
+Event = Callable[[AnyMechanism, Caps], ReleaseEvent]
+"""The event of a phase whose caps are used up."""
+
+
+@dataclass(frozen=True)
+class OpenPhase:
+    """One phase as its table has it. open_scales: fields of the mechanism's noise that the table leaves out."""
+
+    mechanism: Mapping[str, Any]
+    caps: Caps
+    open_scales: tuple[str, ...]
+
+    @classmethod
+    def of(cls, phase: Any) -> OpenPhase:
+        """A phase, or the table of one.
+
+        Raises
+        ------
+        pydantic.ValidationError : its caps are wrong. TypeError : it is no table of tables.
+        """
+        table = dict(phase)
+        given = table.get("mechanism")
+        mechanism = dict(given) if given is not None else {}
+        kind = KINDS.get(str(mechanism.get("name", "")))
+        scales = () if kind is None else tuple(name for name in noise_scales(kind) if name not in mechanism)
+        return cls(mechanism, Caps.model_validate(table.get("caps")), scales)
+
+
+def with_equal_spend(
+    phases: Sequence[OpenPhase], epsilon: float, delta: float, event: Event
+) -> list[Mapping[str, Any]]:
+    """The mechanisms' tables with the noise that they leave out, so that all together cost just below `epsilon`.
+
+    A table that is wrong otherwise comes back with any noise, for its own validation to say what is wrong.
+
+    Raises
+    ------
+    CalibrationError : no noise is enough, since the phases that state theirs cost too much already.
+    """
+    stated = [phase for phase in phases if not phase.open_scales]
+    wrong = any(phase.mechanism.get("name") not in KINDS for phase in stated)
+    if stated and not wrong:
+        fixed = [event(_ADAPTER.validate_python(dict(phase.mechanism)), phase.caps) for phase in stated]
+        already = worst_case(fixed, delta).epsilon
+        if already >= epsilon:
+            raise CalibrationError(
+                f"phases that state their noise cost epsilon {already:.4g} by themselves, privacy.epsilon is"
+                f" {epsilon:g}. Raise it, or leave their noise out."
+            )
+
+    def spent(tables: Sequence[Mapping[str, Any]]) -> list[ReleaseEvent]:
+        return [
+            event(_ADAPTER.validate_python(dict(table)), phase.caps)
+            for table, phase in zip(tables, phases, strict=True)
+        ]
+
+    def price(events: list[ReleaseEvent]) -> float:
+        return worst_case(events, delta).epsilon
+
+    def rough(events: list[ReleaseEvent]) -> float:
+        return as_histograms(events, delta)
+
+    # how the share of one phase follows from the whole is nearly the same for the bound that takes no time
+    share, best = epsilon / math.sqrt(len(phases)), None
+    for cost, steps in ((rough, MOST_STEPS), (price, MOST_STEPS)):
+        for _ in range(steps):
+            tables = [_filled(phase, share, event, cost, rough) for phase in phases]
+            if wrong:
+                return tables
+            whole = cost(spent(tables))
+            if whole <= epsilon and cost is price:
+                best = tables
+            if (1 - CLOSE) * epsilon <= whole <= epsilon:
+                break
+            share *= (epsilon / whole) * (1 - CLOSE / 4)
+    if best is None:
+        raise CalibrationError(f"no noise of the phases keeps epsilon {epsilon:g} together. Raise it, or ask less.")
+    return best
+
+
+Price = Callable[[list[ReleaseEvent]], float]
+"""Epsilon of some releases together."""
+
+
+def _filled(phase: OpenPhase, epsilon: float, event: Event, cost: Price, rough: Price) -> Mapping[str, Any]:
+    """The table of one phase with noise at which it costs this epsilon by itself."""
+    if not phase.open_scales:
+        return phase.mechanism
+    caps = phase.caps
+
+    def alone(price: Price) -> Callable[[AnyMechanism], float]:
+        return lambda mechanism: price([event(mechanism, caps)])
+
+    return with_noise(phase.mechanism, caps.queries, caps.answers, epsilon, alone(cost), alone(rough))
