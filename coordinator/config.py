@@ -21,6 +21,7 @@ from consilium.coordinator.mechanisms.calibration import with_noise
 from consilium.coordinator.mechanisms.equal_spend import OpenPhase, with_equal_spend
 from consilium.coordinator.phases import Caps, Phase, check_caps, check_schedule, check_votes
 from consilium.coordinator.privacy import Privacy, check_sanitised_votes
+from consilium.coordinator.timeouts import Timeouts
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
@@ -58,16 +59,6 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
         check_plan(config.privacy.sanitised.plan(), config.event(0, 0), teachers, len(config.rows.classes))
     except AccountingError as error:
         raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
-
-
-class Timeouts(Frozen):
-    """Seconds to wait, by stage; a party that is late is left out of that stage."""
-
-    enrol: float = Field(default=60, gt=0, description="for enough parties to connect")
-    train: float = Field(default=600, gt=0, description="for the teachers")
-    vote: float = Field(default=300, gt=0, description="for the votes")
-    secure: float = Field(default=120, gt=0, description="for each stage of a secure sum but that of the votes")
-    student: float = Field(default=3600, gt=0, description="for which students may ask")
 
 
 class Federation(Countable, Frozen):
@@ -233,6 +224,11 @@ class Federation(Countable, Frozen):
     def phase(self, number: int | None) -> Phase:
         """The phase with this number, from 1; the only one for None, as a federation without schedule has it."""
         return self.phases[0 if number is None else number - 1]
+
+    @property
+    def phase_numbers(self) -> tuple[int | None, ...]:
+        """What `phase` takes for each phase: from 1, or None alone where there is no schedule."""
+        return tuple(range(1, len(self.phases) + 1)) if self.schedule else (None,)
 
     @property
     def all_caps(self) -> Caps:

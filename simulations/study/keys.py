@@ -63,7 +63,7 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
     if not isinstance(federation, dict):
         return validate(dict(table), Scenario, where)
     privacy = federation.get("privacy")
-    plain = {**federation, "mechanism": {"name": "auto"}}
+    plain = {key: value for key, value in federation.items() if key != "schedule"} | {"mechanism": {"name": "auto"}}
     if isinstance(privacy, dict):
         plain["privacy"] = {**privacy, "epsilon": 1.0}
     stood = stand_in(plain)
