@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.events.release import ReleaseEvent
@@ -140,7 +140,7 @@ class Federation(Countable, Frozen):
             privacy = Privacy.model_validate(table.get("privacy"))
             listed = [{key: table.get(key) for key in ("mechanism", "caps")}, *table["schedule"]]
             phases = [OpenPhase.of(phase) for phase in listed]
-        except (ValidationError, TypeError):
+        except (ValueError, TypeError):  # pydantic's own error is a ValueError
             return table
         if privacy.epsilon is None or not any(phase.open_scales for phase in phases):
             return table

@@ -43,7 +43,7 @@ class OpenPhase:
 
         Raises
         ------
-        pydantic.ValidationError : its caps are wrong. TypeError : it is no table of tables.
+        ValueError, TypeError : it is no table of tables, or its caps are wrong.
         """
         table = dict(phase)
         given = table.get("mechanism")
