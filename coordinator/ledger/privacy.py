@@ -125,7 +125,7 @@ def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
     for number, phase in enumerate(config.phases, 1):
         mine, caps = [batch for batch in batches if batch.phase == number], phase.caps
         try:
-            alone = worst_case([config.event(caps.queries, caps.answers, number)], config.privacy.delta)
+            alone = worst_case([config.event(caps.queries, caps.answers, number)], config.privacy.delta).to_json()
         except AccountingError as error:
             raise ConfigError(f"mechanism {phase.mechanism.name}: {error}") from None
         told.append(
@@ -136,7 +136,7 @@ def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
                 "asked": sum(len(batch.query_ids) for batch in mine),
                 "answered": sum(int(batch.answered.sum()) for batch in mine),
                 "reinforced": sum(int(batch.reinforced.sum()) for batch in mine),
-                "epsilon": alone.epsilon,
+                **{key: alone[key] for key in ("epsilon", "infinite") if key in alone},
             }
         )
     return {"phases": told}

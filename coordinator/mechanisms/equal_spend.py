@@ -87,6 +87,7 @@ def with_equal_spend(
     def rough(events: list[ReleaseEvent]) -> float:
         return as_histograms(events, delta)
 
+    opened = len(phases) - len(stated)
     # how the share of one phase follows from the whole is nearly the same for the bound that takes no time
     share, best = epsilon / math.sqrt(len(phases)), None
     for cost, steps in ((rough, MOST_STEPS), (price, MOST_STEPS)):
@@ -99,10 +100,17 @@ def with_equal_spend(
                 best = tables
             if (1 - CLOSE) * epsilon <= whole <= epsilon:
                 break
-            share *= (epsilon / whole) * (1 - CLOSE / 4)
+            share = _next(share, whole, (1 - CLOSE / 4) * epsilon, opened)
     if best is None:
         raise CalibrationError(f"no noise of the phases keeps epsilon {epsilon:g} together. Raise it, or ask less.")
     return best
+
+
+def _next(share: float, whole: float, target: float, opened: int) -> float:
+    """The share of each open phase at which the whole should cost `target`: as if squares of epsilons added up, which
+    they nearly do where all noise is Gaussian; half the share, where that leaves nothing."""
+    squared = share**2 + (target**2 - whole**2) / opened
+    return math.sqrt(squared) if math.isfinite(squared) and squared > (share / 2) ** 2 else share / 2
 
 
 Price = Callable[[list[ReleaseEvent]], float]

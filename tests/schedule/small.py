@@ -20,7 +20,7 @@ from tests.federation import FEATURES, FakeTransport, make_config, make_homes, m
 
 FIRST = Confident(threshold=2, sigma1=2.0, sigma2=1.0)
 SECOND = Phase(
-    mechanism=Interactive(threshold=3, sigma1=2.0, sigma2=1.5, confidence=0.7), caps=Caps(queries=30, answers=20)
+    mechanism=Interactive(threshold=3, sigma1=2.0, sigma2=1.5, confidence=0.5), caps=Caps(queries=30, answers=20)
 )
 STUDENT = StudentSpec(batch=10, later=(StudentSpec(batch=7, rounds=2, selection="margin"),))
 
