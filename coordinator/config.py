@@ -16,9 +16,9 @@ from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.sanitise.moved_votes import check_walkable
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.units import Noise
+from consilium.coordinator.equal_spend import OpenPhase, with_equal_spend
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
-from consilium.coordinator.mechanisms.equal_spend import OpenPhase, with_equal_spend
 from consilium.coordinator.phases import Caps, Phase, check_caps, check_schedule, check_votes
 from consilium.coordinator.privacy import Privacy, check_sanitised_votes
 from consilium.coordinator.timeouts import Timeouts
