@@ -153,7 +153,7 @@ class Federation(Countable, Frozen):
 
         try:
             first, *later = with_equal_spend(phases, privacy.epsilon, privacy.delta, event)
-        except CalibrationError as error:
+        except AccountingError as error:
             raise ValueError(str(error)) from None
         schedule = [{"mechanism": each, "caps": phase.caps} for each, phase in zip(later, phases[1:], strict=True)]
         return {**table, "mechanism": first, "schedule": schedule}

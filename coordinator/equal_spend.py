@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from consilium.accounting.errors import CalibrationError
 from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales, with_noise
-from consilium.coordinator.phases import Caps
+from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
+from consilium.coordinator.phases import Caps, Phase
 
 CLOSE = 5e-3
 """How far below the target the whole may stay, relative."""
@@ -52,21 +52,37 @@ class OpenPhase:
         scales = () if kind is None else tuple(name for name in noise_scales(kind) if name not in mechanism)
         return cls(mechanism, Caps.model_validate(table.get("caps")), scales)
 
+    def widest(self) -> dict[str, Any]:
+        """The mechanism's table with `WIDE` noise where it leaves some out."""
+        scales = noise_scales(KINDS[self.mechanism["name"]]) if self.open_scales else {}
+        return {**self.mechanism, **{name: scales[name].of(WIDE) for name in self.open_scales}}
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong with the phase but that noise is left out."""
+        try:
+            Phase.model_validate({"mechanism": self.widest(), "caps": self.caps})
+        except ValidationError:
+            return False
+        return True
+
 
 def with_equal_spend(
     phases: Sequence[OpenPhase], epsilon: float, delta: float, event: Event
 ) -> list[Mapping[str, Any]]:
     """The mechanisms' tables with the noise that they leave out, so that all together cost just below `epsilon`.
 
-    A table that is wrong otherwise comes back with any noise, for its own validation to say what is wrong.
+    Tables that are wrong otherwise come back with any noise, for their own validation to say what is wrong.
 
     Raises
     ------
-    CalibrationError : no noise is enough, since the phases that state theirs cost too much already.
+    CalibrationError : no noise is enough, or phases that state theirs cost too much already. AccountingError : one
+        cannot be charged at this delta.
     """
+    if not all(phase.is_sound for phase in phases):
+        return [phase.widest() for phase in phases]
     stated = [phase for phase in phases if not phase.open_scales]
-    wrong = any(phase.mechanism.get("name") not in KINDS for phase in stated)
-    if stated and not wrong:
+    if stated:
         fixed = [event(_ADAPTER.validate_python(dict(phase.mechanism)), phase.caps) for phase in stated]
         already = worst_case(fixed, delta).epsilon
         if already >= epsilon:
@@ -93,8 +109,6 @@ def with_equal_spend(
     for cost, steps in ((rough, MOST_STEPS), (price, MOST_STEPS)):
         for _ in range(steps):
             tables = [_filled(phase, share, event, cost, rough) for phase in phases]
-            if wrong:
-                return tables
             whole = cost(spent(tables))
             if whole <= epsilon and cost is price:
                 best = tables

@@ -32,6 +32,11 @@ class Phase(Frozen):
     mechanism: AnyMechanism = Field(description="how a label comes from the votes in this phase")
     caps: Caps = Field(description="how much is asked and answered at most in this phase")
 
+    @model_validator(mode="after")
+    def _answers_what_it_must(self) -> Phase:
+        check_caps(self.mechanism, self.caps, "clear")
+        return self
+
     def describe(self) -> str:
         """Mechanism and caps, for people."""
         return f"{self.mechanism.describe()}, at most {self.caps.queries} queries and {self.caps.answers} answers"
@@ -77,4 +82,3 @@ def check_schedule(phases: tuple[Phase, ...], votes: VotesMode, sanitised: bool)
                 f"phase {number}: {mechanism.name} cannot be in a schedule: choose a mechanism that is private, whose"
                 " noise the coordinator adds, and that releases labels"
             )
-        check_caps(mechanism, phase.caps, votes)

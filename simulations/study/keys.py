@@ -69,6 +69,9 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
     stood = stand_in(plain)
     if isinstance(privacy, dict):
         stood["privacy"] = {key: value for key, value in privacy.items() if key not in ("epsilon", "sanitised")}
+    student = table.get("student")
+    if isinstance(student, dict):  # those of the phases, of which there are none left
+        table = {**table, "student": {key: value for key, value in student.items() if key != "later"}}
     return validate({**table, "federation": stood}, Scenario, where)
 
 
