@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -15,69 +16,39 @@ from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.sanitise.moved_votes import check_walkable
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.units import Noise
+from consilium.coordinator.equal_spend import OpenPhase, with_equal_spend
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
+from consilium.coordinator.phases import Caps, Phase, check_caps, check_schedule, check_votes
 from consilium.coordinator.privacy import Privacy, check_sanitised_votes
+from consilium.coordinator.timeouts import Timeouts
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.parties.ballot import BallotSpec, TopBallot
-from consilium.protocol.parties.messages import MOST_TEACHERS, MOST_WEIGHT, Terms, TrainRequest, VotesMode
+from consilium.protocol.parties.messages import (
+    MOST_RELEASES,
+    MOST_TEACHERS,
+    MOST_WEIGHT,
+    Terms,
+    TrainRequest,
+    VotesMode,
+)
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.reference import reference_of, why_no_reference
 from consilium.protocol.rows.schema import Schema
 
 
-class Caps(Frozen):
-    """Most queries ever asked and most answers ever given, fixed before the run: they alone fix the worst case."""
-
-    queries: int = Field(ge=1, description="most queries ever asked")
-    answers: int = Field(
-        ge=1,
-        description="most answers ever given; must equal `queries` for mechanisms that answer every query, and for"
-        " `distributed`",
-    )
-
-    @model_validator(mode="after")
-    def _answers_within_queries(self) -> Caps:
-        if self.answers > self.queries:
-            raise ValueError(f"answers {self.answers} exceeds queries {self.queries}")
-        return self
-
-
-def check_caps(mechanism: AnyMechanism, caps: Caps, votes: VotesMode) -> None:
-    """Raise ValueError where the caps cannot be those of the mechanism."""
-    two_phases = mechanism.phases == 2 and votes == "distributed"
-    if mechanism.noise_by_parties and caps.answers != caps.queries and not two_phases:
-        # what the parties have sent is seen, whether its label is released or not
-        raise ValueError(
-            f"{mechanism.name} charges for all it sees: caps.answers {caps.answers} must equal queries {caps.queries}"
-        )
-    if mechanism.answers_all and caps.answers != caps.queries:
-        raise ValueError(
-            f"{mechanism.name} answers every query: caps.answers {caps.answers} must equal queries {caps.queries}"
-        )
-
-
-def check_votes(mechanism: AnyMechanism, votes: VotesMode, simulation: bool) -> None:
-    """Raise ValueError where votes that are collected in this way cannot feed the mechanism."""
-    if votes == "distributed" and not mechanism.noise_by_parties:
-        raise ValueError(
-            f"votes are distributed, so the parties add the noise, but {mechanism.name} adds its own:"
-            " take mechanism distributed or distributed_two_phase, or votes secure"
-        )
-    if mechanism.noise_by_parties and votes != "distributed" and not (simulation and votes == "clear"):
-        raise ValueError(f"{mechanism.name} needs noise from the parties: set votes to distributed")
-
-
-def check_threshold(mechanism: AnyMechanism, votes: int) -> None:
+def check_threshold(federation: Federation, votes: int) -> None:
     """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
-    if mechanism.votes_needed > votes:
-        raise ConfigError(
-            f"federation.mechanism.threshold {mechanism.votes_needed} is above the {votes} votes that parties can give",
-            "Lower it: hardly a query would be answered, yet each would be paid for",
-        )
+    for number, phase in enumerate(federation.phases):
+        if phase.mechanism.votes_needed > votes:
+            key = f"federation.schedule[{number - 1}].mechanism" if number else "federation.mechanism"
+            raise ConfigError(
+                f"{key}.threshold {phase.mechanism.votes_needed} is above the {votes} votes that parties can give",
+                "Lower it: hardly a query would be answered, yet each would be paid for",
+            )
 
 
 def check_sanitised(config: FederationConfig, teachers: int) -> None:
@@ -90,16 +61,6 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
         raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
 
 
-class Timeouts(Frozen):
-    """Seconds to wait, by stage; a party that is late is left out of that stage."""
-
-    enrol: float = Field(default=60, gt=0, description="for enough parties to connect")
-    train: float = Field(default=600, gt=0, description="for the teachers")
-    vote: float = Field(default=300, gt=0, description="for the votes")
-    secure: float = Field(default=120, gt=0, description="for each stage of a secure sum but that of the votes")
-    student: float = Field(default=3600, gt=0, description="for which students may ask")
-
-
 class Federation(Countable, Frozen):
     """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
 
@@ -107,7 +68,7 @@ class Federation(Countable, Frozen):
     read (`coordinator.mechanisms.calibration`), and written out wherever it is written.
     """
 
-    WEIGHT: ClassVar[str] = "most_weight"
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"most_weight": 1, "schedule": ()}
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report, kits and model card")
     minimum_parties: int = Field(ge=2, description="fewer parties, at any stage, end the run")
@@ -161,7 +122,41 @@ class Federation(Countable, Frozen):
     privacy: Privacy = Field(description="what is promised, see below")
     caps: Caps = Field(description="how much is asked and answered at most, see below")
     mechanism: AnyMechanism = Field(description="how a label comes from the votes, see below")
+    schedule: tuple[Phase, ...] = Field(
+        default=(),
+        max_length=MOST_RELEASES - 1,
+        description="phases after the first, in their order, each a table with `mechanism` and `caps` of its own; the"
+        " first has those above",
+    )
     timeouts: Timeouts = Field(default=Timeouts(), description="how long each stage may take, see below")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spent_equally(cls, table: Any) -> Any:
+        """Noise that phases of a schedule leave out; a table that is wrong otherwise is left to its own validation."""
+        if not isinstance(table, dict) or not table.get("schedule"):
+            return table
+        try:
+            privacy = Privacy.model_validate(table.get("privacy"))
+            listed = [{key: table.get(key) for key in ("mechanism", "caps")}, *table["schedule"]]
+            phases = [OpenPhase.of(phase) for phase in listed]
+        except (ValueError, TypeError):  # pydantic's own error is a ValueError
+            return table
+        if privacy.epsilon is None or not any(phase.open_scales for phase in phases):
+            return table
+        teachers, weight = table.get("teachers_per_party", 1), table.get("most_weight", 1)
+        if not all(isinstance(count, int) and count >= 1 for count in (teachers, weight)):
+            return table
+
+        def event(mechanism: AnyMechanism, caps: Caps) -> ReleaseEvent:
+            return _event(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
+
+        try:
+            first, *later = with_equal_spend(phases, privacy.epsilon, privacy.delta, event)
+        except AccountingError as error:
+            raise ValueError(str(error)) from None
+        schedule = [{"mechanism": each, "caps": phase.caps} for each, phase in zip(later, phases[1:], strict=True)]
+        return {**table, "mechanism": first, "schedule": schedule}
 
     @field_validator("mechanism", mode="before")
     @classmethod
@@ -193,6 +188,7 @@ class Federation(Countable, Frozen):
         check_votes(self.mechanism, self.votes, simulation=True)  # nodes are stricter, see `FederationConfig`
         check_caps(self.mechanism, self.caps, self.votes)
         check_sanitised_votes(self.privacy, self.votes)
+        check_schedule(self.phases, self.votes, self.privacy.sanitised is not None)
         return self
 
     @model_validator(mode="after")
@@ -212,7 +208,7 @@ class Federation(Countable, Frozen):
         try:
             promise = worst_case(self.promised_events(), self.privacy.delta).epsilon
         except AccountingError as error:
-            raise ValueError(f"mechanism {self.mechanism.name}: {error}") from None
+            raise ValueError(f"mechanism {self.mechanism_names}: {error}") from None
         if promise > self.privacy.epsilon:
             raise ValueError(
                 f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and these caps promise {promise:.4g}:"
@@ -220,9 +216,35 @@ class Federation(Countable, Frozen):
             )
         return self
 
-    def event(self, asked: int, answered: int) -> ReleaseEvent:
-        """The release event of so many queries of this federation."""
-        return _event(self.mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """All phases, in order; one where there is no schedule."""
+        return (Phase.model_construct(mechanism=self.mechanism, caps=self.caps), *self.schedule)
+
+    def phase(self, number: int | None) -> Phase:
+        """The phase with this number, from 1; the only one for None, as a federation without schedule has it."""
+        return self.phases[0 if number is None else number - 1]
+
+    @property
+    def phase_numbers(self) -> tuple[int | None, ...]:
+        """What `phase` takes for each phase: from 1, or None alone where there is no schedule."""
+        return tuple(range(1, len(self.phases) + 1)) if self.schedule else (None,)
+
+    @property
+    def all_caps(self) -> Caps:
+        """Queries and answers of all phases together."""
+        caps = [phase.caps for phase in self.phases]
+        return Caps(queries=sum(each.queries for each in caps), answers=sum(each.answers for each in caps))
+
+    @property
+    def mechanism_names(self) -> str:
+        """Of all phases, for an error."""
+        return ", then ".join(phase.mechanism.name for phase in self.phases)
+
+    def event(self, asked: int, answered: int, phase: int | None = None) -> ReleaseEvent:
+        """The release event of so many queries of one phase, see `phase`."""
+        mechanism = self.phase(phase).mechanism
+        return _event(mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
 
     @property
     def release(self) -> Literal["label", "histogram"]:
@@ -231,7 +253,10 @@ class Federation(Countable, Frozen):
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
-        return self.mechanism.describe() + self.ballot.describe()
+        if not self.schedule:
+            return self.mechanism.describe() + self.ballot.describe()
+        told = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
+        return "; ".join(told) + self.ballot.describe()
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
@@ -239,7 +264,11 @@ class Federation(Countable, Frozen):
 
     def promised_events(self) -> list[ReleaseEvent]:
         """Everything that will ever be released, with all caps used up."""
-        return _promised(self.mechanism, self.privacy, self.caps, self.teachers_per_party, self.most_weight)
+        first = _promised(self.mechanism, self.privacy, self.caps, self.teachers_per_party, self.most_weight)
+        later = [
+            self.event(phase.caps.queries, phase.caps.answers, number) for number, phase in enumerate(self.schedule, 2)
+        ]
+        return [*first, *later]  # a sanitised epsilon, which would come last, has no schedule beside it
 
     def federation_digest(self) -> str:
         """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
@@ -312,6 +341,11 @@ class FederationConfig(Federation):
     @model_validator(mode="after")
     def _mechanism_fits_votes_and_roster(self) -> FederationConfig:
         check_votes(self.mechanism, self.votes, self.simulation)
+        if self.schedule and not self.simulation:
+            raise ValueError(
+                "schedule: kits and the label service's messages cannot carry one yet, so it runs in simulations only:"
+                " leave it out, or run the phases as federations of their own"
+            )
         if (self.votes == "clear") != (self.roster == ""):
             raise ValueError("secure and distributed votes need a roster, and clear ones have none")
         return self

@@ -11,15 +11,16 @@ def expected(federation: Federation, parties: int, classes: int, votes: int | No
     """Of a federation in which so many parties vote. votes: on a query, where the parties' weights are known; else
     every party counts once. Raises ConfigError where it cannot be charged.
     """
-    guarantee, mechanism = promised(federation), federation.mechanism
+    guarantee, mechanisms = promised(federation), [phase.mechanism for phase in federation.phases]
+    noise = [found for each in mechanisms if (found := each.label_noise(parties)) is not None]
     return Expected(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         unit=guarantee.unit.value,
         classes=classes,
-        answers=federation.caps.answers,
+        answers=federation.all_caps.answers,
         votes=parties * federation.teachers_per_party if votes is None else votes,
-        noise=mechanism.label_noise(parties),
-        histogram=mechanism.count_sigma(parties) > 0,
+        noise=max(noise, default=None),
+        histogram=federation.mechanism.count_sigma(parties) > 0,
         undeclared=federation.ballot.undeclared,
     )

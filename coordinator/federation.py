@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -19,20 +20,21 @@ from consilium.coordinator.expectation import expected
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.labels.service import Collector, LabelService, NoiseFor
 from consilium.coordinator.ledger.closing import Normal, close
-from consilium.coordinator.ledger.privacy import by_party, promised_in_other_units, promised_to_student, spent
+from consilium.coordinator.ledger.privacy import by_party, by_phase, promised_in_other_units, promised_to_student, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.files import replace_text, replacing
-from consilium.protocol.labels.service import LabelSource, Progress
+from consilium.protocol.labels.service import Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.before import before_run
 
-Student = Callable[[LabelSource], None]
-"""A student that runs inside the coordinator's process: it asks, trains and finishes before it returns."""
+Student = Callable[..., None]
+"""A student that runs inside the coordinator's process: it asks, trains and finishes before it returns. It is called
+with one `LabelSource` for each phase of the federation, in order: with one where there is no schedule."""
 
 
 def run_federation(
@@ -59,6 +61,11 @@ def run_federation(
         if keys is None:
             raise ConfigError(f"{config.votes} votes need a roster and the coordinator's key", "Name their files")
         keys.check(config)
+    if config.schedule and student is None:
+        raise ConfigError(
+            "federation.schedule: a student on a socket cannot ask in phases yet",
+            "Run the scenario with `consilium run`, or leave the schedule out",
+        )
     if config.pool is not None and (pool is None or pool.terms(config.pool.least_distance) != config.pool):
         raise ConfigError("the federation's queries are fixed to a pool, and this is not its file", "Name its pool.npy")
     ledger = Ledger(run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
@@ -87,25 +94,32 @@ def _run(
     members, left_out_for_data = train(transport, config, members, log)
     clock.lap("train")
     votes = sum(member.votes for member in members)
-    check_threshold(config.mechanism, votes)
+    check_threshold(config, votes)
     check_sanitised(config, votes)
     standing = Standing(ledger.position, pool if config.pool else None)
-    if keys is not None and config.votes != "clear":
-        collector: Collector = SecureCollector(transport, config, members, keys, run_dir / "sessions", standing, log)
-    else:
-        sinks = partial(_votes_sink, run_dir) if config.record_votes else None
-        collector = ClearCollector(transport, config, members, standing, log, sinks)
-    timed = _Timed(collector)
+    votes_of = _Votes()
 
-    service = LabelService(config, ledger, noise_for(config), timed, len(members), log, standing.pool)
+    def service_of(phase: int | None) -> LabelService:
+        if keys is not None and config.votes != "clear":
+            collector: Collector = SecureCollector(
+                transport, config, members, keys, run_dir / "sessions", standing, log
+            )
+        else:
+            sinks = partial(_votes_sink, run_dir) if config.record_votes else None
+            collector = ClearCollector(transport, config, members, standing, log, sinks, phase or 1)
+        timed = _Timed(collector, votes_of)
+        return LabelService(config, ledger, noise_for(config), timed, len(members), log, standing.pool, phase)
+
+    services = [service_of(phase) for phase in config.phase_numbers]
+    service = services[0]
     log.write("promised", **service.promised.to_json())
     for warning in before_run(expected(config, len(members), len(config.rows.classes), votes)):
         log.write("warned", **warning.to_json())
     if student is not None:
-        student(service)
+        student(*services)
     else:
         _serve(service, config, log, door)
-    clock.lap("student", minus=timed.seconds)
+    clock.lap("student", minus=votes_of.seconds)
     sanitised = close(config, ledger, normal_for(config), log)
     batches = ledger.batches()
     guarantees = spent(config, batches, closed=sanitised is not None)
@@ -115,7 +129,7 @@ def _run(
         "parties": sorted(member.party for member in members),
         "teachers": sum(member.teachers for member in members),
         "parties_left_out_for_data": left_out_for_data,
-        "parties_counted": timed.counted,
+        "parties_counted": votes_of.counted,
         "votes": config.votes,
         "asked": sum(len(batch.query_ids) for batch in batches),
         "answered": sum(int(batch.answered.sum()) for batch in batches),
@@ -130,7 +144,8 @@ def _run(
         },
         **by_party(config, {member.party: member.weight for member in members}),
         "sanitised": sanitised,
-        "seconds": {**clock.laps, "vote": timed.seconds},
+        **by_phase(config, batches),
+        "seconds": {**clock.laps, "vote": votes_of.seconds},
     }
     replace_text(run_dir / "coordinator.json", json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
@@ -143,21 +158,28 @@ def _agreed(config: FederationConfig, ledger: Ledger, keys: SecureKeys | None) -
     return {entry.id: entry.weight for entry in keys.roster.parties}
 
 
-class _Timed:
-    """A collector with the seconds that it took and the number of parties in each sum."""
+@dataclass
+class _Votes:
+    """Seconds that collecting votes took, and the number of parties in each sum."""
 
-    def __init__(self, collector: Collector) -> None:
+    seconds: float = 0.0
+    counted: list[int] = field(default_factory=list)
+
+
+class _Timed:
+    """A collector that notes what it took."""
+
+    def __init__(self, collector: Collector, noted: _Votes) -> None:
         self._collector = collector
-        self.seconds = 0.0
-        self.counted: list[int] = []
+        self._noted = noted
 
     def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
         start = time.monotonic()
         try:
             histogram = self._collector(queries, query_set, progress, phase)
         finally:
-            self.seconds += time.monotonic() - start
-        self.counted.append(len(histogram.parties))
+            self._noted.seconds += time.monotonic() - start
+        self._noted.counted.append(len(histogram.parties))
         return histogram
 
     def settle(self) -> None:

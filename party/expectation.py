@@ -59,7 +59,7 @@ def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning
         delta=policy.delta,
         unit=policy.unit.value,
         classes=len(terms.classes),
-        answers=promise.release.answered,
+        answers=promise.answered,
         votes=0,  # how many others take part, terms do not say
     )
     return before_run(expected)

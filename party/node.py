@@ -117,9 +117,10 @@ class PartyNode:
             raise Refused(Rule.MALFORMED)
         asked = QuerySet(request.queries, request.query_set, request.places, request.proof)
         self.spend.follow(request.federation, request.position)
-        return VoteReply(party=self.home.name, query_set=request.query_set, votes=self.charged_votes(asked, told))
+        votes = self.charged_votes(asked, told, release=request.release)
+        return VoteReply(party=self.home.name, query_set=request.query_set, votes=votes)
 
-    def charged_votes(self, asked: QuerySet, told: Terms, phase: int = 1) -> np.ndarray:
+    def charged_votes(self, asked: QuerySet, told: Terms, phase: int = 1, release: int = 1) -> np.ndarray:
         """Votes uint16 (queries, classes), each counted by the party's weight, after they were charged. Secret.
 
         Raises
@@ -128,7 +129,7 @@ class PartyNode:
         """
         check_promised_unit(told, self.home.rules)
         for rule, most in (
-            (Rule.PROMISE, promise_of(told).most(phase)),
+            (Rule.PROMISE, promise_of(told).only(release).most(phase)),
             (Rule.MOST_QUERIES, self.home.policy.most_queries),
         ):
             if len(asked.queries) > most:
@@ -153,6 +154,7 @@ class PartyNode:
             pool.least_distance if pool else 0.0,
             self.home.policy,
             phase,
+            release,
         )
         lot = Lot(self.home.name, told.federation, ids)
         votes = cast(trained, query_inputs(schema, queries, asked.query_set), lot)

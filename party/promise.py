@@ -1,8 +1,9 @@
-"""The coordinator's promise: the one release that a federation makes of this party's votes, and what it may cost.
+"""The coordinator's promise: the releases that a federation makes of this party's votes, and what they may cost.
 
 A party charges what it can verify. Where the parties add the noise, that is the very event whose noise it draws itself;
 elsewhere it holds the coordinator to the promised number of queries. So a promise is one release, and beside it at most
-the one release of a sanitised epsilon; any list that could be read in two ways is refused.
+the one release of a sanitised epsilon; or, for clear votes, the releases of a schedule in their order, of which each
+request names one. Any list that could be read in two ways is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_jso
 from consilium.accounting.planning.target import as_histograms
 from consilium.accounting.units import Noise, Towards
 from consilium.party.policy import Policy
-from consilium.protocol.parties.messages import MOST_TEACHERS, MOST_WEIGHT, Terms, VotesMode
+from consilium.protocol.parties.messages import MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.secagg.roster import MOST_PARTIES
 
@@ -53,15 +54,41 @@ LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma
 
 @dataclass(frozen=True)
 class Promise:
-    """release: what leaves, with all caps used up. closing: the charge of a sanitised epsilon, if one is planned."""
+    """release: what leaves, with all caps used up. closing: the charge of a sanitised epsilon, if one is planned.
+    later: what leaves in the later phases of a schedule, in order; such a promise has no closing.
+    """
 
     release: ReleaseEvent
     closing: ReleaseEvent | None = None
+    later: tuple[ReleaseEvent, ...] = ()
+
+    @classmethod
+    def of(cls, events: Sequence[ReleaseEvent]) -> Promise:
+        """A promise as it is listed, unchecked."""
+        release, *rest = events
+        closing = rest[0] if len(rest) == 1 and rest[0].closing else None
+        return cls(release, closing, () if closing else tuple(rest))
 
     @property
     def events(self) -> tuple[ReleaseEvent, ...]:
         """All that is charged."""
-        return (self.release,) if self.closing is None else (self.release, self.closing)
+        return (self.release, *self.later) if self.closing is None else (self.release, self.closing)
+
+    @property
+    def answered(self) -> int:
+        """Most labels that may be given, over all releases."""
+        return sum(event.answered for event in (self.release, *self.later))
+
+    def only(self, release: int) -> Promise:
+        """What is promised of the release with this number, from 1, by itself.
+
+        Raises
+        ------
+        Refused (PROMISE) : there is no such one.
+        """
+        if release > 1 + len(self.later):
+            raise Refused(Rule.PROMISE, limit=1 + len(self.later), requested=release, detail="no such release")
+        return self if not self.later else Promise((self.release, *self.later)[release - 1])
 
     @property
     def weight(self) -> int:
@@ -71,10 +98,11 @@ class Promise:
     def at(self, weight: int) -> Promise:
         """What it means for a party of this weight."""
         closing = None if self.closing is None else replace(self.closing, weight=weight)
-        return Promise(replace(self.release, weight=weight), closing)
+        later = tuple(replace(event, weight=weight) for event in self.later)
+        return Promise(replace(self.release, weight=weight), closing, later)
 
     def most(self, phase: int) -> int:
-        """Queries that may be asked in phase 1, or screened ones that may be asked once more in phase 2."""
+        """Queries that may be asked for the first release in phase 1, or screened ones once more in phase 2."""
         return self.release.queries_in(phase)
 
     def noise(self, phase: int) -> PartyNoise | None:
@@ -86,8 +114,8 @@ def parse_events(text: str) -> tuple[ReleaseEvent, ...]:
     """JSON -> events, whose numbers are all within bounds. Raises Refused (MALFORMED)."""
     try:
         listed = json.loads(text)
-        if not isinstance(listed, list) or not 1 <= len(listed) <= 2:
-            raise Refused(Rule.MALFORMED, detail="a promise lists one release, and at most one closing")
+        if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_RELEASES:
+            raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_RELEASES} events")
         for item in listed:
             _check_bounds(item)
         return tuple(event_from_json(item) for item in listed)
@@ -100,29 +128,35 @@ def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) 
 
     Raises
     ------
-    Refused : no list of events, or a number out of bounds (MALFORMED); more than one release, one of another kind than
-        the mode has, of other noise, or for another number of teachers (PROMISE).
+    Refused : no list of events, or a number out of bounds (MALFORMED); several releases where each request cannot name
+        its own, or that are not alike in what they protect; one of another kind than the mode has, of other noise, or
+        for another number of teachers (PROMISE).
     """
     events = parse_events(text)
-    release, *rest = events
-    closing = rest[0] if rest else None
-    if release.closing or not (closing is None or closing.closing):
+    promise = Promise.of(events)
+    release, releases = promise.release, (promise.release, *promise.later)
+    if any(event.closing for event in releases):
         raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
-    by_parties = release.noise_by_parties
-    if by_parties != (votes == "distributed") and not (by_parties and simulation and votes == "clear"):
-        raise Refused(Rule.PROMISE, detail=f"a {release.TYPE} release is no release of {votes} votes")
-    if votes == "distributed" and closing is not None:
+    if promise.later and (votes != "clear" or any(event.noise_by_parties for event in releases)):
+        raise Refused(Rule.PROMISE, detail="several releases are for clear votes without noise of the parties")
+    if votes == "distributed" and promise.closing is not None:
         raise Refused(Rule.PROMISE, detail="noise of the parties leaves nothing to be sanitised")
-    if release.noise is not Noise.DISCRETE or (by_parties and release.towards is not Towards.COORDINATOR):
-        raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")
+    for event in releases:
+        by_parties = event.noise_by_parties
+        if by_parties != (votes == "distributed") and not (by_parties and simulation and votes == "clear"):
+            raise Refused(Rule.PROMISE, detail=f"a {event.TYPE} release is no release of {votes} votes")
+        if event.noise is not Noise.DISCRETE or (by_parties and event.towards is not Towards.COORDINATOR):
+            raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")
+        if event.asked < 1:
+            raise Refused(Rule.PROMISE, limit=event.asked, detail="a promise of no queries")
+        if (event.unit, event.neighbouring, event.towards) != (release.unit, release.neighbouring, release.towards):
+            raise Refused(Rule.PROMISE, detail="the promised releases differ in unit, relation or audience")
     for event in events:
         if event.teachers_per_party != teachers:
             raise Refused(Rule.PROMISE, limit=event.teachers_per_party, requested=teachers)
         if event.weight != release.weight:
             raise Refused(Rule.PROMISE, limit=release.weight, requested=event.weight)
-    if release.asked < 1:
-        raise Refused(Rule.PROMISE, limit=release.asked, detail="a promise of no queries")
-    return Promise(release, closing)
+    return promise
 
 
 def promise_of(terms: Terms) -> Promise:

@@ -36,6 +36,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
     " head TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, query BLOB, release INTEGER NOT NULL,"
+    " PRIMARY KEY (federation, teachers, query)) WITHOUT ROWID",
 )
 OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
 """Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
@@ -148,18 +150,21 @@ class SpendStore:
         least_distance: float,
         policy: Policy,
         phase: int = 1,
+        release: int = 1,
     ) -> None:
         """Count the queries that were not counted before, or refuse the whole request; on disk when this returns.
 
         A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
         are the same. In phase 2 the queries are some of those of phase 1: they count against the federation's cap on
-        answers and not as further queries.
+        answers and not as further queries. Where several releases are promised, each has its own cap, and they come in
+        order: after queries of a later one there are no new ones of an earlier.
 
         Parameters
         ----------
         ids : query ids, hex, all different. standardised : their rows, float64 (queries, features), by the schema whose
             features have the digest `schema`.
         least_distance : see `protocol.rows.pool.PoolTerms`; 0 checks nothing.
+        release : number of the promised release that the queries are for, from 1.
 
         Raises
         ------
@@ -186,8 +191,10 @@ class SpendStore:
             new = [key for key in keys if key not in counted]
             count = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?"
             asked = connection.execute(count, (terms.federation, phase)).fetchone()[0] + len(new)
-            if asked > promise.most(phase):
-                raise Refused(Rule.PROMISE, limit=promise.most(phase), requested=asked)
+            if promise.later:
+                asked = _asked_for(connection, terms.federation, release, len(new))
+            if asked > promise.only(release).most(phase):
+                raise Refused(Rule.PROMISE, limit=promise.only(release).most(phase), requested=asked)
             spent = _answered(connection)
             if phase == 1 and new and spent + len(new) > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + len(new))
@@ -199,6 +206,11 @@ class SpendStore:
                 "INSERT INTO given (teachers, query, phase, federation) VALUES (?, ?, ?, ?)",
                 ((teachers, key, phase, terms.federation) for key in sorted(new)),
             )
+            if promise.later:
+                connection.executemany(
+                    "INSERT INTO scheduled VALUES (?, ?, ?, ?)",
+                    ((terms.federation, teachers, key, release) for key in sorted(new)),
+                )
 
     def _weight(
         self, connection: sqlite3.Connection, federation: str, promise: Promise, policy: Policy, agreed: int | None
@@ -210,6 +222,20 @@ class SpendStore:
                 Rule.PROMISE, limit=kept, requested=agreed, detail="another weight than this party began with"
             )
         return own_weight(promise, policy, _earlier(connection, federation), kept or agreed)
+
+
+def _asked_for(connection: sqlite3.Connection, federation: str, release: int, new: int) -> int:
+    """Queries for this release of a schedule, with so many new ones. Refused (PROMISE) for new ones after those of a
+    later release.
+    """
+    counts = dict(
+        connection.execute(
+            "SELECT release, COUNT(*) FROM scheduled WHERE federation = ? GROUP BY release", (federation,)
+        ).fetchall()
+    )
+    if new and counts and max(counts) > release:
+        raise Refused(Rule.PROMISE, limit=max(counts), requested=release, detail="this release is over")
+    return counts.get(release, 0) + new
 
 
 def _earlier(connection: sqlite3.Connection, federation: str) -> list[ReleaseEvent]:

@@ -135,18 +135,23 @@ def _element(annotation: Any) -> Any:
     return arguments[-1] if arguments else None
 
 
-def _paths(annotation: Any, value: Any, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Paths of all keys below."""
+def _paths(
+    annotation: Any, value: Any, above: tuple[str, ...], around: frozenset[Model] = frozenset()
+) -> Iterator[tuple[str, ...]]:
+    """Paths of all keys below; of a model that is one of those `around` it only where the user wrote one."""
     members = [member for member in _members(annotation)]
     models = [member for member in members if _is_model(member)]
     named = [
         member for member in models if isinstance(value, Mapping) and _kinds(member) & set(map(str, value.values()))
     ]
     for model in named[:1] if len(models) > 1 and named else models:
+        if model in around and value is None:
+            continue
         for name, field in model.model_fields.items():
             yield (*above, name)
-            yield from _paths(field.annotation, value.get(name) if isinstance(value, Mapping) else None, (*above, name))
+            inner = value.get(name) if isinstance(value, Mapping) else None
+            yield from _paths(field.annotation, inner, (*above, name), around | {model})
     for member in members:
         if get_origin(member) in (list, tuple) and (element := _element(member)) is not None:
             first = value[0] if isinstance(value, list) and value else None
-            yield from _paths(element, first, (*above, "0"))
+            yield from _paths(element, first, (*above, "0"), around)

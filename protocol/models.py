@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
@@ -19,13 +20,22 @@ class Strict(Frozen):
     model_config = ConfigDict(strict=True)
 
 
-class Countable(BaseModel):
-    """Base of what has a weight, under the name `WEIGHT`. A weight of 1, which is what there was before there were
-    weights, is not written: files, messages and hashes without weights are what they were."""
+class Terse(BaseModel):
+    """Base of what does not write fields that say nothing, by name with the value at which they do: files, messages and
+    hashes are then what they were before there were such fields. An empty list stands as ()."""
 
-    WEIGHT: ClassVar[str] = "weight"
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {}
 
     @model_serializer(mode="wrap")
-    def _without_weight_one(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        table = write(self)
-        return {key: value for key, value in table.items() if (key, value) != (self.WEIGHT, 1)}
+    def _terse(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in write(self).items() if not self._says_nothing(key, value)}
+
+    def _says_nothing(self, name: str, value: Any) -> bool:
+        plain = tuple(value) if isinstance(value, list) else value
+        return name in self.UNWRITTEN and plain == self.UNWRITTEN[name]
+
+
+class Countable(Terse):
+    """Base of what has a weight. A weight of 1, which is what there was before there were weights, is not written."""
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"weight": 1}

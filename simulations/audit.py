@@ -244,7 +244,8 @@ class _Simulation:
             "student": card.get("metrics"),
             "release": config.release,
         }
-        agree(f"{SUMMARY}: by_party", summary.get("by_party"), coordinator.get("by_party"))
+        for key in ("by_party", "phases"):
+            agree(f"{SUMMARY}: {key}", summary.get(key), coordinator.get(key))
         digest = config.federation_digest()
         agree(f"{MANIFEST}: federation_digest", manifest.get("federation_digest"), digest)
         agree(f"{SUMMARY}: federation_digest", summary.get("federation_digest"), digest)
@@ -270,7 +271,7 @@ class _Simulation:
         parties = {str(event.get("party")) for event in refused if event.get("stage") == "train"}
         agree(f"{SUMMARY}: parties_left_out_for_data", summary.get("parties_left_out_for_data"), len(parties))
         try:
-            again = listed(run_warnings(config, scenario.student, summary, card, looked))
+            again = listed(run_warnings(config, scenario.student.last, summary, card, looked))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
         agree(f"{SUMMARY}: warnings", entry(summary, SUMMARY, "warnings"), again)
@@ -309,6 +310,7 @@ class _Simulation:
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
             **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "worth", "warnings")},
             "by_party": summary.get("by_party", {}),
+            "phases": summary.get("phases", []),
             "title": scenario.federation.name,
             "description": scenario.description.strip(),
             "attribution": dataset.attribution,
@@ -316,8 +318,8 @@ class _Simulation:
             "mechanism": config.describe(),
             "release": config.release,
             "votes": config.votes,
-            "most_queries": config.caps.queries,
-            "most_answers": config.caps.answers,
+            "most_queries": config.all_caps.queries,
+            "most_answers": config.all_caps.answers,
             "reinforced": recorded.reinforced,
             "seeded_noise": manifest.get("noise") == "seeded",
             "released_label_accuracy": entry(summary, SUMMARY, "privacy", "released_label_accuracy"),
@@ -346,9 +348,10 @@ class _Simulation:
                 raise Damaged(f"private/votes-*.npz: the votes on {len(missing)} queries of batch {at} are missing")
             histogram = np.stack([votes[query_id] for query_id in batch.query_ids])
             shares.append(histogram.max(axis=1) / histogram.sum(axis=1))
-            if recorded.config.mechanism.needs_probabilities and batch.probabilities is None:
+            mechanism = recorded.config.phase(batch.phase).mechanism
+            if mechanism.needs_probabilities and batch.probabilities is None:
                 continue  # what the student thought is kept by nobody
-            evidence = recorded.config.mechanism.evidence(event_from_json(batch.event), histogram, batch.probabilities)
+            evidence = mechanism.evidence(event_from_json(batch.event), histogram, batch.probabilities)
             if not same(evidence.log_q_check, batch.log_q_check) or not same(evidence.log_q_label, batch.log_q_label):
                 raise Contradiction(f"private/votes-*.npz: the evidence of batch {at} is not that of its votes")
         if self._complete and not same(self._read_report().consensus, np.concatenate(shares or [np.zeros(0)])):

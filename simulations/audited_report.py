@@ -78,8 +78,8 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         mechanism=config.describe(),
         release=config.release,
         votes=config.votes,
-        most_queries=config.caps.queries,
-        most_answers=config.caps.answers,
+        most_queries=config.all_caps.queries,
+        most_answers=config.all_caps.answers,
         guarantees=shown_guarantees(run.guarantees, config.votes),
         released_label_accuracy=None,
         reinforced=recorded.reinforced,
@@ -96,6 +96,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=_unfinished(audited),
         by_party=coordinator.get("by_party", {}),
+        phases=coordinator.get("phases", []),
         warnings=_warnings(config, parties, student, recorded),
     )
 

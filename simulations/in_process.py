@@ -16,14 +16,15 @@ from consilium.simulations.workspace import Workspace
 from consilium.student.run import run_student
 
 
-def student(run_dir: Path) -> Callable[[LabelSource], None]:
-    """The student of the run that is laid out in `run_dir`; its results go there."""
+def student(run_dir: Path) -> Callable[..., None]:
+    """The student of the run that is laid out in `run_dir`; its results go there. It takes a source for each phase."""
     space = Workspace(run_dir)
     pool, spec, seed = space.student()
 
-    def run(source: LabelSource) -> None:
+    def run(*sources: LabelSource) -> None:
+        first, *later = map(_Recorded, sources)
         with recording(run_dir / EVENTS) as record:
-            run_student(_Recorded(source), pool, spec, run_dir, seed, record)
+            run_student(first, pool, spec, run_dir, seed, record, later)
 
     return run
 

@@ -163,11 +163,12 @@ def _carry_out(
         promised(config)
         check_own_teachers(scenario.simulation, config.rows)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
-        check_trainer(scenario.student.trainer, config.rows)
+        for spec in scenario.student.phases:
+            check_trainer(spec.trainer, config.rows)
         if config.votes != "clear":
             identities = identities_of(scenario, partition, seed)
             SecureKeys(identities.roster, identities.coordinator).check(config)
-        check_threshold(scenario.federation.mechanism, _votes(scenario, partition, seed))
+        check_threshold(scenario.federation, _votes(scenario, partition, seed))
         manifest = _manifest(order, device, dataset, partition, config)
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
             raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
@@ -186,7 +187,7 @@ def _carry_out(
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         looked = look(scenario.data, dataset, partition)
-        summary = _summary(name, engine, space, analysis, config, scenario.student, partition.left_out, looked)
+        summary = _summary(name, engine, space, analysis, config, scenario.student.last, partition.left_out, looked)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)
@@ -289,7 +290,7 @@ def _summary(
         "release": config.release,
         "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
         "owners_left_out": owners_left_out,
-        **({"by_party": coordinator["by_party"]} if "by_party" in coordinator else {}),
+        **{key: coordinator[key] for key in ("by_party", "phases") if key in coordinator},
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,
@@ -341,8 +342,8 @@ def _report_data(
         mechanism=scenario.federation.describe(),
         release=scenario.federation.release,
         votes=scenario.federation.votes,
-        most_queries=scenario.federation.caps.queries,
-        most_answers=scenario.federation.caps.answers,
+        most_queries=scenario.federation.all_caps.queries,
+        most_answers=scenario.federation.all_caps.answers,
         guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.votes),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
@@ -361,6 +362,7 @@ def _report_data(
         quality=analysis.quality,
         warnings=summary["warnings"],
         by_party=summary.get("by_party", {}),
+        phases=summary.get("phases", []),
         open_figures=analysis.open_figures,
         secret_figures=analysis.secret_figures,
     )

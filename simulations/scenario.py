@@ -59,6 +59,16 @@ class Scenario(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _students_are_of_phases(self) -> Scenario:
+        later, phases = len(self.student.later), len(self.federation.schedule)
+        if later not in (0, phases):
+            raise ValueError(
+                f"student.later has {later} students for the {phases} phases of federation.schedule: give one for each,"
+                " or leave it out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _shards_are_large_enough(self) -> Scenario:
         if not self.data.deals_unevenly and self.data.rows_needed < self.federation.teachers_per_party:
             raise ValueError(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import Field, FiniteFloat, field_validator
 
-from consilium.protocol.models import Frozen
+from consilium.protocol.models import Frozen, Terse
 from consilium.student.asking.selection import Strategy
 from consilium.student.trainers.kinds import LogisticRegressionStudent, TrainerSpec
 from consilium.student.trainers.settings import Inputs
@@ -15,8 +16,10 @@ FURTHEST_SUM = 1e-6
 """Of declared shares from 1."""
 
 
-class StudentSpec(Frozen):
+class StudentSpec(Terse, Frozen):
     """One student: how it asks, and what it trains (`student.trainers.kinds`)."""
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"later": ()}
 
     queries: int = Field(default=0, ge=0, description="rows of the pool to ask; 0: as many as the cap allows")
     batch: int = Field(default=0, ge=0, description="rows in one request; 0: all of a round")
@@ -48,6 +51,12 @@ class StudentSpec(Frozen):
         default=0.9, gt=0.5, lt=1, description="probability from which such a label is taken"
     )
     self_training_rounds: int = Field(default=3, ge=1, le=50, description="times that it trains again")
+    later: tuple[StudentSpec, ...] = Field(
+        default=(),
+        description="students of the phases after the first, where the federation has a schedule, each a table with the"
+        " keys above but `prevalence`; each begins with the labels of the phases before, and the last is published;"
+        " left out: this one in all phases",
+    )
 
     @field_validator("trainer", mode="before")
     @classmethod
@@ -62,6 +71,37 @@ class StudentSpec(Frozen):
         if value and (min(value) <= 0 or abs(sum(value) - 1) > FURTHEST_SUM):
             raise ValueError(f"shares of classes are above 0 and sum to 1; these sum to {sum(value):g}")
         return value
+
+    @field_validator("later")
+    @classmethod
+    def _are_of_one_phase(cls, value: tuple[StudentSpec, ...]) -> tuple[StudentSpec, ...]:
+        if any(spec.later or spec.prevalence for spec in value):
+            raise ValueError("a later student has no `later` of its own, and `prevalence` stands with the first")
+        return value
+
+    @property
+    def phases(self) -> tuple[StudentSpec, ...]:
+        """The students of the phases; one alone where all phases have the same. Only the last has `prevalence`."""
+        if not self.later:
+            return (self,)
+        first = self.model_copy(update={"later": (), "prevalence": ()})
+        *between, last = self.later
+        return (first, *between, last.model_copy(update={"prevalence": self.prevalence}))
+
+    @property
+    def first(self) -> StudentSpec:
+        """The student of the first phase."""
+        return self.phases[0]
+
+    def learns_like(self, other: StudentSpec) -> bool:
+        """Whether both make the same model of the same labels."""
+        keys = ("trainer", "self_training", "self_training_confidence", "self_training_rounds")
+        return all(getattr(self, key) == getattr(other, key) for key in keys)
+
+    @property
+    def last(self) -> StudentSpec:
+        """The student that is published."""
+        return self.phases[-1]
 
     @property
     def inputs(self) -> Inputs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,13 @@ def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
 
 
 def run_student(
-    source: LabelSource, pool: Pool, spec: StudentSpec, out: Path, seed: int, progress: Progress = no_progress
+    source: LabelSource,
+    pool: Pool,
+    spec: StudentSpec,
+    out: Path,
+    seed: int,
+    progress: Progress = no_progress,
+    later: Sequence[LabelSource] = (),
 ) -> StudentResult:
     """Ask for labels, train on them, evaluate on the pool's test rows if there are any, and save.
 
@@ -121,9 +128,13 @@ def run_student(
     present model's probabilities go with them. Run again on the same `out` after a crash, it asks the same queries:
     those that were charged are answered from the ledger.
 
-    Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json, model.safetensors,
-    student.json and MODEL_CARD.md (`student.published`); and, while a student of images learns, checkpoint-*.pt, with
-    which it goes on after a crash.
+    later: the sources of the phases after the first, where the federation has a schedule. A phase begins when the one
+    before has nothing left to ask, with a model of its own student (`StudentSpec.later`) on the labels so far, and
+    asks rows that were not chosen before. The last phase's student is published.
+
+    Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json (plan-2.json for a second
+    phase, and so on), model.safetensors, student.json and MODEL_CARD.md (`student.published`); and, while a student of
+    images learns, checkpoint-*.pt, with which it goes on after a crash.
 
     Raises
     ------
@@ -135,50 +146,56 @@ def run_student(
     check_fits(pool, terms.schema)
     check_names(terms.schema)
     check_prevalence(spec, terms.schema)
-    check_trainer(spec.trainer, terms.schema)
-    if spec.self_training and terms.count_sigma > 0:
-        raise ConfigError(
-            "student.self_training takes labels, and this federation gives noisy histograms",
-            "Leave it out: trainers that learn from histograms use the rows without one themselves",
-        )
-    if spec.inputs == "features":
-        shape_of(len(terms.schema.features))
-        resolve_device(asked_device())
+    phases = _phases(spec, (source, *later))
+    for phase in phases:
+        _check_student(phase.spec, terms)
     queries = canonical_queries(pool.queries, len(terms.schema.features))
-    rows = inputs(spec, terms.schema, queries)
     classes = len(terms.schema.classes)
-    wanted = min(len(queries), spec.queries or len(queries))
-    plan = AskingPlan(out / "student" / "plan.json", terms.federation, min(wanted, terms.queries_left))
+    plans = _plans(out / "student", phases, terms.federation, len(queries))
     choice: dict[str, Any] = {}
-    asked, model, job = Asked(plan.total), None, Job(out / "student", progress, choice.update)
-    progress(ASK, 0, plan.total)
-    rounds = _split(plan.total, spec.rounds)
-    for number, count in enumerate(rounds):
-        if number == 0 and len(rounds) > 1:
-            progress(ROUND, 0, len(rounds))
-        chosen = plan.rows(number)
-        if chosen is None:
-            candidates = np.setdiff1d(np.arange(len(rows)), asked.rows)
-            generator = np.random.default_rng([seed, 0x617368, number])
-            strategy = "random" if number == 0 and spec.selection not in BY_ROWS else spec.selection
-            seen = terms.schema.inputs(queries) if strategy in BY_ROWS else rows
-            probabilities = None if model is None else model.predict_proba(rows)
-            before = np.array(asked.rows, dtype=np.int64)
-            chosen = choose(strategy, candidates, count, seen, before, probabilities, generator)
-            plan.add(chosen)
-        more = _ask(source, queries, chosen, rows, model, asked, spec.batch, progress)
+    asked, model, job = Asked(sum(plan.total for plan in plans)), None, Job(out / "student", progress, choice.update)
+
+    def learnt(own: StudentSpec, rows: np.ndarray) -> Model:
         labelled, labels = asked.labelled()
         rest = np.setdiff1d(np.arange(len(rows)), labelled)
-        told = asked.shares()
         with stage(progress, TRAIN_STUDENT):
-            model = train(rows[labelled], labels, rows[rest], classes, spec, seed, job, terms.schema.inputs, told)
-        if len(rounds) > 1:
-            progress(ROUND, number + 1, len(rounds))
-        if not more:
-            break
+            given = rows[labelled], labels, rows[rest], classes
+            return train(*given, own, seed, job, terms.schema.inputs, asked.shares())
+
+    progress(ASK, 0, asked.planned)
+    rounds = [_split(plan.total, phase.spec.rounds) for plan, phase in zip(plans, phases, strict=True)]
+    number, most, learner = 0, sum(map(len, rounds)), spec.first
+    for at, (phase, plan) in enumerate(zip(phases, plans, strict=True)):
+        own = phase.spec
+        rows = inputs(own, terms.schema, queries)
+        if model is not None and not own.learns_like(learner):
+            model = learnt(own, rows)
+        learner = own
+        for within, count in enumerate(rounds[at]):
+            if number == 0 and most > 1:
+                progress(ROUND, 0, most)
+            chosen = plan.rows(within)
+            if chosen is None:
+                taken = np.concatenate([np.array(asked.rows, dtype=np.int64), *(each.chosen for each in plans[:at])])
+                candidates = np.setdiff1d(np.arange(len(rows)), taken)
+                generator = np.random.default_rng([seed, 0x617368, number])
+                strategy = "random" if model is None and own.selection not in BY_ROWS else own.selection
+                seen = terms.schema.inputs(queries) if strategy in BY_ROWS else rows
+                probabilities = None if model is None else model.predict_proba(rows)
+                before = np.array(asked.rows, dtype=np.int64)
+                chosen = choose(strategy, candidates, count, seen, before, probabilities, generator)
+                plan.add(chosen)
+            more = _ask(phase.source, queries, chosen, rows, model, asked, own.batch, progress)
+            model, number = learnt(own, rows), number + 1
+            if most > 1:
+                progress(ROUND, number, most)
+            if not more:
+                break
     if model is None:  # the plan is empty
         raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
-    source.finish()
+    spec = phases[-1].spec
+    for phase in phases:
+        phase.source.finish()
     _write_labels(out, terms, query_ids(queries[asked.rows]), asked)
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, model, terms.schema, spec.inputs, queries, spec.prevalence)
@@ -196,6 +213,49 @@ def run_student(
     write_cards(out / "student", make_card(terms, spec, published, result, tested, choice))
     job.clear()
     return result
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Whom to ask in a phase, and how."""
+
+    source: LabelSource
+    spec: StudentSpec
+
+
+def _phases(spec: StudentSpec, sources: Sequence[LabelSource]) -> list[_Phase]:
+    """Each source with its student. Raises ConfigError if there are more or fewer students than phases."""
+    specs = spec.phases if spec.later else spec.phases * len(sources)
+    if len(specs) != len(sources):
+        raise ConfigError(
+            f"student.later has {len(specs) - 1} students, the federation {len(sources) - 1} phases after the first",
+            "Give one for each, or leave it out",
+        )
+    return [_Phase(source, own) for source, own in zip(sources, specs, strict=True)]
+
+
+def _plans(folder: Path, phases: Sequence[_Phase], federation: str, pool: int) -> list[AskingPlan]:
+    """What is to be asked in each phase of a pool of so many rows, as it was begun or as the caps allow now."""
+    plans, left = [], pool
+    for number, phase in enumerate(phases, 1):
+        name = "plan.json" if number == 1 else f"plan-{number}.json"
+        wanted = min(left, phase.spec.queries or left)
+        plans.append(AskingPlan(folder / name, federation, min(wanted, phase.source.describe().queries_left)))
+        left -= plans[-1].total
+    return plans
+
+
+def _check_student(spec: StudentSpec, terms: LabelTerms) -> None:
+    """Raise ConfigError unless the student can learn from what this federation gives, on this machine."""
+    check_trainer(spec.trainer, terms.schema)
+    if spec.self_training and terms.count_sigma > 0:
+        raise ConfigError(
+            "student.self_training takes labels, and this federation gives noisy histograms",
+            "Leave it out: trainers that learn from histograms use the rows without one themselves",
+        )
+    if spec.inputs == "features":
+        shape_of(len(terms.schema.features))
+        resolve_device(asked_device())
 
 
 def check_prevalence(spec: StudentSpec, schema: Schema) -> None:

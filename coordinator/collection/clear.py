@@ -66,7 +66,10 @@ class Standing:
 
 
 class ClearCollector:
-    """The `Collector` of clear votes. `sink_for` makes, for simulations, what keeps each party's votes."""
+    """The `Collector` of clear votes. `sink_for` makes, for simulations, what keeps each party's votes.
+
+    release: number of the promised release that all its queries are for.
+    """
 
     def __init__(
         self,
@@ -76,9 +79,10 @@ class ClearCollector:
         standing: Standing,
         log: EventLog,
         sink_for: Callable[[np.ndarray, str], VotesSink] | None = None,
+        release: int = 1,
     ) -> None:
         self._transport, self._config, self._members, self._log = transport, config, members, log
-        self._standing, self._sink_for = standing, sink_for
+        self._standing, self._sink_for, self._release = standing, sink_for, release
 
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
@@ -93,6 +97,7 @@ class ClearCollector:
             queries=queries,
             places=places,
             proof=proof,
+            release=self._release,
         )
         return collect(self._transport, self._config, self._members, request, self._log, sink, progress)
 

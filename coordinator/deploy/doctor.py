@@ -53,7 +53,7 @@ def _federation(kit: Kit) -> str:
     config = configuration(kit)
     guarantee = promised(config)
     return (
-        f"{config.votes} votes, {config.describe()}, at most {config.caps.queries} queries:"
+        f"{config.votes} votes, {config.describe()}, at most {config.all_caps.queries} queries:"
         f" epsilon at most {guarantee.epsilon:.3f} at delta {config.privacy.delta:g}, unit {config.privacy.unit.value}"
     )
 
@@ -80,4 +80,4 @@ def _ledger(kit: Kit) -> str:
         asked, answered = ledger.spent()
     finally:
         ledger.close()
-    return f"{asked} of {config.caps.queries} queries asked, {answered} of {config.caps.answers} answers given"
+    return f"{asked} of {config.all_caps.queries} queries asked, {answered} of {config.all_caps.answers} answers given"

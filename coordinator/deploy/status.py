@@ -50,8 +50,8 @@ def status(kit: Kit) -> Status:
         federation=kit.federation,
         running=listens(kit.coordinator.internal_port),
         parties=dict.fromkeys(sorted(load(kit / "nodes.json", NodesFile).nodes), "may connect"),
-        queries_left=config.caps.queries,
-        answers_left=config.caps.answers,
+        queries_left=config.all_caps.queries,
+        answers_left=config.all_caps.answers,
         epsilon_promised=promised(config).epsilon,
         delta=config.privacy.delta,
     )

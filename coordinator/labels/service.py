@@ -50,7 +50,8 @@ run that was interrupted and resumed draws what it would have drawn; real noise 
 class LabelService:
     """Answers a student. It is the `LabelSource` that the student sees in-process; `grpc_server` puts it on a socket.
 
-    One request is answered at a time, so that two requests can never pay for the same query.
+    One request is answered at a time, so that two requests can never pay for the same query. In a federation with a
+    schedule each phase has a service of its own, on the one ledger.
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class LabelService:
         parties: int,
         log: EventLog,
         pool: PoolTree | None = None,
+        phase: int | None = None,
     ) -> None:
+        """phase: its number in the schedule, from 1; None in a federation without one."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
         self._config = config
@@ -72,7 +75,9 @@ class LabelService:
         self._parties = parties
         self._log = log
         self._pool = pool
-        self._gives_counts = config.mechanism.count_sigma(parties) > 0
+        self._number = phase
+        self._phase = config.phase(phase)
+        self._gives_counts = self._phase.mechanism.count_sigma(parties) > 0
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
         self._to_student = promised_to_student(config)
@@ -80,8 +85,8 @@ class LabelService:
 
     def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
-        asked, answered = self._ledger.spent()
-        open_ = self._ledger.closing() is None
+        asked, answered = self._ledger.spent(self._number)
+        open_ = self._ledger.closing() is None and not self._over()
         return LabelTerms(
             federation=self._config.digest(),
             schema=self._config.rows,
@@ -90,11 +95,11 @@ class LabelService:
             neighbouring=self._config.privacy.neighbouring.value,
             delta=self._config.privacy.delta,
             epsilon_worst_case=self._to_student.epsilon,
-            queries_left=(self._config.caps.queries - asked) * open_,
-            answers_left=(self._config.caps.answers - answered) * open_,
+            queries_left=(self._phase.caps.queries - asked) * open_,
+            answers_left=(self._phase.caps.answers - answered) * open_,
             parties=self._parties,
             simulation=self._config.simulation,
-            count_sigma=self._config.mechanism.count_sigma(self._parties),
+            count_sigma=self._phase.mechanism.count_sigma(self._parties),
         )
 
     def ask(
@@ -139,7 +144,7 @@ class LabelService:
             0 if release is None else release.votes or release.parties * self._config.teachers_per_party
             for release in releases
         ]
-        sigma = {count: self._config.mechanism.count_sigma(count) for count in set(parties)} | {0: 0.0}
+        sigma = {count: self._phase.mechanism.count_sigma(count) for count in set(parties)} | {0: 0.0}
         return Histograms(
             counts=np.array([none if r is None or r.counts is None else r.counts for r in releases], dtype=np.int64),
             votes=np.array(votes, dtype=np.int64),
@@ -152,26 +157,36 @@ class LabelService:
 
     def _answered_out(self, new: int, total: int) -> bool:
         """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""
-        asked, answered = self._ledger.spent()
-        return new < total and answered == self._config.caps.answers and new <= self._config.caps.queries - asked
+        asked, answered = self._ledger.spent(self._number)
+        return new < total and answered == self._phase.caps.answers and new <= self._phase.caps.queries - asked
+
+    def _over(self) -> bool:
+        """Whether a later phase has begun."""
+        return self._number is not None and self._ledger.last_phase() > self._number
 
     def _check_caps(self, new: int) -> None:
         if self._ledger.closing() is not None:
             raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
-        asked, answered = self._ledger.spent()
-        queries_left = self._config.caps.queries - asked
-        answers_left = self._config.caps.answers - answered
+        if self._over():
+            raise BudgetExceeded(
+                f"{new} new queries asked in phase {self._number}, which is over: phase {self._ledger.last_phase()} has"
+                " begun",
+                "Ask in that one; labels of queries asked before can still be had, and nothing was charged",
+            )
+        asked, answered = self._ledger.spent(self._number)
+        queries_left = self._phase.caps.queries - asked
+        answers_left = self._phase.caps.answers - answered
         if new > queries_left or answers_left == 0:
             raise BudgetExceeded(
                 f"{new} new queries asked, {queries_left} queries and {answers_left} answers are left of"
-                f" {self._config.caps.queries} and {self._config.caps.answers}",
+                f" {self._phase.caps.queries} and {self._phase.caps.answers}",
                 "Ask for fewer; nothing was charged",
             )
 
     def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
         """Votes -> labels -> ledger, and only then does anything leave."""
-        _, answered_before = self._ledger.spent()
-        room = self._config.caps.answers - answered_before
+        _, answered_before = self._ledger.spent(self._number)
+        room = self._phase.caps.answers - answered_before
         collected: list[Histogram] = []
 
         def sums(positions: np.ndarray, phase: int) -> np.ndarray:
@@ -181,10 +196,10 @@ class LabelService:
 
         # with distributed votes the parties' noise is in the sums already
         noise = None if self._config.votes == "distributed" else self._noise(self._ledger.next_batch())
-        drawn = self._config.mechanism.release(sums, len(queries), room, noise, probabilities)
+        drawn = self._phase.mechanism.release(sums, len(queries), room, noise, probabilities)
         histogram = collected[0]
         asked, answered = len(drawn.labels), int(drawn.answered.sum())
-        event = self._config.event(asked, answered)
+        event = self._config.event(asked, answered, self._number)
         votes = _seen(histogram, asked)
         evidence = self._evidence(event, votes, histogram, probabilities[:asked])
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
@@ -202,12 +217,14 @@ class LabelService:
                 histogram=votes if kept else None,
                 probabilities=probabilities[:asked] if kept else None,
                 votes=histogram.teachers if self._config.most_weight > 1 else None,
+                phase=self._number,
             ),
-            self._config.caps.queries,
-            self._config.caps.answers,
+            self._phase.caps.queries,
+            self._phase.caps.answers,
         )
         self._collector.settle()
-        self._log.write("released", asked=asked, answered=answered, parties=len(histogram.parties))
+        number = {} if self._number is None else {"phase": self._number}
+        self._log.write("released", asked=asked, answered=answered, parties=len(histogram.parties), **number)
         if drawn.failure is not None:
             raise drawn.failure
 
@@ -215,7 +232,7 @@ class LabelService:
         self, event: ReleaseEvent, votes: np.ndarray, histogram: Histogram, probabilities: np.ndarray
     ) -> Evidence:
         """See `Mechanism.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case."""
-        evidence = self._config.mechanism.evidence(event, votes, probabilities)
+        evidence = self._phase.mechanism.evidence(event, votes, probabilities)
         clipped = _clipped(histogram, event.asked)
         return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))
 

@@ -31,6 +31,7 @@ class Batch:
     counts int64 (queries, classes): the noisy histograms, where these were released.
     histogram int64 and probabilities float64 (queries, classes): the votes, or None where they decide no cost.
     votes: in the sum on each query, where parties have weights; None where every party counts alike.
+    phase: its number in the federation's schedule, from 1; None where there is none.
     """
 
     event: dict[str, Any]
@@ -44,6 +45,7 @@ class Batch:
     histogram: np.ndarray | None = field(default=None, repr=False)
     probabilities: np.ndarray | None = field(default=None, repr=False)
     votes: int | None = None
+    phase: int | None = None
 
     @property
     def answered(self) -> np.ndarray:

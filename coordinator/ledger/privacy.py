@@ -34,7 +34,7 @@ def promised(config: Federation) -> Guarantee:
     try:
         return worst_case(config.promised_events(), config.privacy.delta)
     except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
 
 
 def promised_to_student(config: Federation) -> Guarantee:
@@ -54,7 +54,7 @@ def promised_to_student(config: Federation) -> Guarantee:
         events = [replace(event, towards=Towards.STUDENT) for event in config.promised_events()]
         return worst_case(events, config.privacy.delta)
     except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
 
 
 def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
@@ -76,7 +76,7 @@ def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
             for unit in others
         }
     except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
 
 
 def promised_at(config: Federation, weight: int) -> Guarantee:
@@ -89,7 +89,7 @@ def promised_at(config: Federation, weight: int) -> Guarantee:
     try:
         return worst_case([replace(event, weight=weight) for event in config.promised_events()], config.privacy.delta)
     except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
+        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
 
 
 def by_party(config: Federation, weights: Mapping[str, int]) -> dict[str, Any]:
@@ -109,6 +109,37 @@ def by_party(config: Federation, weights: Mapping[str, int]) -> dict[str, Any]:
             for party, weight in sorted(weights.items())
         }
     }
+
+
+def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
+    """`phases`: of each phase of the schedule its mechanism, its caps, what came of it, and the epsilon that it may
+    cost by itself; empty where there is no schedule. As much may be told as of the numbers of all queries.
+
+    Raises
+    ------
+    ConfigError : a mechanism cannot be charged at this delta.
+    """
+    if not config.schedule:
+        return {}
+    told = []
+    for number, phase in enumerate(config.phases, 1):
+        mine, caps = [batch for batch in batches if batch.phase == number], phase.caps
+        try:
+            alone = worst_case([config.event(caps.queries, caps.answers, number)], config.privacy.delta).to_json()
+        except AccountingError as error:
+            raise ConfigError(f"mechanism {phase.mechanism.name}: {error}") from None
+        told.append(
+            {
+                "mechanism": phase.mechanism.describe(),
+                "most_queries": caps.queries,
+                "most_answers": caps.answers,
+                "asked": sum(len(batch.query_ids) for batch in mine),
+                "answered": sum(int(batch.answered.sum()) for batch in mine),
+                "reinforced": sum(int(batch.reinforced.sum()) for batch in mine),
+                **{key: alone[key] for key in ("epsilon", "infinite") if key in alone},
+            }
+        )
+    return {"phases": told}
 
 
 def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:
@@ -202,7 +233,7 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
     """
     if not batches:
         return {"worst_case": np.zeros(0), "data_dependent": np.zeros(0)}
-    dependent, worst, answered, added = [], [], [], []
+    dependent, worst, answered, added, phases = [], [], [], [], []
     for batch in batches:
         event = event_from_json(batch.event)
         one = {got: event.with_counts(1, int(got)) for got in set(batch.answered.tolist())}
@@ -210,12 +241,13 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
         worst.append(np.array([curves[got] for got in batch.answered.tolist()]))
         dependent.append(_at_hand_per_query(event, batch, worst[-1]))
         answered.append(batch.answered)
+        phases.append(np.full(len(batch.answered), 1 if batch.phase is None else batch.phase))
         added.append(np.full(len(batch.answered), event.added_delta() / max(1, event.asked)))
     left = config.privacy.delta - np.cumsum(np.concatenate(added))
     worst_curve = _epsilons(np.concatenate(worst), left)
-    given = np.cumsum(np.concatenate(answered))
+    given, phase = np.concatenate(answered), np.concatenate(phases)
     points = np.unique(np.linspace(1, len(given), EXACT_POINTS).astype(int))
-    least = np.array([_least(config, asked, int(given[asked - 1]), asked == len(given)) for asked in points])
+    least = np.array([_least(config, phase[:asked], given[:asked], asked == len(given)) for asked in points])
     worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(given) + 1))])
     dependent_curve = _epsilons(np.concatenate(dependent), left)
     return {"worst_case": worst_curve, "data_dependent": np.minimum(dependent_curve, worst_curve)}
@@ -228,8 +260,11 @@ def _epsilons(costs: np.ndarray, deltas: np.ndarray) -> np.ndarray:
     )
 
 
-def _least(config: FederationConfig, asked: int, answered: int, last: bool) -> float:
-    """The worst case of so many; the slowest of the bounds is tried for the last alone."""
+def _least(config: FederationConfig, phase: np.ndarray, answered: np.ndarray, last: bool) -> float:
+    """The worst case of queries in these phases, int64 (asked,), of which some were answered, bool (asked,); the
+    slowest of the bounds is tried for the last alone."""
     accountant = Accountant(DEFAULT_ORDERS)
-    accountant.commit(config.event(asked, answered))
+    for number in np.unique(phase).tolist():
+        of_phase = phase == number
+        accountant.commit(config.event(int(of_phase.sum()), int(answered[of_phase].sum()), number))
     return accountant.least_worst_case_epsilon(config.privacy.delta, numerical=last)[0].epsilon

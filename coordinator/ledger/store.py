@@ -26,32 +26,13 @@ import numpy as np
 
 from consilium.coordinator.ledger.batch import Batch, Release
 from consilium.coordinator.ledger.columns import HISTOGRAM, PROBABILITIES, blobs, column, matrix_of
+from consilium.coordinator.ledger.tables import PHASED_TABLES, TABLES, WEIGHTED_TABLES
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.parties.messages import LedgerPosition
 
 FORMAT = 3
 GENESIS = "0" * 64
-TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE batches (
-    seq INTEGER PRIMARY KEY, at TEXT NOT NULL, event TEXT NOT NULL, asked INTEGER NOT NULL, answered INTEGER NOT NULL,
-    parties INTEGER NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
-CREATE TABLE releases (
-    query_id TEXT PRIMARY KEY, seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,
-    outcome INTEGER NOT NULL, label INTEGER NOT NULL, counts BLOB);
-CREATE TABLE evidence (
-    query_id TEXT PRIMARY KEY REFERENCES releases, log_q_check REAL, log_q_label REAL, histogram BLOB,
-    probabilities BLOB);
-CREATE TABLE closing (
-    only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
-    hash TEXT NOT NULL);
-"""
-WEIGHTED_TABLES = """
-CREATE TABLE weights (party TEXT PRIMARY KEY, weight INTEGER NOT NULL);
-CREATE TABLE sums (seq INTEGER PRIMARY KEY REFERENCES batches, votes INTEGER NOT NULL);
-"""
-"""Beside the others, in the ledger of a federation whose parties may have weights."""
 CLOSED = "the ledger is closed: its sanitised epsilon was released"
 
 
@@ -63,10 +44,12 @@ def chain_hash(
     parties: int,
     rows: Sequence[tuple[Any, ...]],
     votes: int | None = None,
+    phase: int | None = None,
 ) -> str:
     """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before."""
     plain = [[cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows]
-    return _sha256([previous, seq, at, event, parties if votes is None else [parties, votes], plain])
+    counted = parties if votes is None else [parties, votes]
+    return _sha256([previous, seq, at, event, counted, plain, *([] if phase is None else [phase])])
 
 
 def _sha256(value: list[Any]) -> str:
@@ -157,11 +140,24 @@ class Ledger:
         """Number that the next batch will have; call it within `exclusive`."""
         return self._connection.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM batches").fetchone()[0]
 
-    def spent(self) -> tuple[int, int]:
-        """Queries asked and answers given so far."""
-        return self._connection.execute(
-            "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(answered), 0) FROM batches"
-        ).fetchone()
+    def spent(self, phase: int | None = None) -> tuple[int, int]:
+        """Queries asked and answers given so far; in one phase of a schedule, where its number is given."""
+        sums = "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(answered), 0) FROM batches"
+        if phase is None:
+            return self._connection.execute(sums).fetchone()
+        if not self._has("phases"):
+            return 0, 0
+        return self._connection.execute(f"{sums} JOIN phases USING (seq) WHERE phase = ?", (phase,)).fetchone()
+
+    def phases(self) -> dict[int, int]:
+        """The phase of each batch, by its number; empty without a schedule, or before anything was asked."""
+        return dict(self._connection.execute("SELECT seq, phase FROM phases")) if self._has("phases") else {}
+
+    def last_phase(self) -> int:
+        """The latest phase that has begun, 0 where none has."""
+        if not self._has("phases"):
+            return 0
+        return self._connection.execute("SELECT COALESCE(MAX(phase), 0) FROM phases").fetchone()[0]
 
     def pin_weights(self, weights: Mapping[str, int]) -> None:
         """Keep the weights of parties that enrol for the first time; what was kept before stays.
@@ -172,7 +168,7 @@ class Ledger:
         """
         try:
             with self._transaction():
-                if not self._weighted():
+                if not self._has("weights"):
                     for statement in WEIGHTED_TABLES.split(";"):
                         self._connection.execute(statement)
                 self._connection.executemany("INSERT OR IGNORE INTO weights VALUES (?, ?)", sorted(weights.items()))
@@ -181,14 +177,14 @@ class Ledger:
 
     def weights(self) -> dict[str, int]:
         """The weights that were kept, by party; empty where every party counts alike."""
-        return dict(self._connection.execute("SELECT party, weight FROM weights")) if self._weighted() else {}
+        return dict(self._connection.execute("SELECT party, weight FROM weights")) if self._has("weights") else {}
 
     def sums(self) -> dict[int, int]:
         """Votes in the sums of each batch, by its number; empty where every party counts alike."""
-        return dict(self._connection.execute("SELECT seq, votes FROM sums")) if self._weighted() else {}
+        return dict(self._connection.execute("SELECT seq, votes FROM sums")) if self._has("sums") else {}
 
-    def _weighted(self) -> bool:
-        return bool(self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'weights'").fetchone())
+    def _has(self, table: str) -> bool:
+        return bool(self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
 
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
         """Recorded outcomes of those ids that are in the ledger."""
@@ -209,9 +205,11 @@ class Ledger:
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
         """Charge and record one batch; durable when this returns. Only then may its labels leave.
 
+        The caps are those of the batch's phase, where there is a schedule.
+
         Raises
         ------
-        BudgetExceeded : the batch would pass a cap.
+        BudgetExceeded : the batch would pass a cap, or its phase is over.
         LedgerError : the file cannot be written, a query id is already recorded, or the ledger is closed. Nothing was
             written.
         """
@@ -238,7 +236,9 @@ class Ledger:
             with self._transaction():
                 if self._connection.execute("SELECT 1 FROM closing").fetchone():
                     raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")
-                asked_before, answered_before = self.spent()
+                asked_before, answered_before = self.spent(batch.phase)
+                if batch.phase is not None and batch.phase < self.last_phase():
+                    raise BudgetExceeded(f"phase {batch.phase} is over: phase {self.last_phase()} has begun")
                 if asked_before + len(rows) > most_queries or answered_before + int(answered.sum()) > most_answers:
                     raise BudgetExceeded(
                         f"the batch needs {len(rows)} queries and {int(answered.sum())} answers,"
@@ -246,13 +246,17 @@ class Ledger:
                     )
                 last, previous = self._head()
                 seq, at = last + 1, _now()
-                link = chain_hash(previous, seq, at, event, batch.parties, rows, batch.votes)
+                link = chain_hash(previous, seq, at, event, batch.parties, rows, batch.votes, batch.phase)
                 self._connection.execute(
                     "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (seq, at, event, len(rows), int(answered.sum()), batch.parties, previous, link),
                 )
                 if batch.votes is not None:
                     self._connection.execute("INSERT INTO sums VALUES (?, ?)", (seq, batch.votes))
+                if batch.phase is not None:
+                    if not self._has("phases"):
+                        self._connection.execute(PHASED_TABLES)
+                    self._connection.execute("INSERT INTO phases VALUES (?, ?)", (seq, batch.phase))
                 self._connection.executemany(
                     "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
                     [(row[0], seq, position, *row[1:4]) for position, row in enumerate(rows)],
@@ -314,7 +318,7 @@ class Ledger:
         LedgerError : the hash chain is broken.
         """
         result = []
-        previous, sums = GENESIS, self.sums()
+        previous, sums, phases = GENESIS, self.sums(), self.phases()
         for seq, at, event, _, _, parties, stored_previous, link in self._connection.execute(
             "SELECT * FROM batches ORDER BY seq"
         ).fetchall():
@@ -323,8 +327,8 @@ class Ledger:
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
-            votes = sums.get(seq)
-            if stored_previous != previous or chain_hash(previous, seq, at, event, parties, rows, votes) != link:
+            votes, phase = sums.get(seq), phases.get(seq)
+            if stored_previous != previous or chain_hash(previous, seq, at, event, parties, rows, votes, phase) != link:
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
             previous = link
             result.append(
@@ -340,6 +344,7 @@ class Ledger:
                     histogram=matrix_of([row[6] for row in rows], HISTOGRAM),
                     probabilities=matrix_of([row[7] for row in rows], PROBABILITIES),
                     votes=votes,
+                    phase=phase,
                 )
             )
         return result

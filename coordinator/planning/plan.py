@@ -137,6 +137,7 @@ def stand_in(federation: Mapping[str, Any]) -> dict[str, Any]:
         )
     distributed = federation.get("votes", "secure") == "distributed"
     kind = {"name": "distributed", "threshold": 0, "noise_shares": 1} if distributed else {"name": "gnmax"}
+    _check_no_schedule(federation.get("schedule"))
     return {**federation, "mechanism": {**kind, "sigma": _ANY_NOISE}, "caps": {"queries": 1, "answers": 1}}
 
 
@@ -186,6 +187,7 @@ def look_at(
     ------
     ConfigError : its labels depend on what the student believes, or on weights, which no plan knows.
     """
+    _check_no_schedule(federation.schedule)
     if federation.mechanism.needs_probabilities:
         raise ConfigError(
             f"mechanism {federation.mechanism.name} answers to what the student believes, which is not known before",
@@ -197,6 +199,15 @@ def look_at(
     own = Candidate({}, federation.mechanism, federation.caps)
     outcomes = Rehearsal(features, facts, told.judged).rehearse(own, told.tasks)
     return _told(facts, features, federation, max(outcomes, key=lambda each: each.expected), told, None)
+
+
+def _check_no_schedule(schedule: object) -> None:
+    """Raise ConfigError where there are several phases: a plan is for one mechanism."""
+    if schedule:
+        raise ConfigError(
+            "federation.schedule has further phases, and a plan is for one mechanism",
+            "Plan without it, or state every phase; noise that phases leave out is calibrated to privacy.epsilon",
+        )
 
 
 def _check_alike(most_weight: object) -> None:

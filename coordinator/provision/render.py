@@ -37,7 +37,7 @@ def party_settings(name: str, config: FederationConfig, roster: Roster | None, w
         least_parties=roster.u_min - roster.c if roster else 2,
         least_difference=roster.least_difference if roster else 0,
         teachers=config.teachers_per_party,
-        queries=config.caps.queries,
+        queries=config.all_caps.queries,
         unit=config.privacy.unit.value,
         neighbouring=config.privacy.neighbouring.value,
         open_pool=config.votes == "secure" and config.pool is None,

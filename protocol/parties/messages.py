@@ -22,6 +22,8 @@ MOST_TEACHERS = 1000
 MOST_WEIGHT = 50
 """Times that one answer may count: with all teachers of a party, a row of votes still fits into `VOTE_DTYPE`."""
 MOST_CLASSES = 1000
+MOST_RELEASES = 8
+"""In one promise: the phases of a federation's schedule."""
 MOST_BATCHES = 10_000_000
 
 VotesMode = Literal["clear", "secure", "distributed"]
@@ -64,16 +66,18 @@ class WireModel(Strict):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     kind: ClassVar[str]
+    UNSENT: ClassVar[frozenset[str]] = frozenset()
+    """Fields that do not travel where they have their default: messages without them are what they were before."""
 
 
 class Terms(WireModel):
     """What a federation is, as far as a party is concerned. A party that pins terms takes part in no other.
 
     federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
-    each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events, the first at the
-    caps, which the coordinator will not exceed. votes: how they are collected. roster: hash of the roster, empty for
-    clear votes. pool: JSON of `rows.pool.PoolTerms`, empty where the queries were not fixed beforehand. request:
-    digest of the one `TrainRequest` of the federation.
+    each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events at the caps, which
+    the coordinator will not exceed: one for each phase, in order. votes: how they are collected. roster: hash of the
+    roster, empty for clear votes. pool: JSON of `rows.pool.PoolTerms`, empty where the queries were not fixed
+    beforehand. request: digest of the one `TrainRequest` of the federation.
     """
 
     kind: ClassVar[str] = "terms"
@@ -154,10 +158,12 @@ class VoteRequest(WireModel):
     """All queries of a round in one message: float32 (queries, features).
 
     ledger, batch, head: see `LedgerPosition`. places, proof: that the queries are rows of the pool
-    (`protocol.rows.pool.PoolTree.prove`); both empty where the terms name no pool.
+    (`protocol.rows.pool.PoolTree.prove`); both empty where the terms name no pool. release: number of the one promised
+    release that the queries are for, from 1.
     """
 
     kind: ClassVar[str] = "query.vote"
+    UNSENT: ClassVar[frozenset[str]] = frozenset({"release"})
     federation: Hash
     query_set: Hash
     ledger: Hash
@@ -166,6 +172,7 @@ class VoteRequest(WireModel):
     queries: np.ndarray = Field(repr=False)
     places: PoolPlaces
     proof: Proof
+    release: int = Field(default=1, ge=1, le=MOST_RELEASES)
 
     @property
     def position(self) -> LedgerPosition:

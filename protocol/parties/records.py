@@ -57,8 +57,10 @@ def to_record(message: WireModel) -> RecordDict:
     """Message -> RecordDict."""
     fields: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
-    for name in type(message).model_fields:
+    for name, field in type(message).model_fields.items():
         value = getattr(message, name)
+        if name in message.UNSENT and value == field.default:
+            continue
         if isinstance(value, np.ndarray):
             arrays[name] = encode_array(value)
         else:

@@ -113,7 +113,7 @@ def _judge(space: Workspace, dataset: Dataset, partition: Partition, config: Fed
     queries = canonical_queries(pool.queries, len(pool.features))
     truth = PublicTruth(config.rows, queries, dataset.y[partition.queries], pool.test_x, pool.test_y)
     model = load_model(space.run_dir / "student" / MODEL_FILE)
-    return _Student(model, spec, seed, truth, model.predict_proba(pool.test_x))
+    return _Student(model, spec.last, seed, truth, model.predict_proba(pool.test_x))
 
 
 def _worth(

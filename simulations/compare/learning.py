@@ -112,7 +112,7 @@ def by_epsilon(
     `rows` int64 (asked,) of the pool and `votes` int64 (asked, classes), exact, in the order asked. {"absent": why}
     where the mechanism has no noise to change, or takes what the student thought.
     """
-    if reason := _why_not(config.mechanism, len(rows)):
+    if reason := _why_not(config, len(rows)):
         return {"absent": reason}
     points = []
     for times in NOISES:
@@ -131,9 +131,12 @@ def by_epsilon(
     return {"metric": learner.metric, "delta": config.privacy.delta, "points": points}
 
 
-def _why_not(mechanism: MechanismModel, asked: int) -> str:
+def _why_not(config: FederationConfig, asked: int) -> str:
+    mechanism: MechanismModel = config.mechanism
     if not asked:
         return "nothing was asked"
+    if config.schedule:
+        return "a schedule has the noise of several mechanisms"
     if mechanism.needs_probabilities:
         return "the mechanism takes what the student thought while it asked"
     if not mechanism.private or not noise_scales(type(mechanism)):

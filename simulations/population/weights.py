@@ -31,7 +31,7 @@ def simulated_weights(
     """The weight of each party. One whose policy does not even allow weight 1 has that, and refuses when asked."""
     if federation.most_weight == 1:
         return dict.fromkeys(names, 1)
-    promise = Promise(*federation.promised_events())
+    promise = Promise.of(federation.promised_events())
     limits = own_limits(policies, len(names), seed)
     weights = {limit: _weight(federation, promise, limit) for limit in set(limits.values())}
     return {

@@ -24,6 +24,7 @@ from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, guarantee_rows
 from consilium.simulations.report.models import ABSENT, STUDENT_LABEL, alone, lead, model_rows
 from consilium.simulations.report.own_epsilon import own_epsilons
+from consilium.simulations.report.phases import phase_rows
 from consilium.simulations.report.tiles import tiles
 from consilium.simulations.report.wording import WHO_SEES, many, plural, share_text
 from consilium.simulations.report.worth import worth_explained, worth_sentence
@@ -101,6 +102,7 @@ def _render(data: ReportData, public: bool) -> str:
         promised_bounded=math.isfinite(promised.epsilon),
         who_sees=WHO_SEES[data.votes],
         own_epsilons=own_epsilons(data.by_party, public),
+        phases=phase_rows(data.phases),
         unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),
         one_teacher=promised.teachers_per_party == 1,
         models=models,

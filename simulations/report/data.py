@@ -45,6 +45,7 @@ class ReportData:
     consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
         epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
         and party table are functions of private data: `public` leaves them out.
+    phases: of each phase of a schedule what `ledger.privacy.by_phase` tells; empty where there is none.
     by_party: weight and own epsilon of each party, by name; empty where every party counts once. Public but for names.
     warnings: as `protocol.warnings.kinds.listed` gives them; some are computed from private rows.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers: see
@@ -90,6 +91,7 @@ class ReportData:
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""
     by_party: dict[str, dict[str, Any]] = field(default_factory=dict)
+    phases: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, str]] = field(default_factory=list)
     open_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     secret_figures: dict[str, Any] = field(default_factory=dict, repr=False)

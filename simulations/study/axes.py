@@ -92,14 +92,24 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
             del data[key]
     for key in sorted(given, key=lambda each: each not in TAGS):
         _put(made, key, given[key])
-    mechanism = made.get("federation", {}).get("mechanism")
-    if _EPSILON in given and isinstance(mechanism, dict):
-        kind = KINDS.get(mechanism.get("name", ""))
-        scales = {} if kind is None else noise_scales(kind)
-        if not any(f"federation.mechanism.{name}" in given for name in scales):
-            for name in scales:
-                mechanism.pop(name, None)
+    federation = made.get("federation", {})
+    if _EPSILON in given:
+        _drop_noise(federation.get("mechanism"), given)
+        phases = federation.get("schedule", []) if "federation.schedule" not in given else []
+        for phase in phases if isinstance(phases, list) else []:
+            _drop_noise(phase.get("mechanism") if isinstance(phase, dict) else None, {})
     return made
+
+
+def _drop_noise(mechanism: object, given: Mapping[str, Any]) -> None:
+    """Noise that the table of a mechanism states, where none of it is among the keys that are given."""
+    if not isinstance(mechanism, dict):
+        return
+    kind = KINDS.get(mechanism.get("name", ""))
+    scales = {} if kind is None else noise_scales(kind)
+    if not any(f"federation.mechanism.{name}" in given for name in scales):
+        for name in scales:
+            mechanism.pop(name, None)
 
 
 def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

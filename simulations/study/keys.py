@@ -63,12 +63,15 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
     if not isinstance(federation, dict):
         return validate(dict(table), Scenario, where)
     privacy = federation.get("privacy")
-    plain = {**federation, "mechanism": {"name": "auto"}}
+    plain = {key: value for key, value in federation.items() if key != "schedule"} | {"mechanism": {"name": "auto"}}
     if isinstance(privacy, dict):
         plain["privacy"] = {**privacy, "epsilon": 1.0}
     stood = stand_in(plain)
     if isinstance(privacy, dict):
         stood["privacy"] = {key: value for key, value in privacy.items() if key not in ("epsilon", "sanitised")}
+    student = table.get("student")
+    if isinstance(student, dict):  # those of the phases, of which there are none left
+        table = {**table, "student": {key: value for key, value in student.items() if key != "later"}}
     return validate({**table, "federation": stood}, Scenario, where)
 
 

@@ -80,8 +80,12 @@ def replay(case: Case, said: Said) -> Replayed:
             if config.most_weight > 1:
                 ledger.pin_weights(dict(zip(case.parties, _weights(case), strict=True)))
             collector = RecordedVotes(case, said)
-            service = LabelService(config, ledger, noise_for(config), collector, len(case.parties), log)
-            result = run_student(service, _pool(case), case.scenario.student, folder, case.seed)
+            service, *later = (
+                LabelService(config, ledger, noise_for(config), collector, len(case.parties), log, phase=phase)
+                for phase in config.phase_numbers
+            )
+            spec = case.scenario.student
+            result = run_student(service, _pool(case), spec, folder, case.seed, later=later)
             sanitised = close(config, ledger, normal_for(config), log)
             batches = ledger.batches()
         student = load_own(folder)
@@ -106,7 +110,7 @@ def check_can_run(case: Case) -> None:
     """Raise NotEnoughParties or ConfigError where a run would not begin to ask."""
     require(len(case.parties), case.config.minimum_parties, "train", {})
     votes = sum(_weights(case)) * case.config.teachers_per_party
-    check_threshold(case.config.mechanism, votes)
+    check_threshold(case.config, votes)
     check_sanitised(case.config, votes)
 
 

@@ -165,10 +165,10 @@ def _worth(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     if predicted.test is None:
         return rows_bytes([])
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    asked = predicted.arrays.get("asked_rows", np.arange(min(len(case.pool_y), case.config.caps.queries)))
+    asked = predicted.arrays.get("asked_rows", np.arange(min(len(case.pool_y), case.config.all_caps.queries)))
     outcome = predicted.arrays.get("outcome", np.full(len(asked), Outcome.ANSWERED))
     asked, released = asked[outcome != Outcome.NOT_ASKED], int((outcome == Outcome.ANSWERED).sum())
-    found = worth(public, predicted.test, case.scenario.student, released, asked, case.seed, step.params["mode"])
+    found = worth(public, predicted.test, case.scenario.student.last, released, asked, case.seed, step.params["mode"])
     label, least = step.params["label"], found["hand_labels"]
     if least is None:
         return rows_bytes([Row(label, "run", "", "hand_labels_above", float(found["most"]))])

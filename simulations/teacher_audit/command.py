@@ -115,7 +115,7 @@ def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[H
     config = load(federation, FederationConfig)
     schema = config.rows
     if pool is None:
-        queries = made_up_queries(schema, min(config.caps.queries, MADE_UP))
+        queries = made_up_queries(schema, min(config.all_caps.queries, MADE_UP))
     else:
         loaded = PoolFile(pool).load(schema)
         if tuple(loaded.features) != schema.features:
@@ -155,5 +155,5 @@ def subject_of_scenario(
         }
     )
     lay_out(space, plain, dataset, alone, config, seed)
-    queries = dataset.x[partition.queries[: min(config.caps.queries, MADE_UP)]]
+    queries = dataset.x[partition.queries[: min(config.all_caps.queries, MADE_UP)]]
     return open_home(space.home(0)), config, canonical_queries(queries, len(dataset.features))

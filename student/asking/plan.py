@@ -37,6 +37,11 @@ class AskingPlan:
         """Number of queries in all rounds together."""
         return self._content["total"]
 
+    @property
+    def chosen(self) -> np.ndarray:
+        """All rows that were decided, int64."""
+        return np.array([row for rows in self._content["rounds"] for row in rows], dtype=np.int64)
+
     def rows(self, number: int) -> np.ndarray | None:
         """Rows of round `number`, None if it was not decided yet."""
         rounds = self._content["rounds"]

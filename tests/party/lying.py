@@ -116,11 +116,12 @@ class Outcome:
     """What one game showed.
 
     ratio: true cost over what was charged, or over what the policy allows if that is less.
-    let_out: how often each query and phase left.
+    let_out: how often each query and phase left. released: for which promised release each query was first given.
     """
 
     ratio: float = 0.0
     let_out: Counter = field(default_factory=Counter)
+    released: dict[str, int] = field(default_factory=dict)
     accepted: bool = False
     rules: Counter = field(default_factory=Counter)
 
@@ -296,9 +297,12 @@ class Game:
             queries=queries,
             places=places,
             proof=proof,
+            release=int(self.pick([1, 1, 2])),
         )
         votes = self.node.vote(request).votes
         assert votes.sum(axis=1).tolist() == [self.teachers * self.weight] * len(queries)
+        for query_id in query_ids(queries):  # votes that left already are not asked for anew
+            self.outcome.released.setdefault(query_id, request.release)
         self.note(queries, 1, 0.0)
 
     def session(self) -> None:
@@ -379,10 +383,23 @@ class Game:
                 true = gaussian_epsilon(squared, policy.delta)
         else:
             true = self.cost_elsewhere(release, given)
+            if self.outcome.released and len(set(self.outcome.released.values()) | {1}) > 1:
+                true = self.cost_of_a_schedule()
         allowed = min(charged, policy.most_epsilon)
         within = given <= policy.most_queries
         if true > 0:
             self.outcome.ratio = true / allowed if within and allowed > 0 else math.inf
+
+    def cost_of_a_schedule(self) -> float:
+        """The same where requests named several releases: each with the queries that were given for it."""
+        promised = [replace(event, weight=self.weight) for event in parse_events(self.terms.promise)]
+        counts = Counter(self.outcome.released.values())
+        given = [(promised[number - 1], count) for number, count in counts.items()]
+        return epsilon(
+            [event.with_counts(count, count if event.answered == event.asked else min(count, event.answered))
+             for event, count in given],
+            self.node.home.policy,
+        )  # fmt: skip
 
     def cost_elsewhere(self, release, given: int) -> float:
         """What the coordinator's mechanism costs on the queries that it got votes for."""

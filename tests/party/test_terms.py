@@ -238,7 +238,7 @@ def event(**changes) -> str:
         event(sigma="40"),
         event(more=1),
         event(noise="none"),
-        json.dumps([json.loads(event())[0]] * 3),
+        json.dumps([json.loads(event())[0]] * 9),
     ],
 )
 def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, promise: str) -> None:
@@ -257,7 +257,7 @@ def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, prom
         event(asked=0, answered=0),
         event(noise="continuous"),
         event(teachers_per_party=2),
-        json.dumps([json.loads(event())[0]] * 2),
+        json.dumps([json.loads(event())[0], dict(json.loads(event())[0], unit="record")]),
         json.dumps([dict(json.loads(event())[0], type="distributed", noise_shares=3)]),
     ],
 )

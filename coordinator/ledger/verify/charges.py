@@ -21,23 +21,28 @@ MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
 
 def check_caps(recorded: Recorded) -> str:
     """No more was asked or answered than the caps allow."""
-    caps = recorded.config.caps
-    if recorded.asked > caps.queries:
-        raise Contradiction(f"{recorded.asked} queries were asked, the cap is {caps.queries}")
-    if recorded.answered > caps.answers:
-        raise Contradiction(f"{recorded.answered} labels were given, the cap is {caps.answers}")
-    return f"{recorded.asked} of {caps.queries} queries, {recorded.answered} of {caps.answers} labels"
+    config, told = recorded.config, []
+    for at, phase in enumerate(config.phases, 1):
+        batches = [batch for batch in recorded.batches if batch.phase in (None, at)]
+        asked, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
+        caps, where = phase.caps, f" in phase {at}" if config.schedule else ""
+        if asked > caps.queries:
+            raise Contradiction(f"{asked} queries were asked{where}, the cap is {caps.queries}")
+        if answered > caps.answers:
+            raise Contradiction(f"{answered} labels were given{where}, the cap is {caps.answers}")
+        told.append(f"{asked} of {caps.queries} queries, {answered} of {caps.answers} labels{where}")
+    return "; ".join(told)
 
 
 def check_charges(recorded: Recorded) -> str:
     """Every batch was charged the event that the configuration gives for its counts."""
     config = recorded.config
     for at, batch in enumerate(recorded.batches, 1):
-        expected = config.event(len(batch.query_ids), int(batch.answered.sum())).to_json()
+        expected = config.event(len(batch.query_ids), int(batch.answered.sum()), batch.phase).to_json()
         if batch.event != expected:
             differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
             raise Contradiction(f"batch {at}: the event differs in {', '.join(differing) or 'its keys'}")
-    return config.mechanism.describe()
+    return "; ".join(phase.mechanism.describe() for phase in config.phases)
 
 
 def check_evidence(recorded: Recorded) -> str:
@@ -48,7 +53,7 @@ def check_evidence(recorded: Recorded) -> str:
             if batch.log_q_label is not None:
                 raise Contradiction(f"batch {at} has evidence without the histograms of which it is")
             continue
-        evidence = recorded.config.mechanism.evidence(
+        evidence = recorded.config.phase(batch.phase).mechanism.evidence(
             event_from_json(batch.event), batch.histogram, batch.probabilities
         )
         for found, written in zip(evidence, (batch.log_q_check, batch.log_q_label), strict=True):

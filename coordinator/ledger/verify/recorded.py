@@ -16,7 +16,8 @@ import numpy as np
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch, Release
-from consilium.coordinator.ledger.store import TABLES, WEIGHTED_TABLES, Ledger, stored_config
+from consilium.coordinator.ledger.store import Ledger, stored_config
+from consilium.coordinator.ledger.tables import PHASED_TABLES, TABLES, WEIGHTED_TABLES
 from consilium.coordinator.ledger.verify.findings import Contradiction, Damaged, Unfinished
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -76,11 +77,12 @@ def read_ledger(path: Path) -> Recorded:
                 batches, ended = ledger.batches(), ledger.closing()
                 ids = [query_id for batch in batches for query_id in batch.query_ids]
                 releases, counts, strays = ledger.find(ids), ledger.counts(), ledger.uncharged()
-                weights, sums = ledger.weights(), ledger.sums()
+                weights, sums, phases = ledger.weights(), ledger.sums(), ledger.phases()
         except sqlite3.Error as error:
             raise Damaged(f"SQLite cannot read it: {error}") from None
     if strays:
         raise Contradiction(f"{strays} rows of releases or evidence belong to no batch: nobody was charged for them")
+    _check_phases(config, batches, phases)
     _check_counts(config, batches, releases, counts)
     _check_weights(config, batches, weights, sums)
     return Recorded(config, batches, releases, _closing(ended), rolled_back, weights)
@@ -133,6 +135,24 @@ def _check_counts(
             )
 
 
+def _check_phases(config: FederationConfig, batches: list[Batch], phases: dict[int, int]) -> None:
+    """Every batch is in a phase of the schedule, and none in one that was over; none at all without a schedule."""
+    if not config.schedule:
+        if phases:
+            raise Contradiction("batches are of phases, though the federation has no schedule")
+        return
+    if len(phases) != len(batches):
+        raise Contradiction("the phase of a batch is missing, or a phase has no batch")
+    before = 1
+    for number, batch in enumerate(batches, 1):
+        phase = batch.phase
+        if type(phase) is not int or not 1 <= phase <= len(config.phases):
+            raise Contradiction(f"batch {number} is of no phase of the schedule (1 to {len(config.phases)})")
+        if phase < before:
+            raise Contradiction(f"batch {number} is of phase {phase}, which was over")
+        before = phase
+
+
 def _check_weights(
     config: FederationConfig, batches: list[Batch], weights: dict[str, int], sums: dict[int, int]
 ) -> None:
@@ -153,9 +173,10 @@ def _check_weights(
 
 def _check_histograms(config: FederationConfig, number: int, batch: Batch) -> None:
     """Noisy histograms are there if the mechanism releases them, of all classes, and the labels are their largest."""
-    if (config.mechanism.count_sigma(batch.parties) > 0) != (batch.counts is not None) and len(batch.labels):
+    mechanism = config.phase(batch.phase).mechanism
+    if (mechanism.count_sigma(batch.parties) > 0) != (batch.counts is not None) and len(batch.labels):
         has = "no histograms" if batch.counts is None else "histograms"
-        raise Contradiction(f"batch {number} has {has}, unlike what {config.mechanism.describe()} releases")
+        raise Contradiction(f"batch {number} has {has}, unlike what {mechanism.describe()} releases")
     if batch.counts is None:
         return
     if batch.counts.shape[1] != len(config.rows.classes):
@@ -213,14 +234,16 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _check_structure(path: Path) -> None:
     """Tables of a ledger and nothing else: a view or a trigger could show other rows than those that are there."""
     listing = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
-    with closing(_connect(path)) as connection, closing(sqlite3.connect(":memory:")) as model:
-        model.executescript(TABLES)
+    with closing(_connect(path)) as connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         tables = connection.execute(listing).fetchall()
-        if tables != model.execute(listing).fetchall():
-            model.executescript(WEIGHTED_TABLES)
-            if tables != model.execute(listing).fetchall():
-                raise Damaged("its tables are not those of a ledger of this version")
+        for added in ("", WEIGHTED_TABLES, PHASED_TABLES, WEIGHTED_TABLES + PHASED_TABLES):
+            with closing(sqlite3.connect(":memory:")) as model:
+                model.executescript(TABLES + added)
+                if tables == model.execute(listing).fetchall():
+                    break
+        else:
+            raise Damaged("its tables are not those of a ledger of this version")
         result = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if result != "ok":
         raise Damaged("its pages are damaged, says SQLite's own check")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import promised, promised_in_other_units, promised_to_student, spent
+from consilium.coordinator.ledger.privacy import by_phase, promised, promised_in_other_units, promised_to_student, spent
 from consilium.coordinator.ledger.verify.charges import check_caps, check_charges, check_evidence, check_sanitised
 from consilium.coordinator.ledger.verify.claims import check_claims, check_guarantee, number
 from consilium.coordinator.ledger.verify.files import Files, LoggedEvents, entry, read_events
@@ -176,6 +176,7 @@ def _counts(files: Files, recorded: Recorded, found: _Found) -> str:
     }
     for key, value in truth.items():
         agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
+    agree(f"{COORDINATOR}: phases", summary.get("phases"), by_phase(config, recorded.batches).get("phases"))
     parties, teachers = entry(summary, COORDINATOR, "parties"), entry(summary, COORDINATOR, "teachers")
     if not isinstance(parties, list) or not all(isinstance(party, str) for party in parties):
         raise Damaged(f"{COORDINATOR}: parties is no list of names")

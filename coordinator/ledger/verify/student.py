@@ -130,14 +130,27 @@ def _counts(files: Files, table: Labels) -> str:
 
 
 def _plan(files: Files, recorded: Recorded, table: Labels) -> str:
-    plan = files.object(PLAN)
-    agree(f"{PLAN}: federation", entry(plan, PLAN, "federation"), recorded.config.digest())
-    rounds, total = entry(plan, PLAN, "rounds"), entry(plan, PLAN, "total")
+    numbers = range(1, len(recorded.config.phases) + 1)
+    names = [PLAN if number == 1 else PLAN.replace(".json", f"-{number}.json") for number in numbers]
+    # a phase that has nothing left to ask, or that was not reached, has no plan; the first always has one
+    plans = [_planned(files, name, recorded) for name in names if name == PLAN or (files.folder / name).exists()]
+    at = 0
+    for chosen, _ in plans:  # of each phase as much as was asked of it: the others are cut where its answers ended
+        asked = table.rows[at : at + len(chosen)]
+        at += next((same for same, (row, own) in enumerate(zip(asked, chosen, strict=False)) if row != own), len(asked))
+    if table.read and at != len(table.rows):
+        raise Contradiction(f"{PLAN}: the rows of {LABELS} are not those that it chose")
+    return f"{sum(len(chosen) for chosen, _ in plans)} rows in {sum(rounds for _, rounds in plans)} rounds"
+
+
+def _planned(files: Files, name: str, recorded: Recorded) -> tuple[list[int], int]:
+    """The rows that a plan has chosen, and in how many rounds."""
+    plan = files.object(name)
+    agree(f"{name}: federation", entry(plan, name, "federation"), recorded.config.digest())
+    rounds, total = entry(plan, name, "rounds"), entry(plan, name, "total")
     if not isinstance(rounds, list) or not all(isinstance(rows, list) for rows in rounds):
-        raise Damaged(f"{PLAN}: rounds is no list of lists")
+        raise Damaged(f"{name}: rounds is no list of lists")
     chosen = [row for rows in rounds for row in rows]
     if type(total) is not int or len(chosen) > total:
-        raise Contradiction(f"{PLAN}: {len(chosen)} rows were chosen, it says at most {str(total)[:20]}")
-    if table.read and chosen[: len(table.rows)] != table.rows:
-        raise Contradiction(f"{PLAN}: the rows of {LABELS} are not those that it chose")
-    return f"{len(chosen)} rows in {len(rounds)} rounds"
+        raise Contradiction(f"{name}: {len(chosen)} rows were chosen, it says at most {str(total)[:20]}")
+    return chosen, len(rounds)

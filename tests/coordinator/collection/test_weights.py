@@ -201,6 +201,7 @@ def test_a_roster_in_which_a_weight_is_too_rare_is_refused_before_anything_is_as
 
 
 def test_a_threshold_may_be_as_high_as_all_votes_and_not_higher() -> None:
-    check_threshold(Confident(threshold=TOTAL, sigma1=2.0, sigma2=1.0), TOTAL)
+    config = make_config(mechanism=Confident(threshold=TOTAL, sigma1=2.0, sigma2=1.0))
+    check_threshold(config, TOTAL)
     with pytest.raises(ConfigError, match=f"above the {TOTAL - 1} votes"):
-        check_threshold(Confident(threshold=TOTAL, sigma1=2.0, sigma2=1.0), TOTAL - 1)
+        check_threshold(config, TOTAL - 1)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import Federation
+from consilium.coordinator.phases import Phase
 from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts
@@ -168,6 +169,11 @@ def test_a_federation_with_a_mechanism_is_looked_at() -> None:
 def test_what_the_student_believes_cannot_be_foreseen() -> None:
     mechanism = {"name": "interactive", "threshold": 3, "sigma1": 50.0, "sigma2": 50.0, "confidence": 0.9}
     own = Federation.model_validate(table(None, mechanism=mechanism, caps={"queries": 40, "answers": 40}))  # type: ignore[arg-type]
+    phases = own.model_copy(update={"schedule": (Phase(mechanism=own.mechanism, caps=own.caps),)})
+    with pytest.raises(ConfigError, match=r"federation\.schedule has further phases"):
+        look_at(phases, facts(), FEW)
+    with pytest.raises(ConfigError, match=r"federation\.schedule has further phases"):
+        stand_in(table(schedule=[{}]))
     with pytest.raises(ConfigError, match="interactive answers to what the student believes"):
         look_at(own, facts(), FEW)
 

@@ -96,10 +96,16 @@ def sums_of(ledger: sqlite3.Connection) -> dict[int, int]:
     return dict(ledger.execute("SELECT seq, votes FROM sums")) if weighted else {}
 
 
+def phases_of(ledger: sqlite3.Connection) -> dict[int, int]:
+    """The phase of each batch, where the ledger keeps them."""
+    phased = ledger.execute("SELECT 1 FROM sqlite_master WHERE name = 'phases'").fetchone()
+    return dict(ledger.execute("SELECT seq, phase FROM phases")) if phased else {}
+
+
 def rechain(path: Path) -> None:
     """Every hash of a ledger, computed anew."""
     with sqlite3.connect(path) as ledger:
-        previous, sums = GENESIS, sums_of(ledger)
+        previous, sums, phases = GENESIS, sums_of(ledger), phases_of(ledger)
         for seq, at, event, parties in ledger.execute(
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
         ).fetchall():
@@ -108,7 +114,7 @@ def rechain(path: Path) -> None:
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
-            link = chain_hash(previous, seq, at, event, parties, rows, sums.get(seq))
+            link = chain_hash(previous, seq, at, event, parties, rows, sums.get(seq), phases.get(seq))
             ledger.execute("UPDATE batches SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
             previous = link
         closing = ledger.execute("SELECT at, result FROM closing").fetchone()

@@ -50,6 +50,12 @@ CASES = {
         "federation.mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7}",
         "student.rounds=3", "student.selection=margin", "federation.caps.answers=40",
     ),
+    "confident, then interactive": (
+        CONFIDENT, "federation.caps={queries=30, answers=20}",
+        "federation.schedule=[{mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7},"
+        " caps={queries=30, answers=15}}]",
+        "student.later=[{rounds=2, selection='margin'}]",
+    ),
     "lnmax": ("federation.mechanism={name='lnmax', gamma=0.1}",),
     "lnmax, sanitised": (
         "federation.mechanism={name='lnmax', gamma=0.02}",

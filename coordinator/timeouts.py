@@ -1,0 +1,17 @@
+"""How long a coordinator waits: the table `[federation.timeouts]`."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from consilium.protocol.models import Frozen
+
+
+class Timeouts(Frozen):
+    """Seconds to wait, by stage; a party that is late is left out of that stage."""
+
+    enrol: float = Field(default=60, gt=0, description="for enough parties to connect")
+    train: float = Field(default=600, gt=0, description="for the teachers")
+    vote: float = Field(default=300, gt=0, description="for the votes")
+    secure: float = Field(default=120, gt=0, description="for each stage of a secure sum but that of the votes")
+    student: float = Field(default=3600, gt=0, description="for which students may ask")

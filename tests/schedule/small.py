@@ -1,0 +1,89 @@
+"""A federation of four parties with two phases: Confident, then Interactive with a student of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.federation import run_federation
+from consilium.coordinator.mechanisms import Confident, Interactive
+from consilium.coordinator.phases import Phase
+from consilium.coordinator.run_log import EventLog
+from consilium.student.asking.pool import Pool
+from consilium.student.config import StudentSpec
+from consilium.student.run import run_student
+from consilium.student.trainers.kinds import LogisticRegressionStudent
+from tests.federation import FEATURES, FakeTransport, make_config, make_homes, make_rows
+
+FIRST = Confident(threshold=2, sigma1=2.0, sigma2=1.0)
+SECOND = Phase(
+    mechanism=Interactive(threshold=3, sigma1=2.0, sigma2=1.5, confidence=0.5), caps=Caps(queries=30, answers=20)
+)
+STUDENT = StudentSpec(batch=10, later=(StudentSpec(batch=7, rounds=2, selection="margin"),))
+
+
+def scheduled(**changes: Any) -> FederationConfig:
+    """Confident on 20 queries, then Interactive on 30."""
+    return make_config(**{"mechanism": FIRST, "caps": Caps(queries=20, answers=15), "schedule": (SECOND,), **changes})
+
+
+def pool(rows: int = 80) -> Pool:
+    """Rows that may be asked, and 100 test rows."""
+    x, y = make_rows(rows + 100, 5)
+    return Pool(FEATURES, x[:rows], x[rows:], y[rows:])
+
+
+class Broken(Exception):
+    """The student's process dies."""
+
+
+def run(
+    folder: Path,
+    config: FederationConfig,
+    *,
+    spec: StudentSpec = STUDENT,
+    dies_in: int | None = None,
+    dies_after: int = 0,
+    rows: int = 80,
+) -> Path:
+    """One run, or what is left of it where the student dies in a phase, after so many of its requests. Called again on
+    the same folder it goes on. Returns the run's folder."""
+    homes, out = folder / "homes", folder / "run"
+    parties = sorted(homes.iterdir()) if homes.exists() else make_homes(homes, 4)
+    out.mkdir(exist_ok=True)
+    log = EventLog(out / "events.jsonl")
+
+    def student(*sources) -> None:
+        known = [Dying(source, dies_after) if at == dies_in else source for at, source in enumerate(sources, 1)]
+        run_student(known[0], pool(rows), spec, out, 3, later=known[1:])
+
+    try:
+        run_federation(FakeTransport(parties), config, out, log, student)
+    finally:
+        log.close()
+    return out
+
+
+class Dying:
+    """A source at which the student dies after some requests."""
+
+    def __init__(self, source, after: int) -> None:
+        self._source, self._left = source, after
+
+    def describe(self):
+        return self._source.describe()
+
+    def ask(self, queries: np.ndarray, *arguments, **named):
+        if not self._left:
+            raise Broken
+        self._left -= 1
+        return self._source.ask(queries, *arguments, **named)
+
+    def finish(self) -> None:
+        self._source.finish()
+
+
+LINEAR = LogisticRegressionStudent(C=0.1)

@@ -1,0 +1,252 @@
+"""What a schedule promises, what a federation without one is, and where a schedule is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from consilium.accounting.accountant import Accountant
+from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.planning.target import worst_case
+from consilium.coordinator.config import Caps, Federation, check_threshold
+from consilium.coordinator.expectation import expected
+from consilium.coordinator.federation import run_federation
+from consilium.coordinator.ledger.privacy import by_phase, promised
+from consilium.coordinator.ledger.store import GENESIS, chain_hash
+from consilium.coordinator.mechanisms import Confident, GNMax, Immutable, LNMax, NoisyHistogram
+from consilium.coordinator.phases import Phase
+from consilium.coordinator.privacy import Privacy, Sanitised
+from consilium.coordinator.provision.plan import Plan
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.messages import MOST_RELEASES
+from consilium.protocol.parties.records import BODY, to_record
+from consilium.student.config import StudentSpec
+from tests.federation import FakeTransport, make_config, make_rows, vote_request
+from tests.schedule.small import FIRST, SECOND, scheduled
+
+WITHOUT = {
+    "digest": "c6dfdef550d199cf68f985736790b9669ca01accf3b30823a0f8dcecd5ab6e91",
+    "federation_digest": "e11a8fbb6940a477806f3d66f69406487dd5c92afacf51d85a940af0645db8b9",
+}
+"""Of `make_config()`, as versions before there were schedules gave them."""
+
+
+class TestWithoutASchedule:
+    def test_digests_and_files_are_what_they_were(self) -> None:
+        config = make_config()
+        assert {name: getattr(config, name)() for name in WITHOUT} == WITHOUT
+        assert "schedule" not in json.loads(config.model_dump_json())
+        assert "later" not in json.loads(StudentSpec().model_dump_json())
+
+    def test_the_chain_of_a_ledger_is_what_it_was(self) -> None:
+        row = ("ab", 1, 0, None, None, -0.5, b"\x01", None)
+        plain = chain_hash(GENESIS, 1, "at", "{}", 4, [row])
+        assert plain == "891cc2783ade28cdf63566af584b46ad5d0350ecddd38efbd7455073d0a44bfa"
+        assert chain_hash(GENESIS, 1, "at", "{}", 4, [row], None, 1) != plain
+
+    def test_a_request_for_votes_names_no_release(self) -> None:
+        queries = make_rows(3, 1)[0]
+        assert "release" not in to_record(vote_request(make_config(), queries)).config_records[BODY]
+        assert to_record(vote_request(scheduled(), queries, release=2)).config_records[BODY]["release"] == 2
+
+    def test_nothing_is_told_of_phases(self) -> None:
+        assert by_phase(make_config(), []) == {}
+        assert make_config().phase_numbers == (None,)
+        assert make_config().all_caps == make_config().caps
+
+
+class TestPromise:
+    def test_it_is_the_sum_of_the_phases_curves(self) -> None:
+        config = scheduled()
+        alone = [
+            FIRST.event(asked=20, answered=15, **_whose(config)),
+            SECOND.mechanism.event(asked=30, answered=20, **_whose(config)),
+        ]
+        assert config.promised_events() == alone
+        total = np.sum([event.worst_case_rdp(DEFAULT_ORDERS) for event in alone], axis=0)
+        accountant = Accountant(DEFAULT_ORDERS)
+        for event in alone:
+            accountant.commit(event)
+        assert accountant.worst_case_rdp() == pytest.approx(total, rel=1e-12)
+        bound = rdp_to_epsilon(total, DEFAULT_ORDERS, config.privacy.delta).epsilon
+        each = [worst_case([event], config.privacy.delta).epsilon for event in alone]
+        assert max(each) < promised(config).epsilon <= bound
+        assert [phase["epsilon"] for phase in by_phase(config, [])["phases"]] == each
+
+    @pytest.mark.slow
+    def test_gaussian_phases_compose_exactly(self) -> None:
+        """Two phases of one mechanism are what one phase of both caps is."""
+        caps, mechanism = Caps(queries=20, answers=20), GNMax(sigma=20.0)
+        two = make_config(mechanism=mechanism, caps=caps, schedule=(Phase(mechanism=mechanism, caps=caps),))
+        one = make_config(mechanism=mechanism, caps=Caps(queries=40, answers=40))
+        assert promised(two).epsilon == pytest.approx(promised(one).epsilon, rel=1e-9)
+
+    def test_the_order_of_the_phases_is_part_of_the_federation(self) -> None:
+        turned = make_config(
+            mechanism=SECOND.mechanism,
+            caps=SECOND.caps,
+            schedule=(Phase(mechanism=FIRST, caps=Caps(queries=20, answers=15)),),
+        )
+        assert promised(turned).epsilon == pytest.approx(promised(scheduled()).epsilon, rel=1e-9)
+        assert turned.digest() != scheduled().digest()
+
+    def test_caps_and_words_are_those_of_all_phases(self) -> None:
+        config = scheduled()
+        assert config.all_caps == Caps(queries=50, answers=35)
+        assert config.phase_numbers == (1, 2)
+        assert FIRST.describe() in config.describe()
+        assert "phase 2: Interactive GNMax" in config.describe()
+        assert expected(config, 4, 2).answers == 35
+        assert expected(config, 4, 2).noise == 1.5
+
+    def test_it_reads_as_it_was_written(self) -> None:
+        config = scheduled()
+        assert type(config).model_validate_json(config.model_dump_json()) == config
+        assert len(config.promise()) < 4000
+
+    def test_the_longest_promise_fits_into_the_terms(self) -> None:
+        config = scheduled(schedule=(SECOND,) * (MOST_RELEASES - 1))
+        assert len(json.loads(config.terms().promise)) == MOST_RELEASES
+
+
+def _whose(config) -> dict[str, Any]:
+    privacy = config.privacy
+    return {"unit": privacy.unit, "neighbouring": privacy.neighbouring, "teachers_per_party": 1}
+
+
+def table(first: dict[str, Any], second: dict[str, Any], epsilon: float | None = 1.0) -> dict[str, Any]:
+    """A federation of two phases of 40 queries, as a file has it."""
+    caps = {"queries": 40, "answers": 40}
+    return {
+        "name": "small",
+        "minimum_parties": 2,
+        "votes": "clear",
+        "privacy": {"unit": "party", "delta": 1e-5, "epsilon": epsilon},
+        "caps": caps,
+        "mechanism": first,
+        "schedule": [{"mechanism": second, "caps": caps}],
+    }
+
+
+def alone(federation: Federation) -> list[float]:
+    """What each phase costs by itself."""
+    return [worst_case([event], federation.privacy.delta).epsilon for event in federation.promised_events()]
+
+
+class TestEqualSpend:
+    def test_open_noise_costs_the_same_in_every_phase_and_what_is_stated_stays(self) -> None:
+        phases = table({"name": "lnmax"}, {"name": "lnmax"})
+        phases["schedule"][0]["caps"] = {"queries": 10, "answers": 10}
+        phases["schedule"].append({"mechanism": {"name": "lnmax", "gamma": 0.02}, "caps": {"queries": 5, "answers": 5}})
+        made = Federation.model_validate(phases)
+        first, second, third = alone(made)
+        assert first == pytest.approx(second, rel=0.01)
+        assert third < first
+        assert made.schedule[1].mechanism == LNMax(gamma=0.02)
+        assert 0.99 <= worst_case(made.promised_events(), 1e-5).epsilon <= 1.0
+        assert Federation.model_validate_json(made.model_dump_json()) == made
+
+    @pytest.mark.parametrize(
+        ("first", "second", "epsilon", "says"),
+        [
+            ({"name": "gnmax", "sigma": 5.0}, {"name": "gnmax"}, 1.0, "state their noise cost epsilon"),
+            ({"name": "gnmax", "sigma": 5.0}, {"name": "gnmax", "sigma": 5.0}, 1.0, "promise"),
+            ({"name": "gnmax", "sigma": 5.0}, {"name": "gnmax"}, None, "schedule.0.mechanism.gnmax.sigma"),
+            ({"name": "gnmax", "sigma": 5.0}, {"name": "auto"}, 1.0, "schedule.0.mechanism"),
+            ({"name": "gnmax", "sigma": 5.0}, {}, 1.0, "schedule.0.mechanism"),
+            ({"name": "gnmax"}, {"name": "confident"}, 1.0, "schedule.0.mechanism.confident.threshold"),
+            ({"name": "gnmax"}, {"name": "gnmax", "sigma": -1.0}, 1.0, "schedule.0.mechanism.gnmax.sigma"),
+            ({"name": "gnmax", "sigma": "x"}, {"name": "gnmax"}, 1.0, "mechanism.gnmax.sigma"),
+        ],
+    )
+    def test_what_cannot_be(self, first, second, epsilon, says) -> None:
+        with pytest.raises(ValidationError) as caught:
+            Federation.model_validate(table(first, second, epsilon))
+        told = str(caught.value).replace("\n", " ")
+        assert says in told
+
+    def test_caps_that_are_not_those_of_the_mechanism(self) -> None:
+        phases = table({"name": "gnmax", "sigma": 80.0}, {"name": "gnmax"})
+        phases["schedule"][0]["caps"] = {"queries": 40, "answers": 30}
+        with pytest.raises(ValidationError, match="gnmax answers every query"):
+            Federation.model_validate(phases)
+
+    @pytest.mark.parametrize("schedule", ["x", [1], [{}], [{"caps": {}}], {"mechanism": {}}, [[]]])
+    def test_what_is_no_schedule(self, schedule) -> None:
+        with pytest.raises(ValidationError, match="schedule"):
+            Federation.model_validate({**table({"name": "gnmax", "sigma": 50.0}, {}), "schedule": schedule})
+
+
+CAPS = Caps(queries=5, answers=5)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [
+            ({"votes": "secure", "roster": "a" * 64}, 'votes = "clear"'),
+            ({"simulation": False, "noise_seed": None}, "simulations only"),
+            ({"schedule": (Phase(mechanism=NoisyHistogram(sigma=9.0), caps=CAPS),)}, "phase 2: histogram cannot be"),
+            ({"mechanism": NoisyHistogram(sigma=9.0), "caps": CAPS}, "phase 1: histogram cannot be"),
+            (
+                {"schedule": (Phase(mechanism=Immutable(gamma=1, constant=2, unsafe_not_private=True), caps=CAPS),)},
+                "phase 2: immutable cannot be",
+            ),
+            ({"schedule": (SECOND,) * MOST_RELEASES}, "at most 7 items"),
+            (
+                {"privacy": Privacy(unit="record", delta=1e-5, sanitised=Sanitised(order=2.5, beta=0.05, sigma_ss=6))},
+                "privacy.sanitised is planned for one mechanism",
+            ),
+            ({"privacy": Privacy(unit="party", delta=1e-5, epsilon=1.0)}, "leave the noise out"),
+        ],
+    )
+    def test_by_the_model(self, changes: dict[str, Any], says: str) -> None:
+        with pytest.raises(ValidationError, match=says):
+            scheduled(**changes)
+
+    def test_a_threshold_of_any_phase_above_all_votes(self) -> None:
+        high = Phase(mechanism=Confident(threshold=9, sigma1=2.0, sigma2=1.0), caps=CAPS)
+        check_threshold(scheduled(schedule=(SECOND, high)), 9)
+        with pytest.raises(ConfigError, match=r"federation.schedule\[1\].mechanism.threshold 9"):
+            check_threshold(scheduled(schedule=(SECOND, high)), 8)
+
+    def test_a_student_on_a_socket_before_anybody_is_asked(self, tmp_path) -> None:
+        log, transport = EventLog(tmp_path / "events.jsonl"), FakeTransport([])
+        with pytest.raises(ConfigError, match="student on a socket"):
+            run_federation(transport, scheduled(), tmp_path, log)
+        log.close()
+        assert not (tmp_path / "ledger.db").exists()
+
+    def test_kits(self) -> None:
+        plan = {
+            "federation": scheduled().model_dump(mode="json", include=set(Federation.model_fields)),
+            "rows": {"features": ["a"], "classes": ["x", "y"], "center": [0.0], "scale": [1.0]},
+            "coordinator": {"hosts": ["localhost"]},
+            "party": [{"name": "a"}, {"name": "b"}, {"name": "c"}],
+            "student": [{"name": "s"}],
+        }
+        with pytest.raises(ValidationError, match="kits cannot carry a schedule"):
+            Plan.model_validate(plan)
+        del plan["federation"]["schedule"]
+        assert Plan.model_validate(plan).federation.schedule == ()
+
+
+class TestStudents:
+    def test_the_last_has_the_declared_shares(self) -> None:
+        spec = StudentSpec(prevalence=(0.5, 0.5), later=(StudentSpec(rounds=2),))
+        assert [each.prevalence for each in spec.phases] == [(), (0.5, 0.5)]
+        assert spec.last.rounds == 2
+        assert StudentSpec(rounds=3).last == StudentSpec(rounds=3)
+
+    @pytest.mark.parametrize(
+        "later", [StudentSpec(prevalence=(0.5, 0.5)), StudentSpec(later=(StudentSpec(),))], ids=["shares", "later"]
+    )
+    def test_a_later_one_has_neither_shares_nor_others_after_it(self, later: StudentSpec) -> None:
+        with pytest.raises(ValidationError, match="a later student"):
+            StudentSpec(later=(later,))
