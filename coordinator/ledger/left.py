@@ -34,7 +34,9 @@ class PhaseUse:
     def describe(self) -> str:
         """For people."""
         where = "" if self.number is None else f"phase {self.number}: "
-        used = f"{self.asked} of {self.caps.queries} queries asked, {self.answered} of {self.caps.answers} answers given"
+        used = (
+            f"{self.asked} of {self.caps.queries} queries asked, {self.answered} of {self.caps.answers} answers given"
+        )
         return f"{where}{used}{', over' if self.over else ''}"
 
     def to_json(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
 from tests.deploy.test_kits_loopback import Node, audit, command, wait_for
 from tests.federation import make_rows
 
-pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 INTERACTIVE = {"name": "interactive", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5, "confidence": 0.9}
 SCHEDULE = [{"mechanism": INTERACTIVE, "caps": {"queries": 15, "answers": 15}}]
@@ -27,8 +27,8 @@ SPEC = {"queries": 12, "later": [{"queries": 10, "selection": "margin"}]}
 
 
 def test_two_phases_from_their_kits(tmp_path: Path) -> None:
-    caps = {"queries": 20, "answers": 20}
-    out = make_kits(tmp_path, votes="secure", minimum_parties=3, caps=caps, schedule=SCHEDULE)
+    caps, patient = {"queries": 20, "answers": 20}, dict.fromkeys(("enrol", "train", "vote", "secure", "student"), 2000)
+    out = make_kits(tmp_path, votes="secure", minimum_parties=3, caps=caps, schedule=SCHEDULE, timeouts=patient)
     kit, student = out / "coordinator", open_kit(out / f"student-{STUDENT}")
     rows = make_rows(400, 1000)[0]
     spec, logs = tmp_path / "student.json", tmp_path / "logs"
@@ -39,8 +39,8 @@ def test_two_phases_from_their_kits(tmp_path: Path) -> None:
         parties = [Node(logs / name, "party", "start", str(out / f"party-{name}")) for name in PARTIES]
         for node in (coordinator, *parties):
             stack.callback(node.end)
-        wait_for(lambda: "students may ask" in coordinator.said, 500, [coordinator, *parties])
-        with open_channel(student, 250) as channel:
+        wait_for(lambda: "students may ask" in coordinator.said, 1000, [coordinator, *parties])
+        with open_channel(student, 1000) as channel:
             first = channel.phases()[0].ask(rows[:5])
 
         # the coordinator's process is gone, and comes back to where its ledger stands
@@ -48,8 +48,8 @@ def test_two_phases_from_their_kits(tmp_path: Path) -> None:
         coordinator.process.wait(300)
         again = Node(logs / "again", "coordinator", "start", str(kit))
         stack.callback(again.end)
-        wait_for(lambda: "students may ask" in again.said, 500, [again, *parties])
-        with open_channel(student, 250) as channel:
+        wait_for(lambda: "students may ask" in again.said, 1000, [again, *parties])
+        with open_channel(student, 1000) as channel:
             one, two = channel.phases()
             assert (one.describe().queries_left, two.describe().queries_left) == (15, 15)
             assert (one.ask(rows[:5]).labels == first.labels).all()
@@ -58,9 +58,10 @@ def test_two_phases_from_their_kits(tmp_path: Path) -> None:
         asked = command(
             "student", "start", str(student.folder), "--pool", str(write_pool(tmp_path / "pool.npz", count=60)),
             "--out", str(tmp_path / "student"), "--config", str(spec), "--format", "json",
+            seconds=2000,
         )  # fmt: skip
         assert asked.returncode == 0, asked.stderr
-        with open_channel(student, 250) as channel, pytest.raises(BudgetExceeded, match="phase 1, which is over"):
+        with open_channel(student, 1000) as channel, pytest.raises(BudgetExceeded, match="phase 1, which is over"):
             channel.phases()[0].ask(rows[100:101])
         seen = json.loads(command("status", str(kit), "--format", "json").stdout)
         assert [phase["over"] for phase in seen["phases"]] == [True, False]
