@@ -11,8 +11,8 @@ of MNIST, in place of teachers: with more and more queries, up to all of them (9
 
 It prints of each way what was promised, what the votes at hand cost (by the exact bound, in both directions, and by the
 paper's), asked, answered and confirmed, the share of right labels among those answered, and the student's AUC or
-accuracy: mean and standard deviation over the seeds. Then each way's student less that of Confident alone, on the same
-test rows: over the seeds with the 95 % interval of a t-test of pairs where there are several, else of the one seed with
+accuracy: mean and standard deviation over the seeds. Then each way's student less that of Confident alone, and that of
+Interactive less that of Confident twice, whose later student chooses its rows as well; on the same test rows: over the seeds with the 95 % interval of a t-test of pairs where there are several, else of the one seed with
 the 95 % interval over its test rows, which says nothing of other noise. With published votes a seed is of the noise, of
 the rows that are asked and of the student alone.
 """
@@ -41,7 +41,7 @@ from consilium.simulations.study.said import Said
 
 COLUMNS = ("promised", "at hand", "paper's", "asked", "answered", "confirmed", "labels right", "student")
 COUNTS = ("asked", "answered", "confirmed")
-ALONE = "confident alone"
+ALONE, TWICE, BOTH = "confident alone", "confident twice", "confident, then interactive"
 TEACHERS, PUBLISHED = 250, 9000
 
 _STROKE = "student.trainer={name='logistic_regression', C=0.002}"
@@ -73,8 +73,8 @@ def _digits(epsilon: float, queries: int, answers: int) -> Ways:
         [f"federation.privacy.epsilon={epsilon}", "simulation.hand_labels=none", _MNIST],
         {
             ALONE: _alone(_CONFIDENT, queries, answers),
-            "confident twice": _phases(_CONFIDENT, _CONFIDENT, _MNIST_LATER, *half),
-            "confident, then interactive": _phases(_CONFIDENT, _INTERACTIVE, _MNIST_LATER, *half),
+            TWICE: _phases(_CONFIDENT, _CONFIDENT, _MNIST_LATER, *half),
+            BOTH: _phases(_CONFIDENT, _INTERACTIVE, _MNIST_LATER, *half),
         },
     )
 
@@ -85,10 +85,10 @@ WAYS: dict[str, Ways] = {
         ["federation.privacy.epsilon=0.75", "simulation.hand_labels=none", _STROKE],
         {
             ALONE: _alone("{name='confident', threshold=150}", 800, 300),
-            "confident twice": _phases(
+            TWICE: _phases(
                 "{name='confident', threshold=150}", "{name='confident', threshold=150}", _STROKE_LATER, 400, 150
             ),
-            "confident, then interactive": _phases(
+            BOTH: _phases(
                 "{name='confident', threshold=150}",
                 "{name='interactive', threshold=60, confidence=0.9}",
                 _STROKE_LATER,
@@ -107,8 +107,8 @@ WAYS: dict[str, Ways] = {
         {
             ALONE: _alone(_THEIRS.format("confident", "40"), 9000, 9000),
             "confident alone, 2,000": _alone(_THEIRS.format("confident", "40"), 9000, 2000),
-            "confident twice": _phases(*[_THEIRS.format("confident", "40")] * 2, _MNIST_LATER, 4500, 4500),
-            "confident, then interactive": _phases(
+            TWICE: _phases(*[_THEIRS.format("confident", "40")] * 2, _MNIST_LATER, 4500, 4500),
+            BOTH: _phases(
                 _THEIRS.format("confident", "40"),
                 _THEIRS.format("interactive", "80, confidence=0.98"),
                 _MNIST_LATER,
@@ -196,6 +196,7 @@ def compare(name: str, seeds: int) -> None:
         print(line(way, told))
     for way in list(ways)[1:]:
         print(f"{way} less {ALONE}: {difference(scores[way], scores[ALONE])}")
+    print(f"{BOTH} less {TWICE}: {difference(scores[BOTH], scores[TWICE])}")
     print(f"{time.monotonic() - start:.0f} s", flush=True)
 
 
