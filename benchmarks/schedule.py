@@ -12,9 +12,10 @@ of MNIST, in place of teachers: with more and more queries, up to all of them (9
 It prints of each way what was promised, what the votes at hand cost (by the exact bound, in both directions, and by the
 paper's), asked, answered and confirmed, the share of right labels among those answered, and the student's AUC or
 accuracy: mean and standard deviation over the seeds. Then each way's student less that of Confident alone, and that of
-Interactive less that of Confident twice, whose later student chooses its rows as well; on the same test rows: over the seeds with the 95 % interval of a t-test of pairs where there are several, else of the one seed with
-the 95 % interval over its test rows, which says nothing of other noise. With published votes a seed is of the noise, of
-the rows that are asked and of the student alone.
+Interactive less that of Confident twice, whose later student chooses its rows as well; on the same test rows: over the
+seeds with the 95 % interval of a t-test of pairs where there are several, else of the one seed with the 95 % interval
+over its test rows, which says nothing of other noise. With published votes a seed is of the noise, of the rows that are
+asked and of the student alone.
 """
 
 from __future__ import annotations
