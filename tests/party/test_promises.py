@@ -144,7 +144,7 @@ def test_control_noise_of_another_release_is_broken(tmp_path: Path, monkeypatch)
 
     assert max(attack(Exchanged, tmp_path / "now")) <= 1 + 1e-9
     monkeypatch.setattr(promise.Promise, "noise", lambda *_: Anything())
-    assert max(attack(Exchanged, tmp_path / "before")) > 10
+    assert max(attack(Exchanged, tmp_path / "before")) > 2
 
 
 class Anything(tuple):
