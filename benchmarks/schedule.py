@@ -50,7 +50,11 @@ _STROKE_LATER = "{rounds=2, selection='margin', trainer={name='logistic_regressi
 _MNIST = "student={trainer={name='kernel_ridge'}}"
 _MNIST_LATER = "{rounds=2, selection='margin', trainer={name='kernel_ridge'}}"
 _CONFIDENT = "{name='confident', threshold=200}"
-_INTERACTIVE = "{name='interactive', threshold=125, confidence=0.98}"
+_INTERACTIVE = "{{name='interactive', threshold=125, confidence={}}}"
+SURE = 0.7
+"""On the published votes: of the rows that a kernel student of 494 unanimous labels (200 votes or more, seed 0) was as sure
+of, 43 % of the pool, 99.9 % were right by the true labels of the pool; no test row was looked at. It is sure of 1.5 % at
+.98, where the set `mnist` stands."""
 
 
 def _phases(first: str, second: str, later: str, queries: int, answers: int) -> list[str]:
@@ -67,7 +71,7 @@ Ways = tuple[str, list[str], dict[str, list[str]]]
 _THEIRS = "{{name='{}', threshold=200, sigma1=150, sigma2={}}}"
 
 
-def _digits(epsilon: float, queries: int, answers: int) -> Ways:
+def _digits(epsilon: float, queries: int, answers: int, confidence: float) -> Ways:
     half = queries // 2, answers // 2
     return (
         "mnist-250",
@@ -75,7 +79,7 @@ def _digits(epsilon: float, queries: int, answers: int) -> Ways:
         {
             ALONE: _alone(_CONFIDENT, queries, answers),
             TWICE: _phases(_CONFIDENT, _CONFIDENT, _MNIST_LATER, *half),
-            BOTH: _phases(_CONFIDENT, _INTERACTIVE, _MNIST_LATER, *half),
+            BOTH: _phases(_CONFIDENT, _INTERACTIVE.format(confidence), _MNIST_LATER, *half),
         },
     )
 
@@ -98,10 +102,10 @@ WAYS: dict[str, Ways] = {
             ),
         },
     ),
-    "mnist": _digits(2.0, 600, 300),
-    "published-600": _digits(2.0, 600, 300),
-    "published-3000": _digits(4.0, 3000, 1000),
-    "published-9000": _digits(8.0, 9000, 3000),
+    "mnist": _digits(2.0, 600, 300, 0.98),
+    "published-600": _digits(2.0, 600, 300, SURE),
+    "published-3000": _digits(4.0, 3000, 1000, SURE),
+    "published-9000": _digits(8.0, 9000, 3000, SURE),
     "published-theirs": (
         "mnist-250",
         ["simulation.hand_labels=none", _MNIST],
@@ -111,7 +115,7 @@ WAYS: dict[str, Ways] = {
             TWICE: _phases(*[_THEIRS.format("confident", "40")] * 2, _MNIST_LATER, 4500, 4500),
             BOTH: _phases(
                 _THEIRS.format("confident", "40"),
-                _THEIRS.format("interactive", "80, confidence=0.98"),
+                _THEIRS.format("interactive", f"80, confidence={SURE}"),
                 _MNIST_LATER,
                 4500,
                 4500,
