@@ -53,8 +53,8 @@ _CONFIDENT = "{name='confident', threshold=200}"
 _INTERACTIVE = "{{name='interactive', threshold=125, confidence={}}}"
 SURE = 0.7
 """On the published votes: as sure as this was a kernel student of 494 unanimous labels (200 votes or more, seed 0) of
-43 % of the pool, and right on 99.9 % of these by the pool's true labels; no test row was looked at. As sure as .98, where
-the set `mnist` stands, it was of 1.5 %."""
+43 % of the pool, and right on 99.9 % of these by the pool's true labels; no test row was looked at. Of 1.5 % it was as
+sure as .98, where the set `mnist` stands."""
 
 
 def _phases(first: str, second: str, later: str, queries: int, answers: int) -> list[str]:
