@@ -72,9 +72,17 @@ def status(kit: Folder, output: FormatOption = Format.text) -> None:
         ("stage", f"{found.stage}{f', since {found.since}' if found.since else ''}"),
         ("left", f"{found.queries_left} queries, {found.answers_left} answers"),
         ("epsilon", f"at most {found.epsilon_promised:.3f} at delta {found.delta:g}, all caps used up"),
+        *((f"phase {of['phase']}", _of_phase(of)) for of in found.phases),
         *(("party", f"{name}: {state}") for name, state in found.parties.items()),
         *(("error", text) for text in found.errors),
     ]
     for row in rows:
         table.add_row(*row)
     Console(markup=False, highlight=False, soft_wrap=True).print(table)
+
+
+def _of_phase(of: dict[str, Any]) -> str:
+    """What `status` says of one phase of a schedule."""
+    if of["over"]:
+        return f"over: {of['asked']} queries asked, {of['answered']} answered"
+    return f"{of['queries_left']} queries, {of['answers_left']} answers left"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.start import configuration, run_folder
 from consilium.coordinator.expectation import expected
+from consilium.coordinator.ledger.left import use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.config_files import load
@@ -77,7 +78,7 @@ def _ledger(kit: Kit) -> str:
     ledger = Ledger(path, config.digest(), "", read_only=True)
     try:
         ledger.batches()  # follows the hash chain
-        asked, answered = ledger.spent()
+        used = use_of_phases(config, ledger)
     finally:
         ledger.close()
-    return f"{asked} of {config.all_caps.queries} queries asked, {answered} of {config.all_caps.answers} answers given"
+    return "; ".join(phase.describe() for phase in used)

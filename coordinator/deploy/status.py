@@ -10,6 +10,7 @@ from typing import Any
 
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.start import configuration, listens, run_folder
+from consilium.coordinator.ledger.left import use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.config_files import load
@@ -20,7 +21,10 @@ MOST_ERRORS = 5
 
 @dataclass
 class Status:
-    """Of the current federation. `epsilon_promised` is the worst case at the caps; nothing here is data-dependent."""
+    """Of the current federation. `epsilon_promised` is the worst case at the caps; nothing here is data-dependent.
+
+    phases: of each phase of a schedule what `ledger.left.PhaseUse` tells; empty where there is none.
+    """
 
     federation: str
     stage: str = "not started"
@@ -31,6 +35,7 @@ class Status:
     answers_left: int = 0
     epsilon_promised: float = 0.0
     delta: float = 0.0
+    phases: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -46,24 +51,23 @@ def status(kit: Kit) -> Status:
     ConfigError, LedgerError : files of the kit cannot be read.
     """
     config = configuration(kit)
+    ledger_file = run_folder(kit) / "ledger.db"
+    ledger = Ledger(ledger_file, config.digest(), "", read_only=True) if ledger_file.exists() else None
+    try:
+        used = use_of_phases(config, ledger)
+    finally:
+        if ledger is not None:
+            ledger.close()
     found = Status(
         federation=kit.federation,
         running=listens(kit.coordinator.internal_port),
         parties=dict.fromkeys(sorted(load(kit / "nodes.json", NodesFile).nodes), "may connect"),
-        queries_left=config.all_caps.queries,
-        answers_left=config.all_caps.answers,
+        queries_left=sum(phase.queries_left for phase in used),
+        answers_left=sum(phase.answers_left for phase in used),
         epsilon_promised=promised(config).epsilon,
         delta=config.privacy.delta,
+        phases=[phase.to_json() for phase in used] if config.schedule else [],
     )
-    ledger_file = run_folder(kit) / "ledger.db"
-    if ledger_file.exists():
-        ledger = Ledger(ledger_file, config.digest(), "", read_only=True)
-        try:
-            asked, answered = ledger.spent()
-        finally:
-            ledger.close()
-        found.queries_left -= asked
-        found.answers_left -= answered
     _follow(run_folder(kit) / "events.jsonl", found)
     return found
 
