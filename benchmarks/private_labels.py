@@ -98,7 +98,8 @@ def table(kept: Kept) -> None:
     """Mean accuracy by labels, and what they have more than the private ones."""
     for name in MECHANISMS:
         print(f"\nConfident {name}, {ASKED} asked")
-        print("| labels | number | right, % |" + "".join(f" {trainer}, % | more than the private |" for trainer in TRAINERS))
+        columns = "".join(f" {trainer}, % | more than the private |" for trainer in TRAINERS)
+        print(f"| labels | number | right, % |{columns}")
         print("|---|---|---|" + "---|---|" * len(TRAINERS))
         mine = [item for item in kept.found if item["mechanism"] == name]
         for labels in dict.fromkeys(item["labels"] for item in mine):
