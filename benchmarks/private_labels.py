@@ -1,6 +1,6 @@
 """Do labels that pass a private check teach better than as many that nobody protects? (2018, section 5)
 
-    python -m benchmarks.private_labels [--seeds 5] [--out FILE]
+    python -m benchmarks.private_labels [--seeds 6] [--trainers NAME ...] [--out FILE]
 
 The votes of 250 MNIST teachers published with Papernot et al. 2018. For each seed 640 of the 9,000 images are asked by
 lot with Confident GNMax. As many images as were answered, by lot from the same 640, get the plurality without noise,
@@ -57,13 +57,13 @@ def label_sets(mechanism: Confident, votes: np.ndarray, truth: np.ndarray, seed:
     }
 
 
-def measure(kept: Kept, seeds: int) -> None:
+def measure(kept: Kept, seeds: int, trainers: Sequence[str]) -> None:
     """Students of all label sets."""
     votes = load("mnist")
     if votes is None:
         sys.exit("the published votes are not beside the repository")
     truth = mnist_truth()
-    for trainer, settings in TRAINERS.items():
+    for trainer in trainers:
         for seed in range(seeds):
             place = None
             for name, mechanism in MECHANISMS.items():
@@ -71,14 +71,14 @@ def measure(kept: Kept, seeds: int) -> None:
                     keys: dict[str, object] = {"mechanism": name, "labels": labels, "trainer": trainer, "seed": seed}
                     if kept.has(**keys):
                         continue
-                    place = place or Place("mnist-250", seed, changes(trainer, settings))
+                    place = place or Place("mnist-250", seed, changes(trainer))
                     right = float((told == truth[rows]).mean())
                     kept.add(**keys, count=len(rows), right=right, **student(place, trainer, rows, told))
 
 
-def changes(trainer: str, settings: Sequence[str]) -> tuple[str, ...]:
-    """As `--set` takes them."""
-    return (f"student.trainer={{name='{trainer}'}}", *(f"student.trainer.{setting}" for setting in settings))
+def changes(trainer: str) -> tuple[str, ...]:
+    """Of the scenario, as `--set` takes them."""
+    return (f"student.trainer={{name='{trainer}'}}", *(f"student.trainer.{setting}" for setting in TRAINERS[trainer]))
 
 
 def interval(differences: Sequence[float]) -> str:
@@ -94,21 +94,21 @@ def interval(differences: Sequence[float]) -> str:
     return f"{values.mean():+.2f} ± {half:.2f}"
 
 
-def table(kept: Kept) -> None:
+def table(kept: Kept, trainers: Sequence[str]) -> None:
     """Mean accuracy by labels, and what they have more than the private ones."""
     for name in MECHANISMS:
         print(f"\nConfident {name}, {ASKED} asked")
-        columns = "".join(f" {trainer}, % | more than the private |" for trainer in TRAINERS)
+        columns = "".join(f" {trainer}, % | more than the private |" for trainer in trainers)
         print(f"| labels | number | right, % |{columns}")
-        print("|---|---|---|" + "---|---|" * len(TRAINERS))
-        mine = [item for item in kept.found if item["mechanism"] == name]
+        print("|---|---|---|" + "---|---|" * len(trainers))
+        mine = [item for item in kept.found if item["mechanism"] == name and item["trainer"] in trainers]
         for labels in dict.fromkeys(item["labels"] for item in mine):
             of = [item for item in mine if item["labels"] == labels]
             cells = [
                 f"{np.mean([item['count'] for item in of]):.0f}",
                 f"{100 * np.mean([item['right'] for item in of]):.2f}",
             ]
-            for trainer in TRAINERS:
+            for trainer in trainers:
                 found = {item["seed"]: item["accuracy"] for item in of if item["trainer"] == trainer}
                 base = {item["seed"]: item["accuracy"] for item in mine
                         if (item["labels"], item["trainer"]) == (PRIVATE, trainer)}  # fmt: skip
@@ -120,12 +120,13 @@ def table(kept: Kept) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser(description="Private labels against as many that are not.")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--trainers", nargs="*", default=list(TRAINERS), choices=list(TRAINERS))
     parser.add_argument("--out", type=Path, default=Path("private-labels.jsonl"))
     chosen = parser.parse_args(arguments or [])
     kept = Kept(chosen.out)
-    measure(kept, chosen.seeds)
-    table(kept)
+    measure(kept, chosen.seeds, chosen.trainers)
+    table(kept, chosen.trainers)
 
 
 if __name__ == "__main__":
