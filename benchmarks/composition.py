@@ -23,7 +23,7 @@ import argparse
 import csv
 import gzip
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -176,17 +176,25 @@ def equal() -> Table:
             if found is None:
                 continue
             votes, truth = found
-            right = np.array([pr_label(votes[:judged], s, truth[:judged]).mean() for s in sigmas])
-            for gamma in gammas:
-                share = float(pr_label_laplace(votes[:judged], gamma, truth[:judged]).mean())
-                # falls with sigma, so both are turned round
-                sigma = float(np.exp(np.interp(-share, -right, np.log(sigmas))))
-                each = [costs(mechanism, votes[:queries], delta, False)
-                        for mechanism in (accounting.LNMax(gamma), accounting.GNMax(sigma))]  # fmt: skip
-                bounds = [value for _, classic, cks, _, worst in each for value in (classic, cks, worst)]
-                yield name, gamma, sigma, 100 * share, *bounds
+            shares = [float(pr_label_laplace(votes[:judged], gamma, truth[:judged]).mean()) for gamma in gammas]
+            for gamma, share in zip(gammas, shares, strict=True):
+                sigma = sigma_for(share, votes[:judged], truth[:judged], sigmas)
+                yield name, gamma, sigma, 100 * share, *laplace_and_gauss(votes[:queries], gamma, sigma, delta)
 
     return header, rows()
+
+
+def sigma_for(share: float, votes: np.ndarray, truth: np.ndarray, sigmas: np.ndarray) -> float:
+    """Noise of GNMax with which this share of the labels is right; ``sigmas`` ascend, between which it is sought."""
+    right = np.array([pr_label(votes, sigma, truth).mean() for sigma in sigmas])
+    # falls with sigma, so both are turned round
+    return float(np.exp(np.interp(-share, -right, np.log(sigmas))))
+
+
+def laplace_and_gauss(votes: np.ndarray, gamma: float, sigma: float, delta: float) -> list[float]:
+    """Published bound (classic, CKS) and worst case of LNMax, then of GNMax, for these queries."""
+    each = [costs(mechanism, votes, delta, False) for mechanism in (accounting.LNMax(gamma), accounting.GNMax(sigma))]
+    return [value for _, classic, cks, _, worst in each for value in (classic, cks, worst)]
 
 
 def gammas() -> Table:
@@ -317,15 +325,15 @@ def shown(value: Cell) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description="What the papers say of composition, recomputed.")
-    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
+def show(tables: Mapping[str, Callable[[], Table]], title: str, arguments: list[str] | None = None) -> None:
+    """Print the tables that the arguments choose."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--tables", nargs="*", default=list(tables), choices=list(tables))
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args(arguments or [])
     for name in chosen.tables:
-        header, rows = TABLES[name]()
-        print(f"\n{name}: {(TABLES[name].__doc__ or '').strip()}")
+        header, rows = tables[name]()
+        print(f"\n{name}: {(tables[name].__doc__ or '').strip()}")
         print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
         kept = []
         for row in rows:
@@ -335,6 +343,11 @@ def main(arguments: list[str] | None = None) -> None:
             chosen.out.mkdir(parents=True, exist_ok=True)
             with open(chosen.out / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerows([header, *kept])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the tables."""
+    show(TABLES, "What the papers say of composition, recomputed.", arguments)
 
 
 if __name__ == "__main__":
