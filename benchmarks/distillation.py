@@ -1,12 +1,13 @@
 """Distillation as in the first version of Papernot et al. 2017 (appendix C.1, figure 5), on MNIST; and made private.
 
-    python -m benchmarks.distillation [--parts figure noisy] [--seeds 0 1 2] [--parties 50] [--kept FOLDER] [--out FILE]
+    python -m benchmarks.distillation [--parts figure noisy] [--seeds 0 1 2] [--teachers 50] [--kept DIR] [--out FILE]
 
-Teachers are those of `benchmarks.cnn_teachers`. SVHN, which the figure is of, is not at hand.
+Teachers are those of `benchmarks.cnn_teachers`, with 240 images each: 50 of them, or all 250. SVHN, which the figure
+is of, is not at hand.
 
 figure: a network learns from the plurality's labels, or from the teachers' summed probabilities at temperature 1 or 5,
 of so many queries. **Neither is private**: no noise is added, as published, so that no epsilon holds for any row. It is
-judged on the 6,000 images of the pool that nobody asks about and the held-out thousand.
+judged on the 6,000 images of the pool that nobody may ask about and the held-out thousand.
 
 noisy: what would be private. A party's probabilities move the sum of all by the square root of 2 at most, as its vote
 moves a histogram, so the same Gaussian noise costs the same. The linear student on scattering coefficients that
@@ -20,11 +21,12 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cnn_teachers import DELTA, TEMPERATURES, Spoken, cnn_place, ensemble
+from benchmarks.cnn_teachers import DELTA, FEW, TEMPERATURES, Spoken, asked_rows, cnn_place, ensemble
 from benchmarks.papers import Kept, Place, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
 from consilium.accounting.curves.gdp import sigma_needed
@@ -73,66 +75,73 @@ def label_sigma(queries: int, epsilon: float) -> float:
     return mechanism.sigma
 
 
-def lot(place: Place) -> np.ndarray:
-    """The pool's rows in the order in which they are asked; those after the most queries judge."""
-    return np.random.default_rng([place.seed, _LOT]).permutation(len(place.pool))
+@dataclass(frozen=True)
+class Asked:
+    """Of one seed: `asked` int64 (3000,), rows of the pool in the order in which they are asked; `told`, what so many
+    teachers said of them; and the rows that judge, `x` float32 (judges, pixels) with `y` int64."""
+
+    asked: np.ndarray = field(repr=False)
+    told: Spoken = field(repr=False)
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
 
 
-def figure(place: Place, pool: Spoken, kept: Kept) -> None:
+def rows_of(place: Place, told: Spoken) -> Asked:
+    """`told`: of `asked_rows`, in their order."""
+    asked = asked_rows(place)
+    order = np.random.default_rng([place.seed, _LOT]).permutation(len(asked))
+    rest = np.setdiff1d(np.arange(len(place.pool)), asked)
+    x, y = np.concatenate([place.pool[rest], place.test]), np.concatenate([place.pool_truth[rest], place.truth])
+    return Asked(asked[order], Spoken(told.votes[order], told.averages[:, order], told.right), x, y)
+
+
+def figure(place: Place, rows: Asked, kept: Kept) -> None:
     """Figure 5 for one seed."""
-    order, parties = lot(place), len(pool.right)
-    judges = order[max(QUERIES) :]
-    x, y = np.concatenate([place.pool[judges], place.test]), np.concatenate([place.pool_truth[judges], place.truth])
     for queries in QUERIES:
-        rows = order[:queries]
         for way in WAYS:
-            keys = {"part": "figure", "parties": parties, "seed": place.seed, "queries": queries, "way": way}
+            keys = {"part": "figure", "teachers": len(rows.told.right), "seed": place.seed}
+            keys |= {"queries": queries, "way": way}
             if not kept.has(**keys):
-                targets, temperature = targets_of(way, pool, rows)
-                model = learn(place.pool[rows], targets, place.seed, temperature)
-                kept.add(**keys, accuracy=accuracy(model, x, y), private=False)
+                targets, temperature = targets_of(way, rows.told, np.arange(queries))
+                model = learn(place.pool[rows.asked[:queries]], targets, place.seed, temperature)
+                kept.add(**keys, accuracy=accuracy(model, rows.x, rows.y), private=False)
 
 
-def noisy(place: Place, scattered: Place, pool: Spoken, kept: Kept) -> None:
+def noisy(place: Place, scattered: Place, rows: Asked, kept: Kept) -> None:
     """What is private, for one seed. `scattered`: the same public rows, with scattering coefficients."""
-    order, parties, classes = lot(place), len(pool.right), pool.votes.shape[1]
+    classes, judging = rows.told.votes.shape[1], scattered.inputs(rows.x)
     spec = StudentSpec(trainer=LogisticRegressionStudent())
-    judges = order[max(QUERIES) :]
-    x = scattered.inputs(np.concatenate([place.pool[judges], place.test]))
-    y = np.concatenate([place.pool_truth[judges], place.truth])
     for queries in NOISY_QUERIES:
-        rows = order[:queries]
-        given = scattered.inputs(place.pool[rows])
+        first, given = np.arange(queries), scattered.inputs(place.pool[rows.asked[:queries]])
         for epsilon in EPSILONS:
             for way in NOISY_WAYS:
-                keys = {"part": "noisy", "parties": parties, "seed": place.seed, "queries": queries}
-                keys |= {"epsilon": epsilon, "way": way}
+                keys = {"part": "noisy", "teachers": len(rows.told.right), "seed": place.seed}
+                keys |= {"queries": queries, "epsilon": epsilon, "way": way}
                 if kept.has(**keys):
                     continue
-                noise = np.random.default_rng([place.seed, queries, _NOISE])
+                noise, told = np.random.default_rng([place.seed, queries, _NOISE]), None
                 if way == "labels":
-                    counts = pool.votes[rows] + label_sigma(queries, epsilon) * noise.standard_normal(
-                        (queries, classes)
-                    )
-                    model = train(given, counts.argmax(axis=1), given[:0], classes, spec, place.seed)
+                    sigma = label_sigma(queries, epsilon)
+                    counts = rows.told.votes[:queries] + sigma * noise.standard_normal((queries, classes))
                 else:
-                    told = noisy_shares(way, pool, rows, epsilon, noise)
-                    model = train(given, told.shares.argmax(axis=1), given[:0], classes, spec, place.seed, told=told)
-                found = float((model.predict_proba(x).argmax(axis=1) == y).mean())
+                    told = noisy_shares(way, rows.told, first, epsilon, noise)
+                    counts = told.shares
+                model = train(given, counts.argmax(axis=1), given[:0], classes, spec, place.seed, told=told)
+                found = float((model.predict_proba(judging).argmax(axis=1) == rows.y).mean())
                 kept.add(**keys, accuracy=found)
 
 
 def table(kept: Kept) -> None:
     """Mean and standard deviation over the seeds, in percent."""
-    for parties in sorted({item["parties"] for item in kept.found}):
+    for teachers in sorted({item["teachers"] for item in kept.found}):
         for part, ways in (("figure", WAYS), ("noisy", NOISY_WAYS)):
-            mine = [item for item in kept.found if item["parties"] == parties and item["part"] == part]
+            mine = [item for item in kept.found if item["teachers"] == teachers and item["part"] == part]
             if not mine:
                 continue
             named = (
                 "without noise: NOT PRIVATE, no epsilon holds" if part == "figure" else "with noise, at a worst case"
             )
-            print(f"\n{parties} teachers, {named}\n| queries | epsilon | " + " | ".join(ways) + " |")
+            print(f"\n{teachers} teachers, {named}\n| queries | epsilon | " + " | ".join(ways) + " |")
             print("|---" * (2 + len(ways)) + "|")
             for queries, epsilon in sorted({(item["queries"], item.get("epsilon", math.inf)) for item in mine}):
                 here = [item for item in mine if (item["queries"], item.get("epsilon", math.inf)) == (queries, epsilon)]
@@ -146,18 +155,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Distillation, without noise and with.")
     parser.add_argument("--parts", nargs="*", default=["figure", "noisy"], choices=["figure", "noisy"])
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--parties", type=int, default=50)
+    parser.add_argument("--teachers", type=int, default=FEW, choices=[FEW, 250])
     parser.add_argument("--kept", type=Path, default=Path("runs/cnn-teachers"), help="what the teachers said")
     parser.add_argument("--out", type=Path, default=Path("distillation.jsonl"))
     chosen = parser.parse_args(arguments or [])
     kept = Kept(chosen.out)
     for seed in chosen.seeds:
-        place = cnn_place(chosen.parties, seed)
-        pool, _ = ensemble(place, chosen.kept)
+        place = cnn_place(250, seed)
+        rows = rows_of(place, ensemble(place, chosen.kept, chosen.teachers)[0])
         if "figure" in chosen.parts:
-            figure(place, pool, kept)
+            figure(place, rows, kept)
         if "noisy" in chosen.parts:
-            noisy(place, Place("mnist-250", seed), pool, kept)
+            noisy(place, Place("mnist-250", seed), rows, kept)
     table(kept)
 
 

@@ -19,9 +19,12 @@ from benchmarks.siamese import SameClass, SameImage, matches, siamese
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
 from consilium.coordinator.ledger.privacy import promised_to_student
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.study.cells import plots
+from consilium.simulations.study.spec import load_study
 from consilium.student.trainers.images.loop import Material
 from consilium.student.trainers.images.network import network
 from consilium.student.trainers.images.rows import Distortion, Pixels
+from tests.docs.pages import ROOT
 
 SIDE = 8
 
@@ -46,7 +49,9 @@ class Teacher:
 def told() -> Spoken:
     """Three teachers on two rows of four classes, the last of which nobody has seen."""
     teachers = [Teacher([0, 1], [0.8, 0.2]), Teacher([0, 2], [0.1, 0.9]), Teacher([2], [1.0])]
-    return spoken(teachers, np.zeros((2, 5)), np.array([0, 2]), classes=4)  # type: ignore[arg-type]
+    found = spoken(teachers, np.zeros((2, 5)), np.array([0, 2]), classes=4, sizes=(2, 3))  # type: ignore[arg-type]
+    assert found[2].votes.tolist() == [[1, 0, 1, 0]] * 2
+    return found[3]
 
 
 def test_votes_and_averages_of_teachers_that_have_seen_other_classes() -> None:
@@ -212,3 +217,8 @@ def test_what_a_study_does_not_have(asked: list[str], text: str, tmp_path: Path)
 def test_a_folder_without_results(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"it has no results\.parquet"):
         main([str(tmp_path)])
+
+
+@pytest.mark.parametrize(("name", "points"), [("mixed", 8), ("selection", 12), ("selection_stroke", 6)])
+def test_every_point_of_the_studies_is_a_federation(name: str, points: int) -> None:
+    assert len(plots(load_study(str(ROOT / f"benchmarks/studies/{name}.toml"), seeds=1))) == points
