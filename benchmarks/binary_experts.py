@@ -32,7 +32,7 @@ SURE, POSSIBLE, OTHERS = 0.9, 0.1, 4
 """Their rule: the best expert below, others above, and how many."""
 
 OPEN = 5000
-EXPERT_STEPS = 300
+EXPERT_STEPS = 150
 WAYS = ("first batch", "by lot", "experts", "experts, one other", "least confident")
 """Where the labels of a row of the table are."""
 
@@ -62,7 +62,7 @@ def in_doubt(scores: np.ndarray, others: int = OTHERS) -> np.ndarray:
 
 def measure(kept: Kept, seed: int, sizes: list[int], votes: np.ndarray) -> None:
     """All rows of the table for one seed."""
-    place = cnn_place(250, seed)
+    place = cnn_place(seed)
     labels = labels_of("LNMax 9,000", votes, place.pool_truth, seed)
     generator = np.random.default_rng([seed, _LOT])
     order = generator.permutation(len(place.pool))

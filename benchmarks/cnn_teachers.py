@@ -1,6 +1,6 @@
-"""Networks as teachers as in 2017: MNIST by lot at 250 parties, or fewer, each with a CNN on pixels; several seeds.
+"""Networks as teachers as in 2017: MNIST by lot at 250 parties, each with a CNN on pixels; over several seeds.
 
-    python -m benchmarks.cnn_teachers [--parties 250] [--seeds 0 1 2] [--kept FOLDER]
+    python -m benchmarks.cnn_teachers [--teachers 250] [--seeds 0 1 2] [--kept FOLDER]
 
 It prints what one teacher gets right, and the plurality, on the held-out thousand and on every third image of the
 pool; how large the gap is; how many labels are right in expectation with the noise of 2017 (scale 20); and what a
@@ -36,8 +36,6 @@ from consilium.party.teachers.making import simulated_seeds
 
 DELTA = 1e-5
 GAMMA = 0.05
-FEW = 50
-"""Teachers of the appendix's figure 5."""
 TEMPERATURES = (1.0, 5.0)
 """Those of the first version's appendix C.1."""
 
@@ -59,11 +57,9 @@ PAPER = {
 """Row -> what F prints of 250 teachers; percent, and epsilon at delta 1e-5."""
 
 
-def cnn_place(parties: int, seed: int) -> Place:
-    """MNIST with so many parties, whose teachers are networks on pixels."""
-    enough = f"federation.minimum_parties={min(parties, 200)}"
-    noise = "federation.mechanism={name='gnmax', sigma=40}"
-    return Place("mnist-250", seed, (*CNN, f"data.parties={parties}", enough, noise))
+def cnn_place(seed: int) -> Place:
+    """MNIST by lot at 250 parties whose teachers are networks on pixels."""
+    return Place("mnist-250", seed, (*CNN, "federation.mechanism={name='gnmax', sigma=40}"))
 
 
 _NAMES = ("votes", "averages", "right")
@@ -82,17 +78,14 @@ class Spoken:
     right: np.ndarray = field(repr=False)
 
 
-def spoken(
-    teachers: Sequence[Teacher], x: np.ndarray, y: np.ndarray, classes: int, sizes: Sequence[int]
-) -> dict[int, Spoken]:
-    """Ask `teachers` for `x` float (rows, inputs), whose labels are `y` int64 (rows,): what the first so many said.
+def spoken(teachers: Sequence[Teacher], x: np.ndarray, y: np.ndarray, classes: int) -> Spoken:
+    """Ask `teachers` for `x` float (rows, inputs), whose labels are `y` int64 (rows,).
 
     A class that a teacher has not seen has probability 0 at every temperature.
     """
     votes, right = np.zeros((len(x), classes), dtype=np.int64), []
     sums = np.zeros((len(TEMPERATURES), len(x), classes))
-    found = {}
-    for count, teacher in enumerate(teachers, 1):
+    for teacher in teachers:
         logits = np.log(np.maximum(teacher.predict_proba(x), 1e-300))  # pyright: ignore[reportAttributeAccessIssue]
         seen = teacher.classes_  # pyright: ignore[reportAttributeAccessIssue]
         said = seen[logits.argmax(axis=1)]
@@ -100,9 +93,7 @@ def spoken(
         right.append(float((said == y).mean()))
         for at, temperature in enumerate(TEMPERATURES):
             sums[at][:, seen] += softmax(logits / temperature, axis=1)
-        if count in sizes:
-            found[count] = Spoken(votes.copy(), sums / count, np.array(right))
-    return found
+    return Spoken(votes, sums / len(teachers), np.array(right))
 
 
 def asked_rows(place: Place) -> np.ndarray:
@@ -111,36 +102,28 @@ def asked_rows(place: Place) -> np.ndarray:
 
 
 def ensemble(place: Place, kept: Path, teachers: int) -> tuple[Spoken, Spoken]:
-    """What the first so many teachers of a place said of `asked_rows` and of the test rows.
+    """What the teachers of the first so many parties of a place said of `asked_rows` and of the test rows.
 
-    All are trained as the place's parties do it, with seeds of their own, and what they said is kept for `FEW` and all.
+    They are trained as the parties do it, with seeds of their own.
     """
-    parties = place.partition.parties
-    path = kept / f"cnn-{len(parties)}-{place.seed}.npz"
-    if not path.exists():
-        kept.mkdir(parents=True, exist_ok=True)
-        np.savez(path, **_asked(place, sorted({min(FEW, len(parties)), len(parties)})))
-    with np.load(path) as file:
-        if f"{teachers}.pool.votes" not in file:
-            sys.exit(f"{path} is of other numbers of teachers than {teachers}")
-        pool, test = (Spoken(*(file[f"{teachers}.{part}.{name}"] for name in _NAMES)) for part in ("pool", "test"))
-    return pool, test
-
-
-def _asked(place: Place, sizes: Sequence[int]) -> dict[str, np.ndarray]:
+    path = kept / f"cnn-{teachers}-{place.seed}.npz"
+    if path.exists():
+        with np.load(path) as file:
+            pool, test = (Spoken(*(file[f"{part}.{name}"] for name in _NAMES)) for part in ("pool", "test"))
+        return pool, test
     classes, spec = len(place.schema.classes), place.scenario.federation.teacher
-    teachers: list[Teacher] = []
-    for party, rows in place.partition.parties.items():
+    trained: list[Teacher] = []
+    for party, rows in list(place.partition.parties.items())[:teachers]:
         own = Rows(place.schema.inputs(place.dataset.x[rows]), place.dataset.y[rows])
         seed = int(simulated_seeds(place.seed, party).spawn(1)[0].generate_state(1)[0])
-        teachers += train_all(own, spec, [np.arange(len(rows))], [seed], classes)
+        trained += train_all(own, spec, [np.arange(len(rows))], [seed], classes)
     chosen = asked_rows(place)
-    rows = {"pool": (place.pool[chosen], place.pool_truth[chosen]), "test": (place.test, place.truth)}
-    content = {}
-    for part, (x, y) in rows.items():
-        for size, told in spoken(teachers, place.inputs(x), y, classes, sizes).items():
-            content |= {f"{size}.{part}.{name}": getattr(told, name) for name in _NAMES}
-    return content
+    pool = spoken(trained, place.inputs(place.pool[chosen]), place.pool_truth[chosen], classes)
+    test = spoken(trained, place.inputs(place.test), place.truth, classes)
+    parts = {"pool": pool, "test": test}
+    kept.mkdir(parents=True, exist_ok=True)
+    np.savez(path, **{f"{part}.{name}": getattr(told, name) for part, told in parts.items() for name in _NAMES})
+    return pool, test
 
 
 def figures(place: Place, pool: Spoken, test: Spoken) -> dict[str, float]:
@@ -171,16 +154,16 @@ def eight_moments(votes: np.ndarray) -> float:
 def main(arguments: list[str] | None = None) -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description="Networks as teachers, as in 2017.")
-    parser.add_argument("--parties", type=int, default=250)
+    parser.add_argument("--teachers", type=int, default=250, help="of the first so many of the 250 parties")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--kept", type=Path, default=Path("runs/cnn-teachers"))
     chosen = parser.parse_args(arguments or [])
     found = []
     for seed in chosen.seeds:
-        place = cnn_place(chosen.parties, seed)
-        found.append(figures(place, *ensemble(place, chosen.kept, chosen.parties)))
+        place = cnn_place(seed)
+        found.append(figures(place, *ensemble(place, chosen.kept, chosen.teachers)))
         print(f"seed {seed}: {found[-1]}", flush=True)
-    print(f"\n{chosen.parties} teachers, seeds {chosen.seeds}\n| | paper (250) | here |\n|---|---|---|")
+    print(f"\n{chosen.teachers} teachers, seeds {chosen.seeds}\n| | paper (250) | here |\n|---|---|---|")
     for name, paper in PAPER.items():
         print(f"| {name} | {paper} | {spread(found, name)} |")
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cnn_teachers import DELTA, FEW, TEMPERATURES, Spoken, asked_rows, cnn_place, ensemble
+from benchmarks.cnn_teachers import DELTA, TEMPERATURES, Spoken, asked_rows, cnn_place, ensemble
 from benchmarks.papers import Kept, Place, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
 from consilium.accounting.curves.gdp import sigma_needed
@@ -37,7 +37,7 @@ from consilium.student.run import train
 from consilium.student.trainers.base import Shares
 from consilium.student.trainers.kinds import LogisticRegressionStudent
 
-QUERIES = (100, 300, 1000, 3000)
+QUERIES = (100, 300, 1000)
 NOISY_QUERIES = (100, 1000)
 EPSILONS = (1.0, 5.0)
 WAYS = ("labels", *(f"T = {temperature:g}" for temperature in TEMPERATURES))
@@ -77,7 +77,7 @@ def label_sigma(queries: int, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class Asked:
-    """Of one seed: `asked` int64 (3000,), rows of the pool in the order in which they are asked; `told`, what so many
+    """Of one seed: `asked` int64 (n,), rows of the pool in the order in which they are asked; `told`, what so many
     teachers said of them; and the rows that judge, `x` float32 (judges, pixels) with `y` int64."""
 
     asked: np.ndarray = field(repr=False)
@@ -155,13 +155,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Distillation, without noise and with.")
     parser.add_argument("--parts", nargs="*", default=["figure", "noisy"], choices=["figure", "noisy"])
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--teachers", type=int, default=FEW, choices=[FEW, 250])
+    parser.add_argument("--teachers", type=int, default=50)
     parser.add_argument("--kept", type=Path, default=Path("runs/cnn-teachers"), help="what the teachers said")
     parser.add_argument("--out", type=Path, default=Path("distillation.jsonl"))
     chosen = parser.parse_args(arguments or [])
     kept = Kept(chosen.out)
     for seed in chosen.seeds:
-        place = cnn_place(250, seed)
+        place = cnn_place(seed)
         rows = rows_of(place, ensemble(place, chosen.kept, chosen.teachers)[0])
         if "figure" in chosen.parts:
             figure(place, rows, kept)

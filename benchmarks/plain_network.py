@@ -18,7 +18,7 @@ from consilium.student.trainers.kinds import CnnStudent
 if TYPE_CHECKING:
     from torch import nn
 
-STEPS = 600
+STEPS = 300
 _BATCH = 64
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 LABELS = (100, 300)
 VARIANTS = ("same image", "same class")
 SURE = 0.9
-STEPS = 600
+STEPS = 300
 OPEN = 5000
 """Rows of the pool that may be asked."""
 
@@ -136,7 +136,7 @@ def matches(model: ImageModel, rows: np.ndarray, known: np.ndarray) -> tuple[np.
 
 def measure(kept: Kept, seed: int, votes: np.ndarray) -> None:
     """All rows of the table for one seed."""
-    place = cnn_place(250, seed)
+    place = cnn_place(seed)
     labels = labels_of("LNMax 9,000", votes, place.pool_truth, seed)
     order = np.random.default_rng([seed, _LOT]).permutation(len(place.pool))
     judges = order[OPEN:]

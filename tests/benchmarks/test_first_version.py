@@ -49,9 +49,7 @@ class Teacher:
 def told() -> Spoken:
     """Three teachers on two rows of four classes, the last of which nobody has seen."""
     teachers = [Teacher([0, 1], [0.8, 0.2]), Teacher([0, 2], [0.1, 0.9]), Teacher([2], [1.0])]
-    found = spoken(teachers, np.zeros((2, 5)), np.array([0, 2]), classes=4, sizes=(2, 3))  # type: ignore[arg-type]
-    assert found[2].votes.tolist() == [[1, 0, 1, 0]] * 2
-    return found[3]
+    return spoken(teachers, np.zeros((2, 5)), np.array([0, 2]), classes=4)  # type: ignore[arg-type]
 
 
 def test_votes_and_averages_of_teachers_that_have_seen_other_classes() -> None:
