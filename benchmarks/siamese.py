@@ -36,7 +36,7 @@ from consilium.student.trainers.kinds import CnnStudent
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-LABELS = (100, 300)
+LABELS = (100,)
 VARIANTS = ("same image", "same class")
 SURE = 0.9
 STEPS = 300

@@ -217,6 +217,6 @@ def test_a_folder_without_results(tmp_path: Path) -> None:
         main([str(tmp_path)])
 
 
-@pytest.mark.parametrize(("name", "points"), [("mixed", 8), ("selection", 12), ("selection_stroke", 6)])
+@pytest.mark.parametrize(("name", "points"), [("mixed", 8), ("selection", 5), ("selection_stroke", 6)])
 def test_every_point_of_the_studies_is_a_federation(name: str, points: int) -> None:
     assert len(plots(load_study(str(ROOT / f"benchmarks/studies/{name}.toml"), seeds=1))) == points
