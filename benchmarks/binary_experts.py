@@ -85,7 +85,7 @@ def measure(kept: Kept, seed: int, sizes: list[int], votes: np.ndarray) -> None:
         for way in WAYS:
             rows = np.concatenate([asked, rest[chosen.get(way, none)]])
             model = first if way == "first batch" else learn(place.pool[rows], one_hot(labels[rows], CLASSES), seed)
-            kept.add(seed=seed, first=size, way=way, labels=len(rows), four=len(in_doubt(scores)), wider=len(wider),
+            kept.add(seed=seed, first=size, way=way, labels=len(rows), four=len(in_doubt(scores)),
                      right=float((labels[rows] == place.pool_truth[rows]).mean()),
                      accuracy=accuracy(model, x, y))  # fmt: skip
 
