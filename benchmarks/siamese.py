@@ -43,6 +43,9 @@ STEPS = 300
 OPEN = 5000
 """Rows of the pool that may be asked."""
 
+_SHARPNESS = 10.0
+"""Of the logits: features of length 1 are at most 2 apart, and a pair must be able to be surely alike."""
+
 _PAIRS = 64
 _BLOCK = 500
 _LOT = 0x7369616D
@@ -66,7 +69,7 @@ class Alike:
         left, right, alike = self.pairs()
         places = functional.normalize(self._net[0](torch.cat([left, right])), dim=1)
         one, other = places.split(len(left))
-        logits = self._net[1]((one - other).abs())[:, 0]
+        logits = _SHARPNESS * self._net[1]((one - other).abs())[:, 0]
         self._descent.step(functional.binary_cross_entropy_with_logits(logits, alike), done)
 
     def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -128,7 +131,7 @@ def matches(model: ImageModel, rows: np.ndarray, known: np.ndarray) -> tuple[np.
     best, score = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
     for start in range(0, len(rows), _BLOCK):
         part = place[start : start + _BLOCK]
-        logits = np.abs(part[:, None, :] - among[None, :, :]) @ weights + bias
+        logits = _SHARPNESS * (np.abs(part[:, None, :] - among[None, :, :]) @ weights + bias)
         best[start : start + len(part)] = logits.argmax(axis=1)
         score[start : start + len(part)] = logits.max(axis=1)
     return best, 1 / (1 + np.exp(-score.astype(np.float64)))
