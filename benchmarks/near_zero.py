@@ -43,6 +43,7 @@ FIVE = ("data.parties=5", "federation.minimum_parties=5", "federation.teacher.mo
 
 PAPER = {
     "LNMax 100": ("2.04", "63.5"),
+    "LNMax 500": ("", ""),
     "LNMax 1,000": ("8.03", "89.8"),
     "LNMax 5,000": ("> 8.03", "94.1"),
     "LNMax 9,000": ("> 8.03", "93.4"),
@@ -52,7 +53,8 @@ PAPER = {
     "5 teachers 9,000": ("about 0", "97.8"),
     "truth 9,000": ("", "98.1"),
 }
-"""Row -> epsilon and student's accuracy in percent, as table 1 prints them."""
+"""Row -> epsilon and student's accuracy in percent, as table 1 prints them. 500 queries are of the first version of
+Papernot et al. 2017 (4.2), which prints no figure of them."""
 
 IMMUTABLE: dict[str, tuple[AnyMechanism, float]] = {
     "NZC 9,000": (

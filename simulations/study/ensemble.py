@@ -29,7 +29,7 @@ from consilium.protocol.progress.stages import TRAIN_TEACHERS
 from consilium.protocol.rows.queries import query_set_hash
 from consilium.simulations.compare.noisy_average import ClippedSums, linear_scores
 from consilium.simulations.compare.probabilities import class_probabilities
-from consilium.simulations.population.teacher_mix import check_own_teachers
+from consilium.simulations.population.teacher_mix import check_own_teachers, teachers_named
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.said import HeardLot, Said
 from consilium.simulations.workspace import Workspace, lay_out
@@ -139,7 +139,8 @@ class _Heard:
         self._right: list[float] = []
         self._own_home = np.zeros((len(case.home_rows), classes), dtype=np.float32)
         self._home_party = case.home_party
-        self._sums: ClippedSums | None = ClippedSums()
+        # parties with teachers of their own kinds have no common weights, whatever kind the coordinator asks for
+        self._sums = None if teachers_named(case.scenario.simulation) else ClippedSums()
 
     def add(self, index: int, trained: TeacherSet) -> None:
         """The teachers of the party at this index."""
@@ -165,7 +166,7 @@ class _Heard:
             return
         width, classes = self._inputs["pool"].shape[1], len(self._case.classes)
         linear = [linear_scores(self._case.config.teacher, each, width, classes) for each in teachers]
-        if any(each is None for each in linear) or self._case.scenario.simulation.own_teacher is not None:
+        if any(each is None for each in linear):
             self._sums = None
         else:
             self._sums.add(np.stack([each for each in linear if each is not None]))

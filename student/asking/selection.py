@@ -1,7 +1,11 @@
 """Which queries to ask: at random, or where the student's present model says that a label would teach it most.
 
-The ideas are those of the appendix of Papernot et al. 2017 (active learning). A choice is a function of labels that
-were released and of public rows, so it costs no privacy.
+A choice is a function of labels that were released and of public rows, so it costs no privacy. Of Papernot et al. 2017
+one strategy alone is taken, `least_confident` (arXiv:1610.05755, first version, appendix C.2: "Identifying unconfident
+points using the student"); it is older (Lewis, Gale, A sequential algorithm for training text classifiers, SIGIR 1994).
+`margin` is of Scheffer, Decomain, Wrobel, Active hidden Markov models for information extraction, IDA 2001; `entropy`
+as in Settles, Active learning literature survey, 2009; `k_centre` of Sener, Savarese, Active learning for convolutional
+neural networks, ICLR 2018, arXiv:1708.00489; `typical` has its own module. What each of them brought: docs/papers.md.
 """
 
 from __future__ import annotations
@@ -35,9 +39,9 @@ def choose(
     asked : indices of rows asked before.
     probabilities : float64 (rows, classes) of the present model; None before there is one, when the choice is random.
 
-    least_confident: smallest largest probability. margin: smallest lead over the second. entropy: largest entropy.
-    k_centre: greedily the row farthest from all rows asked so far (Sener and Savarese 2018). typical: the densest of
-    each cluster (`student.asking.typical`), for few queries.
+    least_confident: smallest largest probability. margin: smallest lead over the second. entropy: largest entropy. With
+    two classes these three choose the same rows. k_centre: greedily the row farthest from all rows asked so far.
+    typical: the densest of each cluster (`student.asking.typical`), for few queries.
     """
     shuffled = generator.permutation(candidates)
     count = min(count, len(shuffled))
