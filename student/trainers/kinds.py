@@ -107,7 +107,7 @@ class KernelRidgeStudent(KernelStudent):
         from consilium.student.trainers.counts.together import WithShares
         from consilium.student.trainers.kernel import KernelTrainer
 
-        return WithShares(KernelTrainer(self.gamma, self.alpha), KernelShares(self.gamma))
+        return WithShares(KernelTrainer(self.gamma, self.alpha), KernelShares(self, aids.unlabelled))
 
 
 class GraphStudent(SpreadingStudent):

@@ -47,9 +47,14 @@ class KernelStudent(TrainerKind):
     gamma: float = Field(
         default=2.0,
         gt=0,
-        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried",
+        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried, with `even` the only one",
     )
     alpha: float = Field(default=0.1, gt=0, description="penalty; `kernel_ridge` needs none for histograms")
+    even: bool = Field(
+        default=False,
+        description="of histograms: every class's share is brought to one mean and one spread over the public rows"
+        " before the largest is looked for; for many classes that are about as frequent as each other",
+    )
 
 
 class SpreadingStudent(KernelStudent):
