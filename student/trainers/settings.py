@@ -47,7 +47,8 @@ class KernelStudent(TrainerKind):
     gamma: float = Field(
         default=2.0,
         gt=0,
-        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried, with `even` the only one",
+        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried, with"
+        " `even` the only one",
     )
     alpha: float = Field(default=0.1, gt=0, description="penalty; `kernel_ridge` needs none for histograms")
     even: bool = Field(

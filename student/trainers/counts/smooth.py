@@ -67,8 +67,8 @@ def _around(rows: np.ndarray, told: Shares, gamma: float, seed: int) -> SmoothFi
 class KernelShares:
     """The student `kernel_ridge` of noisy shares; `unlabelled` float (m, inputs), where classes are made even.
 
-    Of its settings only the width is used, beside the usual ones, and `even`. Where classes are made even it is the only
-    width: the evidence is of shares as they are, and speaks for narrower ones than tell even classes apart.
+    Of its settings only `even` and the width are used, the width beside the usual ones. Where classes are made even it
+    is the only one: the evidence is of shares as they are, and speaks for narrower ones than tell even classes apart.
     """
 
     spec: KernelStudent

@@ -37,8 +37,8 @@ def test_a_model_is_made_even_on_its_rows(offset: np.ndarray | None) -> None:
 
 
 def named_too_often() -> tuple[np.ndarray, np.ndarray, Shares]:
-    """Clouds of 60 rows, one for each of twelve classes; a class has at most a seventh of the votes on its own rows, and one of
-    them about as much on all rows. The noise of a share is three times that."""
+    """Clouds of 60 rows, one for each of twelve classes; a class has at most a seventh of the votes on its own rows,
+    and one of them about as much on all rows. The noise of a share is three times that."""
     generator = np.random.default_rng(2)
     y = np.repeat(np.arange(CLASSES), EACH)
     x = 6 * np.eye(CLASSES)[y] + generator.normal(size=(len(y), CLASSES))
