@@ -7,10 +7,10 @@ public with seed 0 take no part. All others' images are dealt to parties of 24, 
 that of 5,000 parties, smaller in the proportion of the parties that there are. To be quick, everybody sees the 512
 principal components of the pool's scattering (99.8 % of its variance).
 
-It prints for each epsilon and number of queries, means over the draws of the noise: of labels (GNMax) how many are right, and
-how many of the rest of the pool once a graph has spread them; of histograms how many judges the student `kernel_ridge`
-has right, classes as they are and even. Noise is that of Gaussian differential privacy for histograms, and `LABEL`
-times as much for labels, about what the exact worst case of a label allows.
+It prints for each epsilon and number of queries, means over the draws of the noise: of labels (GNMax) how many are
+right, and how many of the rest of the pool once a graph has spread them; of histograms how many judges the student
+`kernel_ridge` has right, classes as they are and even. Noise is that of Gaussian differential privacy for histograms,
+and `LABEL` times as much for labels, about what the exact worst case of a label allows.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ def main() -> None:
     pool, judges = seen[:POOL], seen[POOL:]
     right = (votes.argmax(axis=1) == truth)[POOL:].mean()
     print(f"{parties} parties of {ROWS}; plurality {right:.3f}; {time.process_time() - start:.0f} s")
-    print(
-        "| epsilon | queries | labels | labels, of them right | histograms | histograms, even |\n|---|---|---|---|---|---|"
-    )
+    print("| epsilon | queries | labels right | spread | histograms | histograms, even |\n|---|---|---|---|---|---|")
     for epsilon in wanted.epsilons:
         for queries in wanted.queries:
             found = [
