@@ -30,7 +30,7 @@ from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.student.trainers.base import Shares
 from consilium.student.trainers.counts.smooth import KernelShares
 from consilium.student.trainers.kernel import spread_labels
-from consilium.student.trainers.settings import KernelStudent, SpreadingStudent
+from consilium.student.trainers.settings import EvenStudent, SpreadingStudent
 
 PARTIES, ROWS, FAMILIES, COMPONENTS, POOL, JUDGES = 5000, 24, 61, 512, 13_900, 5000
 DELTA = 1e-5
@@ -114,7 +114,7 @@ def taught(
     answer = truth[len(pool) :]
     found = [(labels == truth[rows]).mean(), (spread[queries:] == truth[rest]).mean()]
     for made_even in (False, True):
-        spec = KernelStudent(name="kernel_ridge", gamma=gamma, even=made_even)
+        spec = EvenStudent(name="kernel_ridge", gamma=gamma, even=made_even)
         model = KernelShares(spec, pool[rest]).fit_shares(pool[rows], told, draw)
         found.append((model.predict_proba(judges).argmax(axis=1) == answer).mean())
     return [float(value) for value in found]

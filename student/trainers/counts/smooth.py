@@ -11,7 +11,7 @@ from consilium.student.trainers.counts.even import even, even_model
 from consilium.student.trainers.counts.features import Landmarks, gammas, graph_functions
 from consilium.student.trainers.counts.regression import regress
 from consilium.student.trainers.kernel import KernelModel, kernel_ridge
-from consilium.student.trainers.settings import KernelStudent, SpreadingStudent
+from consilium.student.trainers.settings import EvenStudent, SpreadingStudent
 
 _LEAST_ROWS = 4
 """Of a graph."""
@@ -71,7 +71,7 @@ class KernelShares:
     is the only one: the evidence is of shares as they are, and speaks for narrower ones than tell even classes apart.
     """
 
-    spec: KernelStudent
+    spec: EvenStudent
     unlabelled: np.ndarray = field(repr=False)
 
     def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> KernelModel:
