@@ -182,6 +182,8 @@ def test_of_many_classes_the_worst_are_listed_in_place_of_matrices() -> None:
     for pair in taken_for(data.open_figures["student"]["confusion"], names):
         assert f'{pair.true}</th><td>{pair.called}</td><td class="n">{pair.text}</td>' in page
     assert 'class="matrix' not in page
+    assert "40, from sign 0 to sign 39" in page
+    assert re.search(r"measured on 2,000 public test cases: \d+ to \d+ of each of 40 classes\.", page)
     assert 'id="votes"' in page and 'id="votes"' not in render_once(data, public=True)
 
 
