@@ -105,7 +105,8 @@ def main() -> None:
 def shown(division: str, seed: int, epsilons: Sequence[float]) -> None:
     """Print one division with one seed."""
     start = time.process_time()
-    case = make_case(load_scenario("glyphs", [DIVISIONS[division]]), seed, 0.0)
+    shared = [DIVISIONS[division], "federation.minimum_parties=150"]
+    case = make_case(load_scenario("glyphs", shared), seed, 0.0)
     sizes = [len(rows) for rows in case.partition.parties.values()]
     print(
         f"\n{division}, seed {seed}: {len(sizes)} parties of {min(sizes)} to {max(sizes)}, median {np.median(sizes):g}"
@@ -121,9 +122,7 @@ def shown(division: str, seed: int, epsilons: Sequence[float]) -> None:
     print("| epsilon | way | promised | asked | answered | confirmed | labels right | student |\n" + "|---" * 8 + "|")
     for epsilon in epsilons:
         for way, keys in ways.items():
-            own = case.of(
-                load_scenario("glyphs", [DIVISIONS[division], f"federation.privacy.epsilon={epsilon}", *keys])
-            )
+            own = case.of(load_scenario("glyphs", [*shared, f"federation.privacy.epsilon={epsilon}", *keys]))
             found = replay(own, said)
             answered = found.outcomes == Outcome.ANSWERED
             right = (found.labels == case.pool_y[found.rows])[answered].mean() if answered.any() else 0.0
