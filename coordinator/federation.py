@@ -227,7 +227,7 @@ def _votes_sink(run_dir: Path, queries: np.ndarray, query_set: str) -> Callable[
         folder = run_dir / "private"
         folder.mkdir(mode=0o700, exist_ok=True)
         names = sorted(counted)
-        votes = np.stack([counted[name] for name in names]).astype(np.uint16)
+        votes = np.stack([counted[name] for name in names]).astype(np.uint16, copy=False)
         ids = np.array(query_ids(queries))
         path = folder / f"votes-{query_set[:12]}.npz"
         with replacing(path) as file:

@@ -142,7 +142,7 @@ def collect(
         if wrong is not None:
             failures[member.party] = Failure(wrong)
         else:
-            counted[member.party] = reply.votes.astype(np.int64)
+            counted[member.party] = reply.votes
             teachers += member.votes
     tell_left_out(log, "vote", failures)
     require(len(counted), config.minimum_parties, "vote", failures)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,9 +53,10 @@ def read(path: Path, features: Sequence[Wanted], label: Wanted, patient: str | N
         else:
             patients = [str(value).strip() for value in ids.tolist()]
     columns: list[Column | None] = []
+    count, place = Counter(names), {name: at for at, name in enumerate(names)}
     for column in features:
-        once = names.count(column.column) == 1
-        columns.append(from_numbers(x[:, names.index(column.column)], column) if once else None)
+        once = count[column.column] == 1
+        columns.append(from_numbers(x[:, place[column.column]], column) if once else None)
         if not once:
             problems.append(absent_or_double(column, names, "[columns]"))
     lines = Lines(((path.name, "row", np.arange(1, len(y) + 1)),))

@@ -12,6 +12,9 @@ from consilium.protocol.warnings.kinds import RunWarning, WarningCode
 LEAST_RECALL = 0.05
 """Below it a class is practically never found."""
 
+MOST_NAMED = 5
+"""Classes that are named, those that are found least: of 150 there may be dozens."""
+
 LEAST_ROWS = 20
 """Test rows of a class from which on so low a recall is hardly chance: one of 0.2 finds none of 20 in 1 % of cases."""
 
@@ -126,7 +129,11 @@ def _recall(reached: Reached) -> Iterator[RunWarning]:
         if recall is not None and recall < LEAST_RECALL and reached.rows.get(name, 0) >= LEAST_ROWS
     }
     if missed:
-        told = ", ".join(f"{name!r} {recall:.3f} of {reached.rows[name]} rows" for name, recall in missed.items())
+        named = set(sorted(missed, key=lambda name: missed[name])[:MOST_NAMED])
+        told = ", ".join(
+            f"{name!r} {recall:.3f} of {reached.rows[name]} rows" for name, recall in missed.items() if name in named
+        )
+        told += f", and {len(missed) - MOST_NAMED} more classes" if len(missed) > MOST_NAMED else ""
         yield RunWarning(
             WarningCode.CLASS_NOT_FOUND,
             f"recall below {LEAST_RECALL:g}: {told}. The student practically never says so; choose an operating point"

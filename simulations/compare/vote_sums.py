@@ -26,7 +26,7 @@ def vote_sums(space: Workspace, config: FederationConfig, weights: Mapping[str, 
     sums: dict[str, np.ndarray] = {}
     for file in space.private.glob("votes-*.npz"):
         with np.load(file) as content:
-            votes = content["votes"].astype(np.int64).sum(axis=0)
+            votes = content["votes"].sum(axis=0, dtype=np.int64)  # 5,000 parties' own are gigabytes
             sums.update(zip(content["query_ids"].tolist(), votes, strict=True))
     return sums
 

@@ -95,6 +95,9 @@ def _render(data: ReportData, public: bool) -> str:
         confusion=tables.matrix(student.get("confusion") or [], data.classes),
         labels=tables.matrix(data.open_figures.get("labels") or [], data.classes),
         votes=None if public else tables.matrix(data.secret_figures.get("votes") or [], data.classes),
+        confused=tables.taken_for(student.get("confusion") or [], data.classes),
+        mislabelled=tables.taken_for(data.open_figures.get("labels") or [], data.classes),
+        disputed=() if public else tables.taken_for(data.secret_figures.get("votes") or [], data.classes),
         recall=tables.recall_table(data, models),
         not_shown=_not_shown(data, public),
         guarantees=list(guarantees.values()),
@@ -128,7 +131,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters.update(share=share_text, plural=plural)
-    environment.globals.update(many=many, few=tables.FEW)
+    environment.globals.update(many=many, few=tables.FEW, most=tables.MOST)
     return environment.get_template(TEMPLATE)
 
 

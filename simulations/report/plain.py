@@ -22,6 +22,7 @@ from consilium.simulations.report.meaning import (
     verdict,
 )
 from consilium.simulations.report.models import METRIC_NAMES, lead
+from consilium.simulations.report.tables import MOST
 from consilium.simulations.report.wording import many, plural, share_text, signed
 
 TOWARDS_STUDENT = "student"
@@ -250,5 +251,8 @@ def measured_on(data: ReportData) -> str:
     total = sum(counts.values())
     if not total:
         return ""
-    listed = ", ".join(f"{count:,} “{name}”" for name, count in counts.items())
+    if len(counts) > MOST:
+        listed = f"{min(counts.values()):,} to {max(counts.values()):,} of each of {len(counts)} classes"
+    else:
+        listed = ", ".join(f"{count:,} “{name}”" for name, count in counts.items())
     return f"All figures of the student are measured on {many(total, 'public test case')}: {listed}."

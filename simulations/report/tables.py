@@ -13,6 +13,10 @@ SHADES = 5
 """Steps of the ground of a cell, from nothing to the whole of its row."""
 FEW = 4
 """Classes whose names stand above the columns of a matrix; of more, numbers do."""
+MOST = 30
+"""Classes that a matrix is drawn of: of more, nobody could read its cells, and pairs of classes are listed."""
+LISTED = 20
+"""Pairs, and classes of a table, where there are more than `MOST`."""
 _IN_RECALL = (STUDENT_LABEL, "by hand", "plurality", "pooled")
 _AREA = "student, AUC against the rest"
 
@@ -34,15 +38,30 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class TakenFor:
+    """A true class, another that it is called, and how much of it is."""
+
+    true: str
+    called: str
+    text: str
+
+
+@dataclass(frozen=True)
 class RecallTable:
-    """Models across, classes down: the class, its test rows as text, and a text for each model."""
+    """Models across, classes down: the class, its test rows as text, and a text for each model.
+
+    Of more than `MOST` classes there are the `LISTED` that the first model finds least.
+    """
 
     models: tuple[str, ...]
     rows: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
 def matrix(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> Matrix | None:
-    """Of counts, or of shares where these are no whole numbers; a row without any is left out. None without rows."""
+    """Of counts, or of shares where these are no whole numbers; a row without any is left out. None without rows, or of
+    more than `MOST` classes."""
+    if len(names) > MOST:
+        return None
     rows = []
     for index, row in enumerate(counts):
         total = sum(row) if row is not None else 0
@@ -54,6 +73,31 @@ def matrix(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> Ma
         )
         rows.append((names[index], cells))
     return Matrix(tuple(rows)) if rows else None
+
+
+def taken_for(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tuple[TakenFor, ...]:
+    """In place of a matrix of more than `MOST` classes: the `LISTED` pairs of which most is called another class.
+
+    >>> names = [str(number) for number in range(31)]
+    >>> taken_for([[6, 2, *[0] * 29], None, [0.0, 0.25, 0.75, *[0.0] * 28]], names)
+    (TakenFor(true='0', called='1', text='2 of 8'), TakenFor(true='2', called='1', text='25%'))
+    """
+    if len(names) <= MOST:
+        return ()
+    pairs = [
+        (value / sum(row), true, called)
+        for true, row in enumerate(counts)
+        for called, value in enumerate(row or ())
+        if value and called != true and row
+    ]
+    found = []
+    for share, true, called in sorted(pairs, key=lambda pair: (-pair[0], *pair[1:]))[:LISTED]:
+        row = counts[true] or ()
+        whole = isinstance(row[called], int)
+        found.append(
+            TakenFor(names[true], names[called], f"{row[called]:,} of {sum(row):,}" if whole else f"{share:.0%}")
+        )
+    return tuple(found)
 
 
 def _written(value: float, narrow: bool) -> str:
@@ -81,9 +125,19 @@ def recall_table(data: ReportData, models: Sequence[ModelRow]) -> RecallTable | 
             f"{tested[name]:,}" if name in tested else "–",
             (*(row.recall(name) for row in shown), *([areas.get(name, "–")] if areas else [])),
         )
-        for name in data.classes
+        for name in _least_found(data.classes, shown[0])
     )
     return RecallTable((*(row.label for row in shown), *([_AREA] if areas else [])), rows)
+
+
+def _least_found(classes: Sequence[str], row: ModelRow) -> Sequence[str]:
+    """All classes, or of many those that the model of this row finds least, in their order."""
+    if len(classes) <= MOST:
+        return classes
+    recall = row.metrics.get("recall_per_class") or {}
+    tested = [name for name in classes if recall.get(name) is not None]
+    least = set(sorted(tested, key=lambda name: recall[name])[:LISTED])
+    return [name for name in classes if name in least]
 
 
 def _has_recall(row: ModelRow) -> bool:

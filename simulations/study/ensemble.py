@@ -150,16 +150,26 @@ class _Heard:
             empty = np.zeros((len(trained.teachers), 0), dtype=np.int64)
             self._said[name].append(ballots(trained, x, lot) if len(x) else empty)
             self._lots[name].append(lot)
-        found = {name: _mean_probabilities(trained.teachers, self._inputs[name], classes) for name in ("test", "home")}
-        for name, probabilities in found.items():
-            self._scores[name].append(probabilities[:, 1] if classes == 2 else np.zeros(0))
         own = self._home_party == index
-        self._own_home[own] = found["home"][own]
-        tops = [
-            class_probabilities(teacher, self._inputs["test"], classes).argmax(axis=1) for teacher in trained.teachers
-        ]
-        self._right.append(float(np.mean([(top == self._case.test_y).mean() for top in tops])))
+        if classes == 2:
+            found = {name: _mean_probabilities(trained.teachers, self._inputs[name], 2) for name in self._scores}
+            for name, probabilities in found.items():
+                self._scores[name].append(probabilities[:, 1])
+            self._own_home[own] = found["home"][own]
+        else:  # no score of all rows is kept, and with thousands of parties they would take as long as the votes
+            for scores in self._scores.values():
+                scores.append(np.zeros(0))
+            if own.any():
+                self._own_home[own] = _mean_probabilities(trained.teachers, self._inputs["home"][own], classes)
+        self._right.append(float(np.mean([(top == self._case.test_y).mean() for top in self._tops(trained)])))
         self._average(index, trained.teachers)
+
+    def _tops(self, trained: TeacherSet) -> list[np.ndarray]:
+        """The class that each teacher finds most probable on each test row, which is its vote where no threshold is."""
+        if trained.thresholds is None:
+            return list(self._said["test"][-1])
+        classes = len(self._case.classes)
+        return [class_probabilities(each, self._inputs["test"], classes).argmax(axis=1) for each in trained.teachers]
 
     def _average(self, index: int, teachers: list[Teacher]) -> None:
         if self._sums is None:

@@ -118,7 +118,7 @@ class RecordedVotes:
     """A `Collector` without parties: it adds up what they said. `rows`: of the pool, asked of them batch by batch."""
 
     def __init__(self, case: Case, said: Said) -> None:
-        self._case, self._said, self._weights = case, said, np.array(_weights(case))
+        self._case, self._said, self._weights = case, said, _weights(case)
         self._row: dict[str, int] = {}
         for row, query_id in enumerate(query_ids(case.pool_x)):
             self._row.setdefault(query_id, row)
@@ -132,9 +132,9 @@ class RecordedVotes:
         rows = np.array([self._row[query_id] for query_id in ids])
         if phase == 1:
             self.rows.append(rows)
-        votes = self._said.votes(rows, case.parties, case.config.digest(), ids, len(case.classes))
-        teachers = int(self._weights.sum()) * case.config.teachers_per_party
-        return Histogram(np.tensordot(self._weights, votes, axes=1), tuple(sorted(case.parties)), teachers)
+        digest, classes = case.config.digest(), len(case.classes)
+        votes = self._said.totals(rows, case.parties, digest, ids, classes, self._weights)
+        return Histogram(votes, tuple(sorted(case.parties)), sum(self._weights) * case.config.teachers_per_party)
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""

@@ -15,6 +15,8 @@ import numpy as np
 from consilium.party.teachers.ballot import Lot
 
 _NONE = np.zeros(0, dtype=np.int32)
+_AT_ONCE = 4_000_000
+"""Votes that are counted in one go."""
 
 
 class HeardLot:
@@ -57,7 +59,40 @@ class Said:
 
         `query_ids`: of these rows, in this order. `federation`: its digest.
         """
-        said = self.said[:, :, rows].astype(np.int64)
+        said = self._decided(rows, parties, federation, query_ids)
+        votes = np.zeros((*said.shape[::2], classes), dtype=np.int64)
+        for label in range(classes):
+            votes[:, :, label] = (said == label).sum(axis=1)
+        return votes
+
+    def totals(
+        self,
+        rows: np.ndarray,
+        parties: Sequence[str],
+        federation: str,
+        query_ids: Sequence[str],
+        classes: int,
+        weights: Sequence[int] | None = None,
+    ) -> np.ndarray:
+        """The sum of `votes` over the parties, int64 (rows, classes), each party's counted `weights` times (once, if
+        None). A few rows of all parties at a time: 5,000 parties' votes on 10,000 rows and 150 classes are 60 GB."""
+        said = self._decided(rows, parties, federation, query_ids)
+        found = np.zeros((len(rows), classes), dtype=np.int64)
+        step = max(_AT_ONCE // max(said.shape[0] * said.shape[1], 1), 1)
+        for start in range(0, len(rows), step):
+            part = said[:, :, start : start + step]
+            width = part.shape[2]
+            cells = (part + classes * np.arange(width)).reshape(len(part), -1)
+            times = None if weights is None else np.repeat(np.asarray(weights, dtype=np.float64), cells.shape[1])
+            counts = np.bincount(cells.ravel(), times, minlength=width * classes)
+            found[start : start + width] = counts.reshape(width, classes)  # whole numbers, far below 2^53
+        return found
+
+    def _decided(
+        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]
+    ) -> np.ndarray:
+        """`said` on these rows, in its own type, with lots drawn where classes were equal."""
+        said = self.said[:, :, rows]
         place = {int(row): at for at, row in enumerate(rows)}
         if len(place) < len(rows):
             raise ValueError("a row is asked once")
@@ -66,10 +101,7 @@ class Said:
             party, teacher = int(self.tied_party[index]), int(self.tied_teacher[index])
             at = place[int(self.tied_row[index])]
             said[party, teacher, at] = lots[party].draw(teacher, at, np.flatnonzero(self.tied[index]))
-        votes = np.zeros((*said.shape[::2], classes), dtype=np.int64)
-        for label in range(classes):
-            votes[:, :, label] = (said == label).sum(axis=1)
-        return votes
+        return said
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         """For an artifact, see `study.artifact`."""

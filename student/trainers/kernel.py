@@ -31,6 +31,11 @@ class KernelModel:
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """See `Model.predict_proba`: scores without their negative part, scaled to sum 1."""
+        scores = np.maximum(self.scores(x), 1e-12)
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        """Float (n, inputs) -> float64 (n, classes): shares as they are regressed, which may lie outside 0 to 1."""
         scores = np.concatenate(
             [
                 kernel(x[start : start + _BLOCK].astype(np.float32), self.rows, self.gamma) @ self.weights
@@ -38,8 +43,7 @@ class KernelModel:
             ]
         )
         offset = 1 / scores.shape[1] if self.offset is None else self.offset
-        scores = np.maximum(scores.astype(np.float64) + offset, 1e-12)
-        return scores / scores.sum(axis=1, keepdims=True)
+        return scores.astype(np.float64) + offset
 
 
 @dataclass(frozen=True)

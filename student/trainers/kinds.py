@@ -13,8 +13,8 @@ from pydantic import Field
 from consilium.student.trainers.own_kinds import EstimatorStudent, PickledStudent, TorchStudent
 from consilium.student.trainers.settings import (
     AugmentedStudent,
+    EvenStudent,
     GraphAndNetworksStudent,
-    KernelStudent,
     SpreadingStudent,
     TrainerKind,
 )
@@ -96,7 +96,7 @@ class MlpStudent(TrainerKind):
         return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
 
 
-class KernelRidgeStudent(KernelStudent):
+class KernelRidgeStudent(EvenStudent):
     """Kernel ridge regression on the labels alone."""
 
     name: Literal["kernel_ridge"] = "kernel_ridge"
@@ -107,7 +107,7 @@ class KernelRidgeStudent(KernelStudent):
         from consilium.student.trainers.counts.together import WithShares
         from consilium.student.trainers.kernel import KernelTrainer
 
-        return WithShares(KernelTrainer(self.gamma, self.alpha), KernelShares(self.gamma))
+        return WithShares(KernelTrainer(self.gamma, self.alpha), KernelShares(self, aids.unlabelled))
 
 
 class GraphStudent(SpreadingStudent):

@@ -47,12 +47,24 @@ class KernelStudent(TrainerKind):
     gamma: float = Field(
         default=2.0,
         gt=0,
-        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried",
+        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried,"
+        " of `kernel_ridge` with `even` the only one",
     )
     alpha: float = Field(default=0.1, gt=0, description="penalty; `kernel_ridge` needs none for histograms")
 
 
-class SpreadingStudent(KernelStudent):
+class EvenStudent(KernelStudent):
+    """What the students share that can tell many classes apart which are named unequally often."""
+
+    even: bool = Field(
+        default=False,
+        description="of histograms: every class's share is brought to one spread over the public rows, and all classes"
+        " are found on as many of them, before the largest is looked for; for many classes that are about as frequent"
+        " as each other",
+    )
+
+
+class SpreadingStudent(EvenStudent):
     """What the students share that spread labels over a graph of like rows."""
 
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")

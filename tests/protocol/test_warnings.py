@@ -242,3 +242,15 @@ def test_the_deviation_of_an_auc_by_chance() -> None:
     sums = np.array([generator.permutation(ranks)[:30].sum() for _ in range(4000)])
     aucs = (sums - 30 * 31 / 2) / (30 * 60)
     assert abs(aucs.std() / chance_deviation(30, 60) - 1) < 5 / math.sqrt(2 * 4000)
+
+
+@pytest.mark.parametrize(("missed", "named"), [(5, 5), (6, 5), (40, 5)])
+def test_of_many_classes_that_are_not_found_the_least_found_are_named(missed: int, named: int) -> None:
+    names = [f"sign {number}" for number in range(missed)]
+    recall = {name: (missed - at) / 1000 for at, name in enumerate(names)}
+    (warning,) = after_run(
+        replace(GOOD, metrics=metrics(recall_per_class=recall), rows=dict.fromkeys(names, 30), answered=10**6)
+    )
+    assert re.findall(r"'(sign \d+)'", warning.text) == names[missed - named :]
+    assert ("and 35 more classes" in warning.text) == (missed == 40)
+    assert ("more classes" in warning.text) == (missed > named)

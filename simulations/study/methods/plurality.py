@@ -13,8 +13,6 @@ from consilium.simulations.study.ensemble import Ensemble
 from consilium.simulations.study.methods.base import Predicted, StudyMethod, needed
 from consilium.simulations.study.said import Said
 
-_BLOCK = 2000
-"""Rows of which each party's votes are in memory at once."""
 _NO_FEDERATION = "plurality"
 """In place of a federation's digest in the lots that decide equal scores."""
 
@@ -48,9 +46,5 @@ class Plurality(StudyMethod):
 def plurality_shares(case: Case, said: Said, x: np.ndarray, federation: str) -> np.ndarray:
     """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `said` is about. `federation`: a
     digest for the lots."""
-    ids, votes = query_ids(x), np.zeros((len(x), len(case.classes)), dtype=np.int64)
-    for start in range(0, len(x), _BLOCK):
-        rows = np.arange(start, min(start + _BLOCK, len(x)))
-        own = said.votes(rows, case.parties, federation, ids[start : start + _BLOCK], len(case.classes))
-        votes[rows] = own.sum(axis=0)
+    votes = said.totals(np.arange(len(x)), case.parties, federation, query_ids(x), len(case.classes))
     return vote_shares(votes)

@@ -4,6 +4,7 @@ regression   Bayesian linear regression on any features, its prior's scale by th
 features     what rows become: scaled columns, a kernel around landmarks, a graph's smoothest functions
 softmax      the linear student: shares are the softmax of linear scores
 smooth       the students with a kernel, and those with a graph
+even         many classes that are named unequally often, made comparable
 denoise      shares of all public rows, for trainers that need labels
 automatic    which of them, by the evidence, or by cross-validation on labels
 together     one trainer for labels and for histograms

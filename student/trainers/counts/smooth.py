@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilium.student.trainers.base import Shares
+from consilium.student.trainers.counts.even import even, even_model
 from consilium.student.trainers.counts.features import Landmarks, gammas, graph_functions
 from consilium.student.trainers.counts.regression import regress
 from consilium.student.trainers.kernel import KernelModel, kernel_ridge
-from consilium.student.trainers.settings import SpreadingStudent
+from consilium.student.trainers.settings import EvenStudent, SpreadingStudent
 
 _LEAST_ROWS = 4
 """Of a graph."""
@@ -48,6 +49,7 @@ def fit_graph(x: np.ndarray, told: Shares, unlabelled: np.ndarray, spec: Spreadi
     functions = graph_functions(rows, spec.neighbours, spec.spread)
     found = regress(functions[: len(x)], told)
     shares = found.shares(functions)
+    shares = even(shares) if spec.even else shares
     some = np.random.default_rng([seed, len(rows)]).permutation(len(rows))[:_SAMPLE]
     nearly = Shares(shares[some], np.full(len(some), _LITTLE_NOISE))
     gamma = fit_kernel(rows[some], nearly, (spec.gamma,), seed).model.gamma
@@ -63,13 +65,21 @@ def _around(rows: np.ndarray, told: Shares, gamma: float, seed: int) -> SmoothFi
 
 @dataclass(frozen=True)
 class KernelShares:
-    """The student `kernel_ridge` of noisy shares. gamma: tried beside the usual widths."""
+    """The student `kernel_ridge` of noisy shares; `unlabelled` float (m, inputs), where classes are made even.
 
-    gamma: float
+    Of its settings only `even` and the width are used, the width beside the usual ones. Where classes are made even it
+    is the only one: the evidence is of shares as they are, and speaks for narrower ones than tell even classes apart.
+    """
+
+    spec: EvenStudent
+    unlabelled: np.ndarray = field(repr=False)
 
     def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> KernelModel:
         """See `SharesTrainer.fit_shares`."""
-        return fit_kernel(x, told, (self.gamma,), seed).model
+        if self.spec.even:
+            model = _around(x.astype(np.float32), told, self.spec.gamma, seed).model
+            return even_model(model, np.concatenate([x, self.unlabelled]))
+        return fit_kernel(x, told, (self.spec.gamma,), seed).model
 
 
 @dataclass(frozen=True)

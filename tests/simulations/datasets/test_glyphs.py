@@ -65,20 +65,27 @@ def test_it_is_absent(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_scenario_deals_24_images_each_with_wrong_labels(shared_data: Path) -> None:
-    scenario = load_scenario("glyphs", [f"data.path={shared_data}"])
+@pytest.mark.parametrize(
+    ("keys", "parties", "least", "most"),
+    [([], 5000, 1.0, 1.3), (["data.unbalanced=5", "data.parties=1000"], 1000, 3.5, 6.5)],
+    ids=["even", "unbalanced"],
+)
+def test_the_scenario_deals_24_images_each_with_wrong_labels(
+    keys: list[str], parties: int, least: float, most: float, shared_data: Path
+) -> None:
+    scenario = load_scenario("glyphs", [f"data.path={shared_data}", *keys])
     dataset, parts = divided_data(scenario, 0)
     whole = load_dataset("glyphs", str(shared_data))
     assert len(whole.y) == 152_826 and len(set(whole.classes)) == 150
     check_names(schema(scenario.data, dataset, parts))  # none is a formula to a spreadsheet
-    assert {len(rows) for rows in parts.parties.values()} == {24} and len(parts.parties) == 1000
+    assert {len(rows) for rows in parts.parties.values()} == {24} and len(parts.parties) == parties
     theirs, public = np.concatenate(list(parts.parties.values())), np.concatenate([parts.queries, parts.test])
     dealt = (dataset.y[theirs] != whole.y[theirs]).mean()
     assert abs(dealt - 0.1) < 1e-9
     assert (dataset.y[public] == whole.y[public]).all()
     assert not set(dataset.owner[theirs]) & set(dataset.owner[public])
-    counts = np.bincount(whole.y[public], minlength=150)
-    assert 3.5 < np.quantile(counts, 0.98) / np.quantile(counts, 0.02) < 6.5
+    counts = np.bincount(whole.y[theirs], minlength=150)
+    assert least < np.quantile(counts, 0.98) / np.quantile(counts, 0.02) < most
 
 
 def test_families_are_natural_parties(shared_data: Path) -> None:

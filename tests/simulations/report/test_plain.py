@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from consilium.accounting.guarantee import Kind
@@ -15,7 +16,7 @@ from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import guarantee_rows
 from consilium.simulations.report.models import model_rows, public_majority
 from consilium.simulations.report.plain import PlainBox, against_alone, labels_explained, measured_on, plain_box
-from consilium.simulations.report.tables import matrix, recall_table
+from consilium.simulations.report.tables import LISTED, matrix, recall_table, taken_for
 from tests.simulations.drawing import render_once
 from tests.simulations.report.cases import DIGITS, Page, figured, guarantee, run
 
@@ -166,6 +167,39 @@ def test_ten_classes_have_an_area_each_and_narrow_numbers() -> None:
     drawn = matrix([[12_345, 0]] * 2, ("a", "b"))
     assert drawn is not None and drawn.rows[0][1][0].text == "12,345"
     assert drawn.rows[0][1][0].shade == 5 and drawn.rows[0][1][1].shade == 0
+
+
+def test_of_many_classes_the_worst_are_listed_in_place_of_matrices() -> None:
+    names = tuple(f"sign {number}" for number in range(40))
+    data = figured(run(), names, rows=2000)
+    found = recall_table(data, model_rows(data, False))
+    assert found is not None and len(found.rows) == LISTED
+    recall = (data.student or {})["recall_per_class"]
+    assert {name for name, *_ in found.rows} == set(sorted(names, key=lambda name: recall[name])[:LISTED])
+    assert matrix(data.open_figures["student"]["confusion"], names) is None
+    page = " ".join(render_once(data).split())
+    assert "Of the 40 classes the 20 that the student finds least." in page
+    for pair in taken_for(data.open_figures["student"]["confusion"], names):
+        assert f'{pair.true}</th><td>{pair.called}</td><td class="n">{pair.text}</td>' in page
+    assert 'class="matrix' not in page
+    assert "40, from sign 0 to sign 39" in page
+    assert re.search(r"measured on 2,000 public test cases: \d+ to \d+ of each of 40 classes\.", page)
+    assert 'id="votes"' in page and 'id="votes"' not in render_once(data, public=True)
+
+
+@pytest.mark.parametrize("classes", [2, 30])
+def test_of_few_classes_no_pairs_are_listed(classes: int) -> None:
+    counts = [[1] * classes] * classes
+    assert taken_for(counts, [str(name) for name in range(classes)]) == ()
+
+
+def test_pairs_are_in_the_order_of_their_shares_and_only_the_first_are_kept() -> None:
+    generator = np.random.default_rng(0)
+    counts = generator.integers(0, 9, (40, 40)).tolist()
+    found = taken_for(counts, [str(name) for name in range(40)])
+    shares = [counts[int(pair.true)][int(pair.called)] / sum(counts[int(pair.true)]) for pair in found]
+    assert shares == sorted(shares, reverse=True)
+    assert len(found) == LISTED and all(pair.true != pair.called for pair in found)
 
 
 def test_a_class_without_rows_is_left_out_of_a_matrix() -> None:
