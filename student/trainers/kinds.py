@@ -6,7 +6,7 @@ takes two seconds, and whoever only reads a scenario needs none of them. A new k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from consilium.student.trainers.own_kinds import EstimatorStudent, PickledStuden
 from consilium.student.trainers.settings import (
     AugmentedStudent,
     GraphAndNetworksStudent,
+    Inputs,
     KernelStudent,
     SpreadingStudent,
     TrainerKind,
@@ -219,6 +220,21 @@ class GanStudent(MethodStudent):
         return lambda net, material: Gan(net, material, self.invariances.strong)
 
 
+class FeatureMatchingStudent(TrainerKind):
+    """The student of PATE-G as published: dense networks, a generator that matches features (Salimans et al. 2016)."""
+
+    inputs: ClassVar[Inputs] = "features"
+
+    name: Literal["feature_matching"] = "feature_matching"
+    epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer
+
+        return ImprovedGanTrainer(self, self.epochs, aids.unlabelled, aids.job)
+
+
 class GraphCnnStudent(GraphAndNetworksStudent):
     """A graph of like images and networks that help each other to label the pool."""
 
@@ -244,6 +260,7 @@ AnyTrainer = (
     | FixMatchStudent
     | MixMatchStudent
     | GanStudent
+    | FeatureMatchingStudent
     | GraphCnnStudent
     | EstimatorStudent
     | TorchStudent
