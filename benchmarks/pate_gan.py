@@ -1,6 +1,6 @@
 """PATE-G on MNIST as in 2017: the student `feature_matching` on the published labels, on true ones and on our own.
 
-    python -m benchmarks.pate_gan [--labels NAME ...] [--counts 100 1000] [--seeds 0 1 2] [--epochs 300]
+    python -m benchmarks.pate_gan [--labels NAME ...] [--counts 100 1000] [--seeds 0 1 2] [--epochs 300 ...]
                                   [--bfloat16] [--out pate-gan.jsonl]
 
 `published`: the noisy labels that Papernot et al. 2017 gave to the student, of the images which their script drew for it
@@ -9,9 +9,10 @@ were labelled by hand; `own`: LNMax of the same noise on the votes of the scenar
 have the first 8,000 test images of MNIST as pool, as in their script, `own` has 9,000, as in the paper. The judges are
 the last 1,000 (the paper's), and the last 2,000 (the script's) where those were not in the pool.
 
-All settings are the published ones, so nothing is chosen here. While it trains, every `--look` epochs, accuracy on the
-pool's images without a label is kept: a curve, on rows that judge nothing. Training goes on where it was stopped
-(checkpoints in a folder beside the file), and what is in the file is not measured again. `--bfloat16`: matrix products
+All settings are the published ones, of which the number of epochs is the only one that may be changed: a student is
+judged after each of `--epochs`. While it trains, every `--look` epochs, accuracy on the pool's images without a label is
+kept: a curve, on rows that judge nothing. Training goes on where it was stopped (checkpoints in a folder beside the
+file), also to more epochs, and what is in the file is not measured again. `--bfloat16`: matrix products
 in 16 bits, half the time where the processor has them. Intervals are 95 %: Wilson's for one student, and for the mean of
 several seeds Wilson's with as many rows as there are, since all seeds are judged on the same ones.
 """
@@ -24,6 +25,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,12 +35,14 @@ from benchmarks.papers import ROWS, Kept, Place, queries, spread, teachers_votes
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.datasets.folder import data_folder
 from consilium.student.trainers.base import Job
-from consilium.student.trainers.images.feature_matching import EPOCHS
+from consilium.student.trainers.images.feature_matching import BATCH, EPOCHS
 from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, Training
 from consilium.student.trainers.kinds import FeatureMatchingStudent
 
 POOL = 8000
+OWN_POOL = 9000
 CLASSES = 10
+RUN = ("labels", "count", "seed", "bfloat16")
 PAPER = {100: 0.9800, 1000: 0.9810}
 
 
@@ -97,33 +101,36 @@ def task(labels: str, count: int, seed: int, kept: Kept) -> Task:
 
 
 def measure(labels: str, count: int, seed: int, asked: argparse.Namespace, kept: Kept) -> None:
-    """Train one student, as far as it was not, and judge it once it is done."""
-    keys = {"labels": labels, "count": count, "seed": seed, "epochs": asked.epochs, "bfloat16": asked.bfloat16}
-    if kept.has(**keys, judged=True):
+    """Train one student, as far as it was not, and judge it after each number of epochs."""
+    keys = {"labels": labels, "count": count, "seed": seed, "bfloat16": asked.bfloat16}
+    left = [epochs for epochs in sorted(asked.epochs) if not kept.has(**keys, judged=True, epochs=epochs)]
+    if not left:
         return
     given = task(labels, count, seed, kept)
     rest = np.setdiff1d(np.arange(len(given.pool)), given.rows)
+    right = float((given.labels == given.truth[given.rows]).mean())
     folder = kept.path.with_suffix("") / "-".join(map(str, keys.values()))
-    spec = FeatureMatchingStudent(epochs=asked.epochs)
-    trainer = ImprovedGanTrainer(spec, asked.epochs, given.pool[rest], Job(folder))
-    begun = time.process_time()
+    # the rate does not fall, so that a training for more epochs begins as one for fewer: they share checkpoints
+    trainer = ImprovedGanTrainer(FeatureMatchingStudent(), left[-1], given.pool[rest], Job(folder))
     training = trainer.begun(given.pool[given.rows], given.labels, CLASSES, seed)
-    look = asked.look * (training.steps // asked.epochs)
-    while training.step < training.steps:
-        _advance(training, min(look - training.step % look, training.steps - training.step), asked.bfloat16)
-        right = _right(training, given.pool[rest], given.truth[rest])
-        seconds = round(time.process_time() - begun, 1)
-        kept.add(**keys, judged=False, step=training.step, pool=right, seconds=seconds)
+    per_epoch = training.steps // left[-1]
+    for epochs in left:
+        _train(training, epochs * per_epoch, asked.look * per_epoch, keys, given, rest, kept)
+        found = {name: _right(training, *judge) for name, judge in given.judges.items()}
+        kept.add(**keys, judged=True, epochs=training.step // per_epoch, labels_right=right, **found)
+
+
+def _train(
+    training: Training, steps: int, look: int, keys: dict[str, Any], given: Task, rest: np.ndarray, kept: Kept
+) -> None:
+    while training.step < steps:
         begun = time.process_time()
-    found = {name: _right(training, *judge) for name, judge in given.judges.items()}
-    kept.add(**keys, judged=True, steps=training.steps, labels_right=float((given.labels == given.truth[given.rows]).mean()),
-             **found)  # fmt: skip
-
-
-def _advance(training: Training, steps: int, bfloat16: bool) -> None:
-    # without a cache: one step changes the weights and goes on with them
-    with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16, cache_enabled=False):
-        training.advance(steps)
+        # without a cache: one step changes the weights and goes on with them
+        with torch.autocast("cpu", torch.bfloat16, enabled=keys["bfloat16"], cache_enabled=False):
+            training.advance(min(look - training.step % look, steps - training.step))
+        seconds = round(time.process_time() - begun, 1)
+        right = _right(training, given.pool[rest], given.truth[rest])
+        kept.add(**keys, judged=False, step=training.step, pool=right, seconds=seconds)
 
 
 def _right(training: Training, images: np.ndarray, truth: np.ndarray) -> float:
@@ -132,7 +139,9 @@ def _right(training: Training, images: np.ndarray, truth: np.ndarray) -> float:
 
 def tables(kept: Kept) -> None:
     """Accuracy of finished students, and curves of all."""
-    print("\n| labels | queries | right % | epochs | 16 bits | seeds | last 1,000 | interval | last 2,000 | interval | paper |")
+    print(
+        "\n| labels | queries | right % | epochs | 16 bits | seeds | last 1,000 | interval | last 2,000 | interval | paper |"
+    )
     print("|---" * 11 + "|")
     done = [item for item in kept.found if item["judged"]]
     names = ("labels", "count", "epochs", "bfloat16")
@@ -148,23 +157,24 @@ def tables(kept: Kept) -> None:
             cells += [spread(mine, name, 100), f"{100 * low:.2f} to {100 * high:.2f}" if right else ""]
         print("| " + " | ".join([*cells, f"{100 * PAPER[count]:.2f}"]) + " |")
     print("\nAccuracy in % on the pool's images without a label, by epoch:")
-    for key in dict.fromkeys((*(item[name] for name in names), item["seed"]) for item in kept.found):
-        mine = [item for item in kept.found if (*(item[name] for name in names), item["seed"]) == key]
-        points = [item for item in mine if not item["judged"]]
-        per_epoch = (8000 if key[0] != "own" else 9000) // 100
+    for key in dict.fromkeys(tuple(item[name] for name in RUN) for item in kept.found):
+        points = [item for item in kept.found if not item["judged"] and tuple(item[name] for name in RUN) == key]
+        per_epoch = (OWN_POOL if key[0] == "own" else POOL) // BATCH
         curve = [f"{item['step'] // per_epoch}: {100 * item['pool']:.2f}" for item in points]
         seconds = sum(item["seconds"] for item in points)
-        print(f"{key[0]}, {key[1]} labels, seed {key[-1]} ({seconds:.0f} processor seconds): " + ", ".join(curve))
+        print(f"{key[0]}, {key[1]} labels, seed {key[2]} ({seconds:.0f} processor seconds): " + ", ".join(curve))
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--labels", nargs="+", default=["published", "truth", "own"], choices=["published", "truth", "own"])
+    parser.add_argument(
+        "--labels", nargs="+", default=["published", "truth", "own"], choices=["published", "truth", "own"]
+    )
     parser.add_argument("--counts", nargs="+", type=int, default=list(PAPER), choices=list(PAPER))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--look", type=int, default=10)
+    parser.add_argument("--epochs", nargs="+", type=int, default=[EPOCHS])
+    parser.add_argument("--look", type=int, default=10, help="epochs between two points of the curve")
     parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("pate-gan.jsonl"))
     asked = parser.parse_args(arguments or [])

@@ -161,7 +161,7 @@ class FlooredAdam:
             for parameter, gradient, first, second in rows:
                 first.lerp_(gradient, 1 - MOMENTUM)
                 second.mul_(SQUARES).addcmul_(gradient, gradient, value=1 - SQUARES)
-                parameter.addcdiv_(first, second.div(unseen).add_(FLOOR).sqrt_(), value=-rate)
+                parameter.addcmul_(first, second.div(unseen).add_(FLOOR).rsqrt_(), value=-rate)
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` takes."""
