@@ -3,18 +3,19 @@
     python -m benchmarks.pate_gan [--labels NAME ...] [--counts 100 1000] [--seeds 0 1 2] [--epochs 300 ...]
                                   [--bfloat16] [--out pate-gan.jsonl]
 
-`published`: the noisy labels that Papernot et al. 2017 gave to the student, of the images which their script drew for it
-(the 100 are published, the 1,000 follow from the same draw); `truth`: the true classes of the same images, as if they
-were labelled by hand; `own`: LNMax of the same noise on the votes of the scenario mnist-250's teachers. The first two
-have the first 8,000 test images of MNIST as pool, as in their script, `own` has 9,000, as in the paper. The judges are
-the last 1,000 (the paper's), and the last 2,000 (the script's) where those were not in the pool.
+`published`: the noisy labels that Papernot et al. 2017 gave to the student, of the images that their script drew for
+it (the 100 are published, the 1,000 follow from the same draw); `truth`: the true classes of the same images, as if
+labelled by hand; `own`: LNMax of the same noise on the votes of the scenario mnist-250's teachers. The first two have
+the first 8,000 test images of MNIST as pool, as in their script, `own` has 9,000, as in the paper. The judges are the
+last 1,000 (the paper's), and the last 2,000 (the script's) where those were not in the pool.
 
 All settings are the published ones, of which the number of epochs is the only one that may be changed: a student is
-judged after each of `--epochs`. While it trains, every `--look` epochs, accuracy on the pool's images without a label is
-kept: a curve, on rows that judge nothing. Training goes on where it was stopped (checkpoints in a folder beside the
-file), also to more epochs, and what is in the file is not measured again. `--bfloat16`: matrix products
-in 16 bits, half the time where the processor has them. Intervals are 95 %: Wilson's for one student, and for the mean of
-several seeds Wilson's with as many rows as there are, since all seeds are judged on the same ones.
+judged after each of `--epochs` (300 is the script's own number, 600 that of the one published command, for 500 labels).
+While it trains, every `--look` epochs, accuracy on the pool's images without a label is kept: a curve, on rows that
+judge nothing. Training goes on where it was stopped (checkpoints in a folder beside the file), also to more epochs, and
+what is in the file is not measured again. `--bfloat16`: matrix products in 16 bits, half the time where the processor
+has them. Intervals are 95 %: Wilson's, for the mean of the seeds with as many rows as one judge has, since all seeds
+are judged on the same ones.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Task:
     judges: dict[str, tuple[np.ndarray, np.ndarray]]
 
 
-def test_images() -> tuple[np.ndarray, np.ndarray]:
+def mnist_test() -> tuple[np.ndarray, np.ndarray]:
     """MNIST's test images float32 (10000, 784) from 0 to 255, and their classes int64."""
 
     def content(name: str, header: int) -> np.ndarray:
@@ -89,7 +90,7 @@ def task(labels: str, count: int, seed: int, kept: Kept) -> Task:
         votes = teachers_votes(place, kept.path).pool[chosen]
         told = row.mechanism.draw(votes, SeededNoise(10_000 * seed + row.queries)).labels
         return Task(place.pool, place.pool_truth, chosen, told, {"last 1,000": (place.test, place.truth)})
-    images, truth = test_images()
+    images, truth = mnist_test()
     chosen = drawn_in_2017(truth[:POOL], count)
     with np.load(data_folder("") / "pate2017_mnist_student.npz") as published:
         noisy = published["labels_lap20"].astype(np.int64)
@@ -115,9 +116,12 @@ def measure(labels: str, count: int, seed: int, asked: argparse.Namespace, kept:
     training = trainer.begun(given.pool[given.rows], given.labels, CLASSES, seed)
     per_epoch = training.steps // left[-1]
     for epochs in left:
+        if training.step > epochs * per_epoch:
+            print(f"{keys}: {training.step // per_epoch} epochs already, not judged at {epochs}: remove {folder} first")
+            continue
         _train(training, epochs * per_epoch, asked.look * per_epoch, keys, given, rest, kept)
         found = {name: _right(training, *judge) for name, judge in given.judges.items()}
-        kept.add(**keys, judged=True, epochs=training.step // per_epoch, labels_right=right, **found)
+        kept.add(**keys, judged=True, epochs=epochs, labels_right=right, **found)
 
 
 def _train(
@@ -139,10 +143,19 @@ def _right(training: Training, images: np.ndarray, truth: np.ndarray) -> float:
 
 def tables(kept: Kept) -> None:
     """Accuracy of finished students, and curves of all."""
-    print(
-        "\n| labels | queries | right % | epochs | 16 bits | seeds | last 1,000 | interval | last 2,000 | interval | paper |"
+    head = (
+        "labels",
+        "queries",
+        "right %",
+        "epochs",
+        "16 bits",
+        "seeds",
+        "last 1,000",
+        "interval",
+        "last 2,000",
+        "interval",
     )
-    print("|---" * 11 + "|")
+    print("\n| " + " | ".join((*head, "paper")) + " |\n" + "|---" * (1 + len(head)) + "|")
     done = [item for item in kept.found if item["judged"]]
     names = ("labels", "count", "epochs", "bfloat16")
     for key in dict.fromkeys(tuple(item[name] for name in names) for item in done):

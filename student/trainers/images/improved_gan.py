@@ -48,7 +48,8 @@ class ImprovedGanTrainer:
 
 
 class Training:
-    """One training. step: so many were made. steps: of all epochs; one epoch is every full batch of the pool."""
+    """One training. step: so many were made. steps: of all epochs; one epoch is every full batch of the pool. duel: what
+    is trained."""
 
     def __init__(self, trainer: ImprovedGanTrainer, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> None:
         rows = np.concatenate([x, trainer.unlabelled])
@@ -59,8 +60,8 @@ class Training:
         images, labels = torch.from_numpy(self._pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
         self._path = checkpoint_path(trainer.job.folder, trainer.spec, x, y, trainer.unlabelled, seed)
         with few_threads():
-            self._duel = Duel(images, labels, classes, self._generator)
-            self._duel.first_look()
+            self.duel = Duel(images, labels, classes, self._generator)
+            self.duel.first_look()
         read_checkpoint(self._path, self._restore)
         self._job.progress(self._name, self.step, self.steps)
 
@@ -68,10 +69,10 @@ class Training:
         """Make so many steps, and write the checkpoint."""
         with few_threads():
             for _ in range(steps):
-                self._duel.step()
+                self.duel.step()
         self.step += steps
         if self._path is not None:
-            parts = {name: part.state_dict() for name, part in self._duel.parts.items()}
+            parts = {name: part.state_dict() for name, part in self.duel.parts.items()}
             state = {"step": self.step, "generator": self._generator.get_state(), "parts": parts}
             write_checkpoint(self._path, state)
         self._job.progress(self._name, self.step, self.steps)
@@ -79,11 +80,11 @@ class Training:
     def model(self) -> DenseModel:
         """The average of the discriminator so far."""
         with torch.no_grad():
-            layers = [tuple(part.cpu().numpy().copy() for part in layer) for layer in self._duel.averaged.plain()]
+            layers = [tuple(part.cpu().numpy().copy() for part in layer) for layer in self.duel.averaged.plain()]
         return DenseModel(self._pixels, tuple(layers))
 
     def _restore(self, content: dict[str, Any]) -> None:
         self.step = int(content["step"])
         self._generator.set_state(content["generator"])
-        for name, part in self._duel.parts.items():
+        for name, part in self.duel.parts.items():
             part.load_state_dict(content["parts"][name])
