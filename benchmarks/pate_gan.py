@@ -37,7 +37,7 @@ from consilium.protocol.noise import SeededNoise
 from consilium.simulations.datasets.folder import data_folder
 from consilium.student.trainers.base import Job
 from consilium.student.trainers.images.feature_matching import BATCH, EPOCHS
-from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, Training
+from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, ImprovedGanTraining
 from consilium.student.trainers.kinds import FeatureMatchingStudent
 
 POOL = 8000
@@ -125,7 +125,13 @@ def measure(labels: str, count: int, seed: int, asked: argparse.Namespace, kept:
 
 
 def _train(
-    training: Training, steps: int, look: int, keys: dict[str, Any], given: Task, rest: np.ndarray, kept: Kept
+    training: ImprovedGanTraining,
+    steps: int,
+    look: int,
+    keys: dict[str, Any],
+    given: Task,
+    rest: np.ndarray,
+    kept: Kept,
 ) -> None:
     while training.step < steps:
         begun = time.process_time()
@@ -137,7 +143,7 @@ def _train(
         kept.add(**keys, judged=False, step=training.step, pool=right, seconds=seconds)
 
 
-def _right(training: Training, images: np.ndarray, truth: np.ndarray) -> float:
+def _right(training: ImprovedGanTraining, images: np.ndarray, truth: np.ndarray) -> float:
     return float((training.model().predict_proba(images).argmax(axis=1) == truth).mean())
 
 

@@ -46,14 +46,14 @@ def test_it_goes_on_where_it_was_stopped(monkeypatch: pytest.MonkeyPatch, tmp_pa
     asked = Namespace(epochs=[4], look=3, bfloat16=False)
     path, steps = tmp_path / "found.jsonl", []
 
-    def stopped(training: improved_gan.Training, count: int) -> None:
+    def stopped(training: improved_gan.ImprovedGanTraining, count: int) -> None:
         steps.append(count)
         if len(steps) == 2:
             raise KeyboardInterrupt
         advance(training, count)
 
-    advance = improved_gan.Training.advance
-    monkeypatch.setattr(improved_gan.Training, "advance", stopped)
+    advance = improved_gan.ImprovedGanTraining.advance
+    monkeypatch.setattr(improved_gan.ImprovedGanTraining, "advance", stopped)
     with pytest.raises(KeyboardInterrupt):
         measure("own", 100, 0, asked, Kept(path))
     for epochs in ([4], [4], [4, 6], [5]):

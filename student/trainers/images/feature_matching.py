@@ -78,7 +78,7 @@ class Discriminator(nn.Module):
         widths = (pixels, *HIDDEN, classes)
         last = len(HIDDEN)
         self.layers = nn.ModuleList(
-            Normed(*widths[at : at + 2], learned=at == last, generator=generator) for at in range(last + 1)
+            Normed(widths[at], widths[at + 1], learned=at == last, generator=generator) for at in range(last + 1)
         )
         self._generator = generator
 
@@ -120,7 +120,7 @@ class Maker(nn.Module):
     def __init__(self, pixels: int, generator: Generator) -> None:
         super().__init__()
         widths = (SEEDS, WIDTH, WIDTH, pixels)
-        self.weights = nn.ParameterList(_glorot(*widths[at : at + 2], generator) for at in range(3))
+        self.weights = nn.ParameterList(_glorot(widths[at], widths[at + 1], generator) for at in range(3))
         self.offsets = nn.ParameterList(torch.zeros(width) for width in widths[1:])
         self.length = nn.Parameter(torch.ones(pixels))
 

@@ -42,14 +42,14 @@ class ImprovedGanTrainer:
             training.advance(min(KEPT_EVERY, training.steps - training.step))
         return training.model()
 
-    def begun(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Training:
+    def begun(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImprovedGanTraining:
         """As `fit`, but only to where it was stopped."""
-        return Training(self, x, y, classes, seed)
+        return ImprovedGanTraining(self, x, y, classes, seed)
 
 
-class Training:
-    """One training. step: so many were made. steps: of all epochs; one epoch is every full batch of the pool. duel: what
-    is trained."""
+class ImprovedGanTraining:
+    """One training. step: so many were made. steps: of all epochs, each every full batch of the pool. duel: what is
+    trained."""
 
     def __init__(self, trainer: ImprovedGanTrainer, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> None:
         rows = np.concatenate([x, trainer.unlabelled])
@@ -80,8 +80,9 @@ class Training:
     def model(self) -> DenseModel:
         """The average of the discriminator so far."""
         with torch.no_grad():
-            layers = [tuple(part.cpu().numpy().copy() for part in layer) for layer in self.duel.averaged.plain()]
-        return DenseModel(self._pixels, tuple(layers))
+            plain = self.duel.averaged.plain()
+        layers = tuple((weights.cpu().numpy(), offsets.cpu().numpy().copy()) for weights, offsets in plain)
+        return DenseModel(self._pixels, layers)
 
     def _restore(self, content: dict[str, Any]) -> None:
         self.step = int(content["step"])

@@ -19,7 +19,7 @@ from consilium.student.trainers.base import Job
 from consilium.student.trainers.images import feature_matching, improved_gan
 from consilium.student.trainers.images.dense import DenseModel
 from consilium.student.trainers.images.feature_matching import Deck, Discriminator, Duel, FlooredAdam, Maker, Normed
-from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, Training
+from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, ImprovedGanTraining
 from consilium.student.trainers.kinds import FeatureMatchingStudent
 from tests.specs import student_of
 
@@ -277,5 +277,5 @@ def _epochs(epochs: int) -> StudentSpec:
     return student_of("feature_matching", epochs=epochs)
 
 
-def _training(x: np.ndarray, y: np.ndarray, epochs: int) -> Training:
+def _training(x: np.ndarray, y: np.ndarray, epochs: int) -> ImprovedGanTraining:
     return ImprovedGanTrainer(SPEC, epochs, x[30:90]).begun(x[:30], y[:30], 10, 0)
