@@ -63,8 +63,9 @@ class Normed(nn.Module):
             self.offset.copy_(-told.mean(dim=0) / deviation)
 
     def plain(self) -> tuple[Tensor, Tensor]:
-        """Weights (outputs, inputs) and offsets of the dense layer that it is."""
-        return self.direction * self._scale()[:, None], self.offset
+        """Weights (outputs, inputs) and offsets of the dense layer that it is, as numbers of their own."""
+        with torch.no_grad():
+            return self.direction * self._scale()[:, None], self.offset.detach().clone()
 
     def _scale(self) -> Tensor:
         return self.length / torch.linalg.vector_norm(self.direction, dim=1)

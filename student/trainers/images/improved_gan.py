@@ -79,10 +79,10 @@ class ImprovedGanTraining:
 
     def model(self) -> DenseModel:
         """The average of the discriminator so far."""
-        with torch.no_grad():
-            plain = self.duel.averaged.plain()
-        layers = tuple((weights.cpu().numpy(), offsets.cpu().numpy().copy()) for weights, offsets in plain)
-        return DenseModel(self._pixels, layers)
+        plain = self.duel.averaged.plain()
+        return DenseModel(
+            self._pixels, tuple((weights.cpu().numpy(), offsets.cpu().numpy()) for weights, offsets in plain)
+        )
 
     def _restore(self, content: dict[str, Any]) -> None:
         self.step = int(content["step"])

@@ -192,7 +192,7 @@ class TestTraining:
         for _ in range(2):
             training.advance(1)
             seen.append(training.model().layers[0][1])
-        now = training.duel.discriminator.plain()[0][1].detach().numpy()
+        now = training.duel.discriminator.plain()[0][1].numpy()
         np.testing.assert_allclose(seen[1], (seen[0] + now) / 2, atol=1e-5)
         assert (seen[0] != now).any()
 
