@@ -209,7 +209,7 @@ class MixMatchStudent(MethodStudent):
 
 
 class GanStudent(MethodStudent):
-    """The labels, and images that a generator makes up, to be told apart (PATE-G; Salimans et al. 2016)."""
+    """The labels, and images that a generator makes up, to be told apart: a quick relative of `feature_matching`."""
 
     name: Literal["gan"] = "gan"
 
