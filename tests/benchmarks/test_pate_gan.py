@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from benchmarks import pate_gan
-from benchmarks.exact import SHARED
+from benchmarks.exact import SHARED, load
 from benchmarks.papers import Kept
 from benchmarks.pate_gan import POOL, Task, drawn_in_2017, measure, mnist_test, tables
 from consilium.student.trainers.images import feature_matching, improved_gan
+from tests.benchmarks.test_papers_page import eight_moments
 from tests.student.published.models import bars
 
 
@@ -20,6 +21,8 @@ def test_the_published_indices_are_drawn_by_lot_from_the_first_8000() -> None:
     if not (SHARED / "data" / "mnist").exists():
         pytest.skip("MNIST is not beside the repository (shared/)")
     _, truth = mnist_test()
+    votes = load("mnist")
+    assert votes is not None
     published = np.load(SHARED / "data" / "pate2017_mnist_student.npz")
     hundred, thousand = (drawn_in_2017(truth[:POOL], count) for count in (100, 1000))
     assert (hundred == published["indices100"]).all()
@@ -28,12 +31,14 @@ def test_the_published_indices_are_drawn_by_lot_from_the_first_8000() -> None:
         "right of 100": int((published["labels_lap20"][hundred] == truth[hundred]).sum()),
         "rows of 1,000": len(np.unique(thousand)),
         "right of 1,000": int((published["labels_lap20"][thousand] == truth[thousand]).sum()),
+        "epsilons": [f"{eight_moments(votes[rows]):.2f}" for rows in (hundred, thousand)],
     }
     assert found == {
         "classes": [13, 13, 13, 10, 15, 7, 8, 4, 8, 9],
         "right of 100": 98,
         "rows of 1,000": 1000,
         "right of 1,000": 929,
+        "epsilons": ["1.96", "7.10"],
     }
 
 
