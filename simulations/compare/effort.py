@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from consilium.simulations.population.specs import HandLabelMode
-from consilium.student.trainers.kinds import LogisticRegressionStudent, TreesStudent
+from consilium.student.trainers.kinds import FeatureMatchingStudent, LogisticRegressionStudent, TreesStudent
 from consilium.student.trainers.settings import (
     GraphAndNetworksStudent,
     ImageStudent,
@@ -88,6 +88,7 @@ def _(kind: TreesStudent, rows: int, inputs: int, classes: int, mode: HandLabelM
 
 @effort.register(ImageStudent)
 @effort.register(GraphAndNetworksStudent)
+@effort.register(FeatureMatchingStudent)
 def _(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
     """Minutes each, so once and never in the search."""
     return Effort(FEWEST_DRAWS if mode == "full" else 1, bisected=False)

@@ -22,6 +22,7 @@ from consilium.student.published.own_models import NOTHING, OWN_INPUTS, OWN_KIND
 from consilium.student.published.parts import Arrays, Parts, check_seen, check_shapes, unfit
 from consilium.student.published.rows_within import Form, pack, unpack
 from consilium.student.trainers.base import Constant, Model
+from consilium.student.trainers.images.dense import DenseModel
 from consilium.student.trainers.images.graph_cnn import GraphCnnModel, Sight
 from consilium.student.trainers.images.network import HIDDEN, ImageModel
 from consilium.student.trainers.images.rows import Pixels, shape_of
@@ -39,6 +40,7 @@ MOST_ROWS = 100_000
 
 MOST_DEPTH = 64
 MOST_NETWORKS = 4
+MOST_LAYERS = 20
 
 
 class _None(Frozen):
@@ -50,9 +52,16 @@ class _Kernel(Frozen):
     rows: Form
 
 
-class _Network(Frozen):
+class _Pixels(Frozen):
     low: FiniteFloat
     high: FiniteFloat
+
+
+class _Dense(_Pixels):
+    layers: int = Field(ge=1, le=MOST_LAYERS)
+
+
+class _Network(_Pixels):
     channels: int = Field(ge=1, le=1024)
 
 
@@ -85,6 +94,11 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
             return Parts("mlp", {}, dict(vars(model)))
         case ImageModel():
             return Parts("network", _network_settings(model), dict(model.weights))
+        case DenseModel():
+            arrays = {}
+            for number, (weights, offsets) in enumerate(model.layers):
+                arrays |= {f"{number}.weight": weights, f"{number}.offset": offsets}
+            return Parts("dense", {**_pixel_settings(model.pixels), "layers": len(model.layers)}, arrays)
         case KernelModel():
             form, rows = pack(model.rows, schema, pool)
             settings = {"gamma": model.gamma, "rows": form}
@@ -174,9 +188,8 @@ def _mlp(arrays: Arrays, settings: _None, schema: Schema) -> Model:
 
 
 def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
-    if settings.high <= settings.low:
-        raise unfit(f"pixels from {settings.low:g} to {settings.high:g}")
-    shape, channels, classes = shape_of(len(schema.features)), settings.channels, len(schema.classes)
+    pixels = _pixels(settings, schema)
+    shape, channels, classes = pixels.shape, settings.channels, len(schema.classes)
     bound = {"planes": shape.channels, "five": 5, "c": channels, "d": 2 * channels, "h": HIDDEN, "classes": classes}
     bound["flat"] = 2 * channels * (shape.side // 4) ** 2
     check_shapes(
@@ -193,7 +206,24 @@ def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
             "1.bias": ("f4", "classes"),
         },
     )
-    return ImageModel(Pixels(shape, settings.low, settings.high), classes, channels, arrays)
+    return ImageModel(pixels, classes, channels, arrays)
+
+
+def _dense(arrays: Arrays, settings: _Dense, schema: Schema) -> Model:
+    pixels, last = _pixels(settings, schema), settings.layers
+    wanted = {}
+    for number in range(last):
+        inner, outer = f"width-{number}", f"width-{number + 1}"
+        wanted |= {f"{number}.weight": ("f4", f"{outer} {inner}"), f"{number}.offset": ("f4", outer)}
+    check_shapes(arrays, {"width-0": len(schema.features), f"width-{last}": len(schema.classes)}, wanted)
+    layers = tuple((arrays[f"{number}.weight"], arrays[f"{number}.offset"]) for number in range(last))
+    return DenseModel(pixels, layers)
+
+
+def _pixels(settings: _Pixels, schema: Schema) -> Pixels:
+    if settings.high <= settings.low:
+        raise unfit(f"pixels from {settings.low:g} to {settings.high:g}")
+    return Pixels(shape_of(len(schema.features)), settings.low, settings.high)
 
 
 def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
@@ -233,6 +263,7 @@ _BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, S
     "mlp": ("representation", _None, _mlp),
     "kernel": ("representation", _Kernel, _kernel),
     "network": ("features", _Network, _network),
+    "dense": ("features", _Dense, _dense),
     "both": ("features", _GraphCnn, _graph_cnn),  # the word for graph_cnn in files
 }
 
@@ -242,7 +273,11 @@ def _width(schema: Schema) -> int:
 
 
 def _network_settings(model: ImageModel) -> dict[str, Any]:
-    return {"low": model.pixels.low, "high": model.pixels.high, "channels": model.channels}
+    return {**_pixel_settings(model.pixels), "channels": model.channels}
+
+
+def _pixel_settings(pixels: Pixels) -> dict[str, Any]:
+    return {"low": pixels.low, "high": pixels.high}
 
 
 def _kernel_rows(arrays: Arrays, form: Form, schema: Schema) -> np.ndarray:

@@ -6,7 +6,7 @@ takes two seconds, and whoever only reads a scenario needs none of them. A new k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from consilium.student.trainers.settings import (
     AugmentedStudent,
     EvenStudent,
     GraphAndNetworksStudent,
+    Inputs,
     SpreadingStudent,
     TrainerKind,
 )
@@ -208,7 +209,7 @@ class MixMatchStudent(MethodStudent):
 
 
 class GanStudent(MethodStudent):
-    """The labels, and images that a generator makes up, to be told apart (PATE-G; Salimans et al. 2016)."""
+    """The labels, and images that a generator makes up, to be told apart: a quick relative of `feature_matching`."""
 
     name: Literal["gan"] = "gan"
 
@@ -217,6 +218,21 @@ class GanStudent(MethodStudent):
         from consilium.student.trainers.images.gan import Gan
 
         return lambda net, material: Gan(net, material, self.invariances.strong)
+
+
+class FeatureMatchingStudent(TrainerKind):
+    """The student of PATE-G as published: dense networks, a generator that matches features (Salimans et al. 2016)."""
+
+    inputs: ClassVar[Inputs] = "features"
+
+    name: Literal["feature_matching"] = "feature_matching"
+    epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")
+
+    def trainer(self, aids: Aids) -> Trainer:
+        """See `TrainerKind.trainer`."""
+        from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer
+
+        return ImprovedGanTrainer(self, self.epochs, aids.unlabelled, aids.job)
 
 
 class GraphCnnStudent(GraphAndNetworksStudent):
@@ -244,6 +260,7 @@ AnyTrainer = (
     | FixMatchStudent
     | MixMatchStudent
     | GanStudent
+    | FeatureMatchingStudent
     | GraphCnnStudent
     | EstimatorStudent
     | TorchStudent

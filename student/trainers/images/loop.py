@@ -6,22 +6,18 @@ The moving average is that of Tarvainen and Valpola, Mean teachers are better ro
 from __future__ import annotations
 
 import copy
-import hashlib
-import io
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from consilium.protocol.errors import DataError
-from consilium.protocol.files import replacing
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.rows.shapes import ImageShape
 from consilium.student.trainers.base import SILENT, Job
+from consilium.student.trainers.images.checkpoint import checkpoint_path, read_checkpoint, write_checkpoint
 from consilium.student.trainers.images.network import ImageModel, few_threads, network, plain
 from consilium.student.trainers.images.rows import Pixels
 from consilium.student.trainers.settings import ImageStudent
@@ -120,7 +116,7 @@ class ImageTrainer:
             every = pixels.images(rows).to(device)
             labels = torch.from_numpy(y).to(device)
             method = self.method(net, Material(every[: len(y)], labels, every, classes, generator))
-            path = _checkpoint(self.job.folder, spec, x, y, self.unlabelled, seed)
+            path = checkpoint_path(self.job.folder, spec, x, y, self.unlabelled, seed)
             state = _State(net, method, generator, spec, path)
             state.load()
             name = f"train student, {spec.name}"
@@ -181,9 +177,7 @@ class _State:
         self.save()
 
     def save(self) -> None:
-        """Write the checkpoint, whole or not at all."""
-        import torch
-
+        """Write the checkpoint."""
         if self.path is None:
             return
         content = {
@@ -194,38 +188,18 @@ class _State:
             "generator": self.generator.get_state(),
             "parts": {name: part.state_dict() for name, part in self.method.parts.items()},
         }
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        whole = io.BytesIO()
-        torch.save(content, whole)  # to a full disk, torch itself would raise what nobody can tell from a bug
-        with replacing(self.path) as file:
-            file.write(whole.getbuffer())
+        write_checkpoint(self.path, content)
 
     def load(self) -> None:
         """Go on from the checkpoint if there is one. Raises DataError if it cannot be read."""
-        import torch
+        read_checkpoint(self.path, self._restore)
 
-        if self.path is None or not self.path.exists():
-            return
-        try:
-            content = torch.load(self.path, map_location="cpu", weights_only=True)
-            self.step, self.calm, self.predicted = int(content["step"]), int(content["calm"]), content["predicted"]
-            self.average.load_state_dict(content["average"])
-            self.generator.set_state(content["generator"])
-            for name, part in self.method.parts.items():
-                part.load_state_dict(content["parts"][name])
-        except (OSError, EOFError, RuntimeError, UnpicklingError, KeyError, IndexError, TypeError, ValueError):
-            raise DataError(f"checkpoint {self.path} is damaged", "Remove it: training then begins anew") from None
-
-
-def _checkpoint(folder: Path | None, spec: ImageStudent, x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray,
-                seed: int) -> Path | None:  # fmt: skip
-    """Its name tells what is trained on what, so that rounds and pseudo-labels never take each other's state."""
-    if folder is None:
-        return None
-    digest = hashlib.sha256(f"{spec.model_dump_json()} {seed}".encode())
-    for array in (x, y, unlabelled):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return folder / f"checkpoint-{digest.hexdigest()[:16]}.pt"
+    def _restore(self, content: dict[str, Any]) -> None:
+        self.step, self.calm, self.predicted = int(content["step"]), int(content["calm"]), content["predicted"]
+        self.average.load_state_dict(content["average"])
+        self.generator.set_state(content["generator"])
+        for name, part in self.method.parts.items():
+            part.load_state_dict(content["parts"][name])
 
 
 def _falling(done: float) -> float:

@@ -38,12 +38,15 @@ class Pixels:
         low, high = float(rows.min()), float(rows.max())
         return cls(shape_of(rows.shape[1]), low, high if high > low else low + 1)
 
+    def scaled(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, numbers of an image) -> the same, float32, with 0 for `low` and 1 for `high`."""
+        return (rows.astype(np.float32) - np.float32(self.low)) / np.float32(self.high - self.low)
+
     def images(self, rows: np.ndarray) -> Tensor:
         """Rows (n, numbers of an image), from the top -> float32 (n, channels, side, side)."""
         import torch
 
-        scaled = (rows.astype(np.float32) - np.float32(self.low)) / np.float32(self.high - self.low)
-        return torch.from_numpy(self.shape.planes(scaled))
+        return torch.from_numpy(self.shape.planes(self.scaled(rows)))
 
 
 def shape_of(features: int) -> ImageShape:

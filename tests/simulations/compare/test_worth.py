@@ -14,6 +14,7 @@ from consilium.simulations.compare.worth import worth
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import (
     CnnStudent,
+    FeatureMatchingStudent,
     GraphCnnStudent,
     GraphStudent,
     KernelRidgeStudent,
@@ -148,6 +149,7 @@ def test_a_network_that_sees_bare_images_is_trained_once() -> None:
         (MlpStudent(), 100, 50, Effort(3, False)),
         (CnnStudent(), 30, 784, Effort(1, False)),
         (GraphCnnStudent(), 30, 784, Effort(1, False)),
+        (FeatureMatchingStudent(), 30, 784, Effort(1, False)),
     ],
 )
 def test_effort_of_each_kind(kind: TrainerKind, rows: int, inputs: int, expected: Effort) -> None:

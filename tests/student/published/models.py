@@ -38,13 +38,13 @@ TABLE: dict[str, dict[str, Any]] = {
 IMAGES: dict[str, dict[str, Any]] = {
     name: {"steps": 4, "channels": 4, "gamma": 0.5, "networks": 2, "looks": 4, "settled": 0.0}
     for name in ("cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn", "kernel_ridge", "graph", "random_forest")
-}
+} | {"feature_matching": {"epochs": 2}}
 SCATTERED = ("graph_cnn", "kernel_ridge", "graph", "logistic_regression")
 CASES = [
     *(f"table {name}" for name in TABLE),
     *(f"images {name}" for name in IMAGES),
     *(f"images scattering {name}" for name in SCATTERED),
-    *(f"colour {name}" for name in ("cnn", "graph_cnn")),
+    *(f"colour {name}" for name in ("cnn", "feature_matching", "graph_cnn")),
 ]
 
 

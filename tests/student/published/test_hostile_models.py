@@ -216,6 +216,7 @@ def schema(**values: object) -> Change:
 
 LINEAR, FOREST, BOOSTED = "table logistic_regression", "table random_forest", "table gradient_boosting"
 KERNEL, NETWORK, BOTH = "images scattering kernel_ridge", "images cnn", "images graph_cnn"
+DENSE = "images feature_matching"
 CHANGES: list[tuple[str, Change]] = [
     (LINEAR, said(format="consilium-student-2")),
     (LINEAR, said(kind="sklearn.linear_model.LogisticRegression")),
@@ -267,6 +268,17 @@ CHANGES: list[tuple[str, Change]] = [
     (NETWORK, setting(low=1.0, high=1.0)),
     (NETWORK, schema(features=["a", "b"], center=[0, 0], scale=[1, 1])),
     (NETWORK, array("0.7.bias", np.zeros(1, dtype=np.float32))),
+    (DENSE, setting(layers=0)),
+    (DENSE, setting(layers=10**9)),
+    (DENSE, setting(layers=5)),
+    (DENSE, setting(low=1.0, high=1.0)),
+    (DENSE, setting(channels=4)),
+    (DENSE, said(inputs="representation")),
+    (DENSE, array("0.weight", np.zeros((1000, 65), dtype=np.float32))),
+    (DENSE, array("1.offset", np.zeros(499, dtype=np.float32))),
+    (DENSE, array("2.weight", np.zeros((250, 499), dtype=np.float32))),
+    (DENSE, array("5.weight", np.zeros((2, 250), dtype=np.float32))),
+    (DENSE, array("5.offset", None)),
     (BOTH, setting(networks=[])),
     (BOTH, setting(networks=[{"low": 0, "high": 1, "channels": 4}] * 10_000)),
     (BOTH, setting(scales=[1.0])),
@@ -296,7 +308,7 @@ def _write_anyway(path: Path, header: dict, arrays: dict[str, np.ndarray]) -> No
                           {"consilium": json.dumps(header)}))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [LINEAR, FOREST, "table mlp", KERNEL, NETWORK])
+@pytest.mark.parametrize("name", [LINEAR, FOREST, "table mlp", KERNEL, NETWORK, DENSE])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_none(name: str, value: float, tmp_path: Path) -> None:
     content = read(save(tmp_path, name))

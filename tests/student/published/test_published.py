@@ -21,7 +21,7 @@ from consilium.student.trainers.mlp import MlpModel
 from consilium.student.trainers.tabular import boosted_arrays, forest_arrays, linear_arrays
 from tests.student.published.models import CASES, case
 
-KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", "both", "estimator", "torch"}
+KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", "dense", "both", "estimator", "torch"}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,0 +1,281 @@
+"""The student of PATE-G as published: its settings, what its parts compute, that it learns, goes on and refuses."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from sklearn.datasets import load_digits
+from torch.nn import functional
+
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.student.config import StudentSpec
+from consilium.student.run import train
+from consilium.student.trainers.base import Job
+from consilium.student.trainers.images import feature_matching, improved_gan
+from consilium.student.trainers.images.dense import DenseModel
+from consilium.student.trainers.images.feature_matching import Deck, Discriminator, Duel, FlooredAdam, Maker, Normed
+from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, ImprovedGanTraining
+from consilium.student.trainers.kinds import FeatureMatchingStudent
+from tests.specs import student_of
+
+SPEC = FeatureMatchingStudent()
+
+
+@cache
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """1,797 digits of 8x8 pixels in 0..16, in an order by lot."""
+    data = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.target))
+    return data.data[order], data.target[order].astype(np.int64)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks and batches of a tenth of their size or less, so that a step takes a millisecond."""
+    monkeypatch.setattr(feature_matching, "HIDDEN", (64, 32, 32))
+    monkeypatch.setattr(feature_matching, "WIDTH", 32)
+    monkeypatch.setattr(feature_matching, "BATCH", 20)
+    monkeypatch.setattr(improved_gan, "BATCH", 20)
+    monkeypatch.setattr(improved_gan, "KEPT_EVERY", 10)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("HIDDEN", (1000, 500, 250, 250, 250)),
+        ("NOISE_OF_PIXELS", 0.3),
+        ("NOISE_OF_FEATURES", 0.5),
+        ("SEEDS", 100),
+        ("WIDTH", 500),
+        ("BATCH", 100),
+        ("EPOCHS", 300),
+        ("UNLABELLED_WEIGHT", 1.0),
+        ("RATE", 0.003),
+        ("MOMENTUM", 0.5),
+        ("SQUARES", 0.999),
+        ("FLOOR", 1e-8),
+        ("AVERAGED", 0.0001),
+        ("FIRST_LOOK", 500),
+    ],
+)
+def test_settings_are_the_published_ones(name: str, published: object) -> None:
+    """Of train_mnist_feature_matching.py and nn.py in openai/improved-gan, commit 4f5d1ec."""
+    assert getattr(feature_matching, name) == published
+
+
+def test_so_many_epochs_as_published_unless_told_otherwise() -> None:
+    assert SPEC.epochs == feature_matching.EPOCHS
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        FeatureMatchingStudent(epochs=0)
+
+
+def test_shapes_of_both_networks() -> None:
+    judge, maker = Discriminator(784, 10, generator()), Maker(784, generator())
+    assert [tuple(layer.direction.shape) for layer in judge.layers if isinstance(layer, Normed)] == [
+        (1000, 784),
+        (500, 1000),
+        (250, 500),
+        (250, 250),
+        (250, 250),
+        (10, 250),
+    ]
+    lengths = [layer.length.requires_grad for layer in judge.layers if isinstance(layer, Normed)]
+    assert lengths == [False] * 5 + [True]  # what the first look made of the hidden ones stays
+    assert [tuple(weights.shape) for weights in maker.weights] == [(500, 100), (500, 500), (784, 500)]
+    images = maker(torch.rand(7, 100, generator=generator()))
+    assert images.shape == (7, 784)
+    assert 0 < float(images.detach().min()) < float(images.detach().max()) < 1
+
+
+def test_a_first_look_makes_every_output_standard() -> None:
+    """Control: before it they are not."""
+    layer, x = Normed(30, 8, False, generator()), 3 + torch.randn(500, 30, generator=generator(1))
+    with torch.no_grad():
+        before = layer(x)
+        layer.first_look(x)
+        after = layer(x)
+    assert float(before.mean(dim=0).abs().max()) > 0.5
+    np.testing.assert_allclose(after.mean(dim=0), np.zeros(8), atol=1e-5)
+    np.testing.assert_allclose(after.std(dim=0, correction=0), np.ones(8), atol=1e-5)
+
+
+def test_a_layer_is_a_dense_one_whose_weights_have_the_given_length() -> None:
+    layer, x = Normed(30, 8, True, generator()), torch.randn(5, 30, generator=generator(1))
+    with torch.no_grad():
+        layer.length.copy_(torch.arange(1.0, 9.0))
+        weights, offsets = layer.plain()
+        np.testing.assert_allclose(torch.linalg.vector_norm(weights, dim=1), np.arange(1, 9), rtol=1e-6)
+        np.testing.assert_allclose(layer(x), functional.linear(x, weights, offsets), atol=1e-5)
+
+
+def test_noise_is_fresh_while_it_learns_and_absent_afterwards(small: None) -> None:
+    judge, x = Discriminator(64, 3, generator()), torch.rand(50, 64, generator=generator(1))
+    judge.first_look(x)
+    with torch.no_grad():
+        assert not torch.equal(judge(x), judge(x))
+        layers = tuple((weights.numpy(), offsets.numpy()) for weights, offsets in judge.plain())
+        seen = x
+        for weights, offsets in judge.plain()[:-1]:
+            seen = torch.relu(functional.linear(seen, weights, offsets))
+        expected = torch.softmax(functional.linear(seen, *judge.plain()[-1]), dim=1)
+    rows = (x.numpy() * 16).astype(np.float64)
+    rows[0, 0], rows[0, 1] = 0, 16
+    model = DenseModel(improved_gan.Pixels.of(rows), layers)
+    np.testing.assert_allclose(model.predict_proba(rows)[1:], expected[1:], atol=1e-5)
+
+
+def test_adam_by_hand() -> None:
+    """Two steps of one number with gradients 2 and -1e-5: the floor counts where gradients are small."""
+    x = torch.tensor([1.0, 1.0], requires_grad=True)
+    adam, slopes = FlooredAdam([x, torch.zeros(3)]), torch.tensor([2.0, 1e-5])
+    assert len(adam.parameters) == 1  # what is not learned is left alone
+    for _ in range(2):
+        adam.step((x * slopes).sum())
+    # of a constant gradient g each step is .003 g / sqrt(g^2 + 1e-8)
+    expected = 1 - 2 * 0.003 * slopes / torch.sqrt(slopes**2 + 1e-8)
+    np.testing.assert_allclose(x.detach(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "size"), [(6, 2), (6, 4), (1, 100), (250, 100)])
+def test_each_row_comes_once_before_any_comes_again(count: int, size: int) -> None:
+    deck = Deck(count, generator())
+    drawn = torch.cat([deck.draw(size) for _ in range(12 * count)])
+    rounds = drawn[: len(drawn) // count * count].reshape(-1, count)
+    assert (rounds.sort(dim=1).values == torch.arange(count)).all()
+    assert count == 1 or (rounds[0] != rounds[1]).any()
+
+
+def test_the_generator_matches_means_and_the_discriminator_tells_its_images_apart(small: None) -> None:
+    """Also images that have no label. Control: before the first step neither is so."""
+    x, y = digits()
+    images = torch.from_numpy(x[:1000] / 16).float()
+    duel = Duel(images, torch.from_numpy(y[:20]), 10, generator())
+    duel.first_look()
+
+    def apart() -> tuple[float, float]:
+        with torch.no_grad():
+            made = duel.maker(torch.rand(500, 100, generator=generator(2)))
+            real, false = (torch.logsumexp(duel.discriminator(some), dim=1).mean() for some in (images[20:], made))
+            return float((made.mean(dim=0) - images.mean(dim=0)).square().mean()), float(real - false)
+
+    before = apart()
+    for _ in range(100):
+        duel.step()
+    after = apart()
+    assert after[0] < before[0] / 4
+    assert abs(before[1]) < 0.3
+    assert after[1] > 1
+
+
+@pytest.mark.usefixtures("small")
+class TestTraining:
+    def test_learns(self) -> None:
+        """A hundred labels, 550 steps."""
+        x, y = digits()
+        model = train(x[:100], y[:100], x[100:1100], 10, _epochs(10), seed=0)
+        assert (model.predict_proba(x[1200:]).argmax(axis=1) == y[1200:]).mean() > 0.88
+
+    def test_it_keeps_the_average_of_all_steps(self) -> None:
+        """Weights of the average sum to 1 from the first step on: 1 after one step, about halves after two."""
+        x, y = digits()
+        seen = []
+        training = _training(x, y, epochs=50)
+        for _ in range(2):
+            training.advance(1)
+            seen.append(training.model().layers[0][1])
+        now = training.duel.discriminator.plain()[0][1].numpy()
+        np.testing.assert_allclose(seen[1], (seen[0] + now) / 2, atol=1e-5)
+        assert (seen[0] != now).any()
+
+    def test_the_seed_decides(self) -> None:
+        x, y = digits()
+        first, again, other = (
+            train(x[:30], y[:30], x[30:90], 10, _epochs(2), seed).predict_proba(x[:50]) for seed in (4, 4, 5)
+        )
+        assert (first == again).all()
+        assert (first != other).any()
+
+    def test_goes_on_after_a_kill_with_the_same_result(self, tmp_path: Path) -> None:
+        x, y = digits()
+        arguments = (x[:30], y[:30], x[30:110], 10, _epochs(7), 3)  # five steps an epoch
+        straight = train(*arguments).predict_proba(x[:100])
+
+        def killed(stage: str, done: int, total: int) -> None:
+            if done == 20:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(*arguments, Job(tmp_path, killed))
+        steps: list[tuple[str, int, int]] = []
+        resumed = train(*arguments, Job(tmp_path, lambda *step: steps.append(step)))
+        assert steps == [("train student, feature_matching", done, 35) for done in (20, 30, 35)]
+        assert (resumed.predict_proba(x[:100]) == straight).all()
+        assert (train(*arguments, Job(tmp_path)).predict_proba(x[:100]) == straight).all()
+        other = train(x[:30], y[1:31], *arguments[2:], Job(tmp_path))
+        assert (other.predict_proba(x[:100]) != straight).any()  # other labels do not take its checkpoint
+
+    @pytest.mark.parametrize("damage", [b"", b"nothing", None], ids=["empty", "no checkpoint", "of other networks"])
+    def test_damaged_checkpoints_are_refused(self, damage: bytes | None, tmp_path: Path) -> None:
+        x, y = digits()
+        arguments = (x[:30], y[:30], x[30:90], 10, _epochs(1), 0, Job(tmp_path))
+        train(*arguments)
+        (path,) = tmp_path.glob("checkpoint-*.pt")
+        if damage is None:
+            content = torch.load(path)
+            content["parts"]["maker"] = {"length": torch.zeros(3)}
+            torch.save(content, path)
+        else:
+            path.write_bytes(damage)
+        with pytest.raises(DataError, match=r"checkpoint-.* is damaged\. Remove it"):
+            train(*arguments)
+
+    @pytest.mark.parametrize(("labelled", "unlabelled"), [(2, 0), (2, 50), (30, 1), (300, 0)])
+    def test_few_rows_and_classes_never_seen(self, labelled: int, unlabelled: int) -> None:
+        x, y = digits()
+        rows = np.append(np.flatnonzero(y != y[0])[: labelled - 1], 0)
+        model = train(x[rows], y[rows], x[400 : 400 + unlabelled], 12, _epochs(2), seed=0)
+        found = model.predict_proba(x[:7])
+        assert found.shape == (7, 12)
+        np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-12)
+        assert model.predict_proba(x[:0]).shape == (0, 12)
+
+    def test_a_pool_of_equal_images(self) -> None:
+        """Nothing but the noise tells them apart."""
+        x = np.ones((40, 64))
+        model = train(x[:10], np.arange(10) % 2, x[10:], 2, _epochs(3), seed=0)
+        assert np.isfinite(model.predict_proba(x)).all()
+
+    @pytest.mark.parametrize("features", [64, 81, 192], ids=["8x8", "9x9", "8x8 in colour"])
+    def test_sizes_and_colours(self, features: int) -> None:
+        x = np.random.default_rng(0).random((60, features))
+        model = train(x[:20], np.arange(20) % 2, x[20:], 2, _epochs(1), seed=0)
+        assert model.predict_proba(x).shape == (60, 2)
+
+    def test_rows_that_are_no_images_are_refused(self) -> None:
+        x = np.random.default_rng(0).random((60, 65))
+        with pytest.raises(ConfigError, match="square images of at least 8x8 pixels, not 65 features"):
+            train(x[:20], np.arange(20) % 2, x[20:], 2, _epochs(1), seed=0)
+
+    def test_neither_threads_nor_random_state_of_others_change(self) -> None:
+        x, y = digits()
+        state, threads = torch.get_rng_state(), torch.get_num_threads()
+        train(x[:30], y[:30], x[30:60], 10, _epochs(1), seed=0)
+        assert (torch.get_rng_state() == state).all()
+        assert torch.get_num_threads() == threads
+
+
+def _epochs(epochs: int) -> StudentSpec:
+    return student_of("feature_matching", epochs=epochs)
+
+
+def _training(x: np.ndarray, y: np.ndarray, epochs: int) -> ImprovedGanTraining:
+    return ImprovedGanTrainer(SPEC, epochs, x[30:90]).begun(x[:30], y[:30], 10, 0)
