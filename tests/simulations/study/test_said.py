@@ -18,8 +18,8 @@ def some_said(ties: int) -> Said:
     said = generator.integers(0, CLASSES, (PARTIES, TEACHERS, ROWS)).astype(np.uint8)
     tied = np.zeros((ties, CLASSES), dtype=bool)
     tied[:, :2] = True
-    places = (np.arange(ties), np.zeros(ties), np.full(ties, 3))
-    return Said(said, *(place.astype(np.int32) for place in places), tied)
+    party, teacher = np.arange(ties, dtype=np.int32), np.zeros(ties, dtype=np.int32)
+    return Said(said, party, teacher, np.full(ties, 3, dtype=np.int32), tied)
 
 
 @pytest.mark.parametrize("at_once", [1, 50, 10**6], ids=["row by row", "three rows", "all"])
