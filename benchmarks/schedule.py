@@ -112,7 +112,9 @@ WAYS: dict[str, Ways] = {
         {
             ALONE: _alone(_THEIRS.format("confident", "40"), 9000, 9000),
             "confident alone, 2,000": _alone(_THEIRS.format("confident", "40"), 9000, 2000),
-            TWICE: _phases(*[_THEIRS.format("confident", "40")] * 2, _MNIST_LATER, 4500, 4500),
+            TWICE: _phases(
+                _THEIRS.format("confident", "40"), _THEIRS.format("confident", "40"), _MNIST_LATER, 4500, 4500
+            ),
             BOTH: _phases(
                 _THEIRS.format("confident", "40"),
                 _THEIRS.format("interactive", f"80, confidence={SURE}"),
