@@ -30,7 +30,6 @@ from benchmarks.cnn_teachers import DELTA, TEMPERATURES, Spoken, asked_rows, cnn
 from benchmarks.papers import Kept, Place, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
 from consilium.accounting.curves.gdp import sigma_needed
-from consilium.coordinator.mechanisms import GNMax
 from consilium.simulations.scenario import load_scenario
 from consilium.student.config import StudentSpec
 from consilium.student.run import train
@@ -70,9 +69,7 @@ def label_sigma(queries: int, epsilon: float) -> float:
         "federation.mechanism={name='gnmax'}",
         f"federation.caps={{queries={queries}, answers={queries}}}",
     ]
-    mechanism = load_scenario("mnist-250", changes).federation.mechanism
-    assert isinstance(mechanism, GNMax)
-    return mechanism.sigma
+    return float(load_scenario("mnist-250", changes).federation.mechanism.model_dump()["sigma"])
 
 
 @dataclass(frozen=True)

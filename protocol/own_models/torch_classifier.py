@@ -119,7 +119,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     def _image(self, inputs: int) -> ImageShape | None:
         if not self.images:
             return None
-        image = image_shape(inputs, least=1)
+        image = image_shape(inputs, least=2)  # of one pixel there is nothing to see, in colour neither
         if image is None:
             raise UnusableModel(f"{inputs} inputs are no square image", "Leave `images` out")
         return image

@@ -65,7 +65,8 @@ def test_two_phases_from_their_kits(tmp_path: Path) -> None:
             channel.phases()[0].ask(rows[100:101])
         seen = json.loads(command("status", str(kit), "--format", "json").stdout)
         assert [phase["over"] for phase in seen["phases"]] == [True, False]
-        assert seen["phases"][1]["queries_left"] == 5
+        left = seen["phases"][1]["queries_left"]
+        assert 5 <= left <= 10  # of the student's ten rows, those that are among the first five cost nothing
         checked = command("doctor", str(kit))
         assert checked.returncode == 0, checked.stdout
         closed = command("coordinator", "close", str(kit))
@@ -75,6 +76,6 @@ def test_two_phases_from_their_kits(tmp_path: Path) -> None:
     config = load(kit / "federation.json", FederationConfig)
     told = json.loads((kit / "state" / f"run-{config.digest()[:12]}" / "coordinator.json").read_text())
     assert len(pl.read_parquet(tmp_path / "student" / "labels.parquet")) == 22
-    assert [phase["asked"] for phase in told["phases"]][1] == 10
+    assert [phase["asked"] for phase in told["phases"]][1] == 15 - left
     assert 12 <= told["phases"][0]["asked"] <= 17  # the student's rows, and the five before, of which it may share some
     assert audit(out, tmp_path / "student")["holds"]

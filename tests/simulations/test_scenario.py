@@ -23,7 +23,7 @@ def test_every_shipped_scenario_loads(name: str) -> None:
         data = load_dataset(scenario.data.set)
     except DataError as error:
         pytest.skip(str(error))
-    assert scenario.data.classes == data.classes
+    assert scenario.data.classes in ((), data.classes)  # none are said where there are 150
 
 
 @pytest.mark.parametrize(
