@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.cnn_teachers import cnn_place
-from benchmarks.exact import load
+from benchmarks.exact import published_votes
 from benchmarks.near_zero import labels_of
 from benchmarks.papers import Kept, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
@@ -97,10 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--labels", type=int, nargs="*", default=[300, 1700], help="of the first batch")
     parser.add_argument("--out", type=Path, default=Path("binary-experts.jsonl"))
     chosen = parser.parse_args(arguments or [])
-    votes = load("mnist")
-    if votes is None:
-        print("the published votes are not beside the repository")
-        return
+    votes = published_votes("mnist")
     kept = Kept(chosen.out)
     for seed in chosen.seeds:
         measure(kept, seed, chosen.labels, votes)

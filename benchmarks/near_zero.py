@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.composition import costs, mnist_truth
-from benchmarks.exact import load
+from benchmarks.exact import published_votes
 from benchmarks.papers import Kept, Place, spread, student, teachers_votes
 from consilium import accounting
 from consilium.accounting.curves.immutable import (
@@ -115,8 +115,7 @@ def constants() -> None:
 
 def measure(kept: Kept, seeds: list[int], rows: list[str]) -> None:
     """Students on the labels of these rows."""
-    votes = load("mnist")
-    assert votes is not None
+    votes = published_votes("mnist")
     for seed in seeds:
         place = Place("mnist-250", seed)
         for row in rows:
@@ -146,10 +145,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--out", type=Path, default=Path("near-zero.jsonl"))
     chosen = parser.parse_args(arguments or [])
-    votes = load("mnist")
-    if votes is None:
-        print("the published votes are not beside the repository")
-        return
+    votes = published_votes("mnist")
     truth = mnist_truth()
     if chosen.students:
         measure(Kept(chosen.out), chosen.seeds, chosen.rows)

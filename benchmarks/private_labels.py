@@ -21,7 +21,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.composition import mnist_truth
-from benchmarks.exact import load
+from benchmarks.exact import published_votes
 from benchmarks.papers import Kept, Place, student
 from consilium.coordinator.mechanisms import Confident, GNMax
 from consilium.protocol.labels.service import NO_LABEL
@@ -59,9 +59,7 @@ def label_sets(mechanism: Confident, votes: np.ndarray, truth: np.ndarray, seed:
 
 def measure(kept: Kept, seeds: int, trainers: Sequence[str]) -> None:
     """Students of all label sets."""
-    votes = load("mnist")
-    if votes is None:
-        sys.exit("the published votes are not beside the repository")
+    votes = published_votes("mnist")
     truth = mnist_truth()
     for trainer in trainers:
         for seed in range(seeds):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.cnn_teachers import cnn_place
-from benchmarks.exact import load
+from benchmarks.exact import published_votes
 from benchmarks.near_zero import labels_of
 from benchmarks.papers import Kept, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
@@ -172,10 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("siamese.jsonl"))
     chosen = parser.parse_args(arguments or [])
-    votes = load("mnist")
-    if votes is None:
-        print("the published votes are not beside the repository")
-        return
+    votes = published_votes("mnist")
     kept = Kept(chosen.out)
     for seed in chosen.seeds:
         measure(kept, seed, votes)

@@ -19,7 +19,7 @@ from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
 from tests.deploy.test_kits_loopback import Node, audit, command, wait_for
 from tests.federation import make_rows
 
-pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.proofs, pytest.mark.timeout(3000)]
 
 INTERACTIVE = {"name": "interactive", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5, "confidence": 0.9}
 SCHEDULE = [{"mechanism": INTERACTIVE, "caps": {"queries": 15, "answers": 15}}]

@@ -125,7 +125,7 @@ def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     """In a folder with a student, and with patients of many hospitals; `rows` are rows for the student."""
     desk.lay_out(["student"])
     monkeypatch.chdir(desk.folder)
-    hospitals(100, rows=6).write_csv("patients.csv")
+    hospitals(240, rows=6).write_csv("patients.csv")
     (desk.folder / "teacher.pkl").unlink(missing_ok=True)
     rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
     exec(compile(block.text, block.place, "exec"), {"rows": rows})

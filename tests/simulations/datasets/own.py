@@ -21,6 +21,7 @@ FEDERATION = {
     "privacy": {"unit": "party", "delta": 1e-5},
     "caps": {"queries": 20, "answers": 20},
     "mechanism": {"name": "gnmax", "sigma": 5.0},
+    "timeouts": {"enrol": 1000, "train": 1000, "vote": 1000},
 }
 
 
