@@ -16,9 +16,9 @@ from typing import Literal, cast
 import numpy as np
 
 from consilium.accounting.events import PartyNoise
+from consilium.coordinator.collection.admission import Member, tell_left_out
 from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
-from consilium.coordinator.collection.members import Member, tell_left_out
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.drive import drive
