@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -61,11 +61,6 @@ def run_federation(
         if keys is None:
             raise ConfigError(f"{config.votes} votes need a roster and the coordinator's key", "Name their files")
         keys.check(config)
-    if config.schedule and student is None:
-        raise ConfigError(
-            "federation.schedule: a student on a socket cannot ask in phases yet",
-            "Run the scenario with `consilium run`, or leave the schedule out",
-        )
     if config.pool is not None and (pool is None or pool.terms(config.pool.least_distance) != config.pool):
         raise ConfigError("the federation's queries are fixed to a pool, and this is not its file", "Name its pool.npy")
     ledger = Ledger(run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
@@ -102,7 +97,7 @@ def _run(
     def service_of(phase: int | None) -> LabelService:
         if keys is not None and config.votes != "clear":
             collector: Collector = SecureCollector(
-                transport, config, members, keys, run_dir / "sessions", standing, log
+                transport, config, members, keys, run_dir / "sessions", standing, log, phase
             )
         else:
             sinks = partial(_votes_sink, run_dir) if config.record_votes else None
@@ -118,7 +113,7 @@ def _run(
     if student is not None:
         student(*services)
     else:
-        _serve(service, config, log, door)
+        _serve(services, config, log, door)
     clock.lap("student", minus=votes_of.seconds)
     sanitised = close(config, ledger, normal_for(config), log)
     batches = ledger.batches()
@@ -215,10 +210,12 @@ def normal_for(config: FederationConfig) -> Normal | None:
     return lambda: float(generator.standard_normal())
 
 
-def _serve(service: LabelService, config: FederationConfig, log: EventLog, door: Door) -> None:
-    with serving(service, config.service, config.caps.queries, door) as address:
+def _serve(services: Sequence[LabelService], config: FederationConfig, log: EventLog, door: Door) -> None:
+    first, *later = services
+    most_rows = max(phase.caps.queries for phase in config.phases)
+    with serving(first, config.service, most_rows, door, later=later) as address:
         log.write("serving", address=address)
-        if not wait_for_close(service, door, config.timeouts.student, config.caps.queries):
+        if not wait_for_close(first, door, config.timeouts.student, config.caps.queries):
             raise ServiceError(
                 f"no student finished within {config.timeouts.student:g} s at {address}",
                 "Start one with `consilium student run`, or raise timeouts.student",

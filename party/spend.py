@@ -36,8 +36,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
     " head TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, query BLOB, release INTEGER NOT NULL,"
-    " PRIMARY KEY (federation, teachers, query)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, release INTEGER, phase INTEGER, query BLOB,"
+    " PRIMARY KEY (federation, teachers, release, phase, query)) WITHOUT ROWID",
 )
 OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
 """Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
@@ -157,7 +157,8 @@ class SpendStore:
         A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
         are the same. In phase 2 the queries are some of those of phase 1: they count against the federation's cap on
         answers and not as further queries. Where several releases are promised, each has its own cap, and they come in
-        order: after queries of a later one there are no new ones of an earlier.
+        order: after queries of a later one there are no new ones of an earlier. A query counts for each release that it
+        is asked for: its votes are the same, but whoever sums them could release it twice.
 
         Parameters
         ----------
@@ -191,8 +192,10 @@ class SpendStore:
             new = [key for key in keys if key not in counted]
             count = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?"
             asked = connection.execute(count, (terms.federation, phase)).fetchone()[0] + len(new)
+            of_release = [(terms.federation, teachers, release, phase, key) for key in sorted(keys)]
             if promise.later:
-                asked = _asked_for(connection, terms.federation, release, len(new))
+                of_release = _not_counted(connection, of_release)
+                asked = _asked_for(connection, terms.federation, release, phase, len(of_release))
             if asked > promise.only(release).most(phase):
                 raise Refused(Rule.PROMISE, limit=promise.only(release).most(phase), requested=asked)
             spent = _answered(connection)
@@ -207,10 +210,7 @@ class SpendStore:
                 ((teachers, key, phase, terms.federation) for key in sorted(new)),
             )
             if promise.later:
-                connection.executemany(
-                    "INSERT INTO scheduled VALUES (?, ?, ?, ?)",
-                    ((terms.federation, teachers, key, release) for key in sorted(new)),
-                )
+                connection.executemany("INSERT INTO scheduled VALUES (?, ?, ?, ?, ?)", of_release)
 
     def _weight(
         self, connection: sqlite3.Connection, federation: str, promise: Promise, policy: Policy, agreed: int | None
@@ -224,18 +224,29 @@ class SpendStore:
         return own_weight(promise, policy, _earlier(connection, federation), kept or agreed)
 
 
-def _asked_for(connection: sqlite3.Connection, federation: str, release: int, new: int) -> int:
-    """Queries for this release of a schedule, with so many new ones. Refused (PROMISE) for new ones after those of a
-    later release.
+Scheduled = tuple[str, str, int, int, bytes]
+"""A row of `scheduled`: federation, digest of the teachers, release, phase of its mechanism, query."""
+
+
+def _not_counted(connection: sqlite3.Connection, rows: list[Scheduled]) -> list[Scheduled]:
+    """Those of the rows, all of one release and phase, that are not in `scheduled` yet."""
+    where = "federation = ? AND teachers = ? AND release = ? AND phase = ?"
+    counted = set(connection.execute(f"SELECT * FROM scheduled WHERE {where}", rows[0][:4]) if rows else ())
+    return [row for row in rows if row not in counted]
+
+
+def _asked_for(connection: sqlite3.Connection, federation: str, release: int, phase: int, new: int) -> int:
+    """Queries for this release of a schedule in this phase of its mechanism, with so many new ones. Refused (PROMISE)
+    for new ones after those of a later release.
     """
-    counts = dict(
-        connection.execute(
-            "SELECT release, COUNT(*) FROM scheduled WHERE federation = ? GROUP BY release", (federation,)
-        ).fetchall()
-    )
-    if new and counts and max(counts) > release:
-        raise Refused(Rule.PROMISE, limit=max(counts), requested=release, detail="this release is over")
-    return counts.get(release, 0) + new
+    last, same = connection.execute(
+        "SELECT COALESCE(MAX(release), 0), COALESCE(SUM(release = ? AND phase = ?), 0) FROM scheduled"
+        " WHERE federation = ?",
+        (release, phase, federation),
+    ).fetchone()
+    if new and last > release:
+        raise Refused(Rule.PROMISE, limit=last, requested=release, detail="this release is over")
+    return same + new
 
 
 def _earlier(connection: sqlite3.Connection, federation: str) -> list[ReleaseEvent]:

@@ -194,8 +194,7 @@ def run_student(
     if model is None:  # the plan is empty
         raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
     spec = phases[-1].spec
-    for phase in phases:
-        phase.source.finish()
+    phases[-1].source.finish()  # it says that this student needs nothing more, of whatever phase
     _write_labels(out, terms, query_ids(queries[asked.rows]), asked)
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, model, terms.schema, spec.inputs, queries, spec.prevalence)

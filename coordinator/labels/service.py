@@ -100,6 +100,8 @@ class LabelService:
             parties=self._parties,
             simulation=self._config.simulation,
             count_sigma=self._phase.mechanism.count_sigma(self._parties),
+            phases=0 if self._number is None else len(self._config.phases),
+            phase=self._number or 0,
         )
 
     def ask(

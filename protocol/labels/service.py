@@ -32,6 +32,9 @@ class LabelTerms:
     `epsilon_worst_case` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
     It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
     noisy histograms are given, 0 where labels alone are; each answer says its own.
+
+    phases: of the federation's schedule, 0 where it has none. phase: the one that `queries_left` and `answers_left` are
+    of, from 1; 0 where there is no schedule. All else holds for all phases together.
     """
 
     federation: str
@@ -46,6 +49,8 @@ class LabelTerms:
     simulation: bool
     neighbouring: str = "replace"
     count_sigma: float = 0.0
+    phases: int = 0
+    phase: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
-from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.parties.messages import MOST_RELEASES, PROTOCOL_VERSION
 from consilium.protocol.rows.queries import QUERY_DTYPE
 from consilium.protocol.rows.schema import Schema
 
@@ -44,11 +44,13 @@ def terms_to_wire(terms: LabelTerms) -> pb.Terms:
         parties=terms.parties,
         simulation=terms.simulation,
         count_sigma=terms.count_sigma,
+        phases=terms.phases,
+        phase=terms.phase,
     )
 
 
 def terms_from_wire(message: pb.Terms) -> LabelTerms:
-    """Message -> terms; MalformedMessage if version or schema are not of this protocol."""
+    """Message -> terms; MalformedMessage if version, schema or phases are not of this protocol."""
     if message.protocol_version != PROTOCOL_VERSION:
         raise MalformedMessage(
             f"the coordinator speaks protocol version {message.protocol_version}, this student {PROTOCOL_VERSION}",
@@ -58,6 +60,11 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         schema = Schema.model_validate_json(message.schema_json)
     except ValidationError:
         raise MalformedMessage("the coordinator's schema is malformed") from None
+    if not (message.phases == message.phase == 0 or 1 <= message.phase <= message.phases <= MOST_RELEASES):
+        raise MalformedMessage(
+            f"the coordinator's terms are of phase {message.phase} of {message.phases}; there are at most"
+            f" {MOST_RELEASES}, from 1"
+        )
     return LabelTerms(
         federation=message.federation,
         schema=schema,
@@ -71,11 +78,16 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         parties=message.parties,
         simulation=message.simulation,
         count_sigma=message.count_sigma,
+        phases=message.phases,
+        phase=message.phase,
     )
 
 
-def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list[pb.QueryBlock]:
-    """Canonical queries (n, features), and probabilities (n, classes) if there are any -> blocks of rows."""
+def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None, phase: int = 0) -> list[pb.QueryBlock]:
+    """Canonical queries (n, features), and probabilities (n, classes) if there are any -> blocks of rows.
+
+    phase: of the federation's schedule that they are asked in; 0 where it has none.
+    """
     features = queries.shape[1]
     width = features * QUERY_DTYPE.itemsize + (0 if probabilities is None else 8 * probabilities.shape[1])
     step = max(1, BLOCK_BYTES // width)
@@ -84,6 +96,7 @@ def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list
             features=features,
             rows=queries[start : start + step].tobytes(),
             probabilities=b"" if probabilities is None else _probability_bytes(probabilities[start : start + step]),
+            phase=phase,
         )
         for start in range(0, len(queries), step)
     ]
