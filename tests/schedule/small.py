@@ -99,6 +99,9 @@ class Dying:
         self._left -= 1
         return self._source.ask(queries, *arguments, **named)
 
+    def known(self, ids: list[str]) -> np.ndarray:
+        return self._source.known(ids)
+
     def finish(self) -> None:
         self._source.finish()
 
