@@ -164,6 +164,8 @@ def test_a_late_party_is_told_so_trained_and_taken_once(tmp_path: Path, log) -> 
     assert Roll.of(events(log), NAMES).entries["p04"].words == "late, takes part from the next questions on"
     assert [member.party for member in late.take()] == ["p04"]
     assert Roll.of(events(log), NAMES).took_part == ["p03", "p04"]
+    stages = [(event["stage"], event["total"]) for event in events(log) if event["event"] == "stage"]
+    assert stages == [("enrol", 3)]  # what is done for late ones is no stage of a run that serves
 
 
 def test_the_hello_says_that_it_is_late(tmp_path: Path, log) -> None:
