@@ -72,7 +72,7 @@ class Steps:
         self._log.write("progress", stage=self._stage, done=done, total=total)
 
 
-class Quiet(Steps):
+class QuietSteps(Steps):
     """Tells nothing: what is done beside a stage that the run is in."""
 
     def __init__(self, log: EventLog, stage: str, total: int) -> None:
@@ -137,7 +137,7 @@ class Admission:
         request = HelloRequest(
             **self._config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, ledger=self._ledger, late=late
         )
-        steps = Quiet if late or all(node in self._tries for node in due) else Steps
+        steps = QuietSteps if late or all(node in self._tries for node in due) else Steps
         tell = steps(self._log, "enrol", len(due))
         replies = exchange(
             self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell
