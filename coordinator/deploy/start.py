@@ -14,13 +14,13 @@ from consilium.coordinator.deploy.flower import follow_run, prepare, super_link,
 from consilium.coordinator.deploy.runs import (
     CLOSE,
     FAILURE,
-    FEDERATION,
     ROSTER,
     KitRun,
     begin,
     close_unserved,
     current_run,
 )
+from consilium.coordinator.ledger.kit_runs import FEDERATION
 from consilium.protocol.errors import (
     BudgetExceeded,
     ConfigError,
