@@ -50,7 +50,9 @@ def close(
     from consilium.coordinator.deploy.start import close as ask
     from consilium.protocol.node.kit import open_kit
 
-    _show_closed(ask(open_kit(kit, "coordinator"), wait), output)
+    with writing(kit):
+        summary = ask(open_kit(kit, "coordinator"), wait)
+    _show_closed(summary, output)
 
 
 def _show_closed(summary: dict[str, Any], output: Format) -> None:
