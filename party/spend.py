@@ -79,11 +79,12 @@ class SpendStore:
 
         Raises
         ------
-        Refused : the promise is none, or too much (MOST_EPSILON); other terms (PROMISE) or another ledger (LEDGER) than
-            this federation came with first.
+        Refused : the promise is none, or too much (MOST_EPSILON, MOST_QUERIES); other terms (PROMISE) or another ledger
+            (LEDGER) than this federation came with first.
         """
         promise = promise_of(terms)
         with self._transaction() as connection:
+            _check_queries(terms, promise, policy, _answered_elsewhere(connection, terms.federation))
             weight = self._weight(connection, terms.federation, promise, policy, agreed)
             connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (terms.federation, weight))
             _keep_first(connection, terms.federation, terms.model_dump_json())
@@ -104,10 +105,19 @@ class SpendStore:
         promise = promise_of(terms)
         if self._path.exists():
             with self._transaction() as connection:
+                _check_queries(terms, promise, policy, _answered_elsewhere(connection, terms.federation))
                 weight = self._weight(connection, terms.federation, promise, policy, agreed)
         else:
+            _check_queries(terms, promise, policy, 0)
             weight = own_weight(promise, policy, agreed=agreed)
         return Share(weight, epsilon(promise.at(weight).events, policy))
+
+    def answered(self) -> int:
+        """Queries ever answered, over all federations."""
+        if not self._path.exists():
+            return 0
+        with self._transaction() as connection:
+            return _answered(connection)
 
     def weight(self, federation: str) -> int:
         """How often this party's answers count in a federation that it enrolled in."""
@@ -279,6 +289,23 @@ def _ledger_of(connection: sqlite3.Connection, federation: str, ledger: str) -> 
     if found is None or found[0] != ledger:
         raise Refused(Rule.LEDGER, detail="not the ledger that this federation came with first")
     return found[1], found[2]
+
+
+def _check_queries(terms: Terms, promise: Promise, policy: Policy, elsewhere: int) -> None:
+    """Raise Refused (MOST_QUERIES) if the policy would end sums of this federation half way.
+
+    A party that refuses in the middle of a sum costs the others, whose queries are used up. Of clear votes it is left
+    out alone, and answers as many as it likes.
+    """
+    promised = sum(event.queries_in(1) for event in (promise.release, *promise.later))
+    if terms.votes != "clear" and elsewhere + promised > policy.most_queries:
+        raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=elsewhere + promised)
+
+
+def _answered_elsewhere(connection: sqlite3.Connection, federation: str) -> int:
+    """Queries ever answered in other federations."""
+    own = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = 1"
+    return _answered(connection) - connection.execute(own, (federation,)).fetchone()[0]
 
 
 def _answered(connection: sqlite3.Connection) -> int:

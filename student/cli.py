@@ -192,7 +192,9 @@ def _ask(
             f" {terms.delta:g}, unit: a {terms.unit}; {left} queries left",
             time.time(),
         )
-        result = run_student(source, rows, spec, out, seed, progress_on(display), later)
+        result = run_student(
+            source, rows, spec, out, seed, progress_on(display), later, lambda remark: display.say(remark, time.time())
+        )
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
     told["warnings"] = listed(result.warnings)
     if not quiet:

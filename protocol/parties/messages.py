@@ -101,11 +101,14 @@ class LedgerPosition(Strict):
 
 
 class HelloRequest(Terms):
-    """Who are you, and would you serve in this federation? `ledger`: id of the one ledger that it is charged to."""
+    """Who are you, and would you serve in this federation? `ledger`: id of the one ledger that it is charged to. late:
+    the others serve already, so that this party's votes count from the next questions on."""
 
     kind: ClassVar[str] = "query.hello"
+    UNSENT: ClassVar[frozenset[str]] = frozenset({"late"})
     protocol_version: int = Field(ge=0, le=1_000_000)
     ledger: Hash
+    late: bool = False
 
     @property
     def terms(self) -> Terms:
