@@ -13,6 +13,7 @@ import numpy as np
 
 from consilium.coordinator.collection.clear import ClearCollector, Histogram, Standing
 from consilium.coordinator.collection.exchange import Transport
+from consilium.coordinator.collection.greeting import SEEN_FILE, Greeting, SeenPositions
 from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
@@ -28,6 +29,7 @@ from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.files import replace_text, replacing
 from consilium.protocol.labels.service import Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
+from consilium.protocol.parties.messages import LedgerPosition
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.before import before_run
@@ -87,7 +89,9 @@ def _run(
     pool: PoolTree | None,
 ) -> None:
     clock = _Clock()
-    members = enrol(transport, config, ledger.id, log, _agreed(config, ledger, keys))
+    seen = SeenPositions(run_dir / SEEN_FILE)
+    greeting = Greeting(ledger.position(), seen.least)
+    members = enrol(transport, config, ledger.id, log, _agreed(config, ledger, keys), greeting)
     if config.most_weight > 1:
         ledger.pin_weights({member.party: member.weight for member in members})
     clock.lap("enrol")
@@ -96,7 +100,8 @@ def _run(
     votes = sum(member.votes for member in members)
     check_threshold(config, votes)
     check_sanitised(config, votes)
-    standing = Standing(ledger.position, pool if config.pool else None)
+    standpoint = _Standpoint(ledger)
+    standing = Standing(standpoint, pool if config.pool else None)
     votes_of = _Votes()
 
     def service_of(phase: int | None) -> LabelService:
@@ -107,7 +112,7 @@ def _run(
         else:
             sinks = partial(_votes_sink, run_dir) if config.record_votes else None
             collector = ClearCollector(transport, config, members, standing, log, sinks, phase or 1)
-        timed = _Timed(collector, votes_of)
+        timed = _Timed(_Noting(collector, seen, standpoint), votes_of)
         return LabelService(config, ledger, noise_for(config), timed, len(members), log, standing.pool, phase)
 
     services = [service_of(phase) for phase in config.phase_numbers]
@@ -164,6 +169,38 @@ class _Votes:
 
     seconds: float = 0.0
     counted: list[int] = field(default_factory=list)
+
+
+class _Standpoint:
+    """Where the ledger stands; and where it stood when a request for votes last said so."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.told: LedgerPosition | None = None
+
+    def __call__(self) -> LedgerPosition:
+        self.told = self._ledger.position()
+        return self.told
+
+
+class _Noting:
+    """A collector that notes who voted at which position of the ledger.
+
+    Nothing is noted of a session that is brought to its end after a restart: its parties were asked earlier.
+    """
+
+    def __init__(self, collector: Collector, seen: SeenPositions, standpoint: _Standpoint) -> None:
+        self._collector, self._seen, self._standpoint = collector, seen, standpoint
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
+        self._standpoint.told = None
+        histogram = self._collector(queries, query_set, progress, phase)
+        if self._standpoint.told is not None:
+            self._seen.note(histogram.parties, self._standpoint.told.batch)
+        return histogram
+
+    def settle(self) -> None:
+        self._collector.settle()
 
 
 class _Timed:

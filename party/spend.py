@@ -35,6 +35,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
     " head TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, query BLOB, release INTEGER NOT NULL,"
     " PRIMARY KEY (federation, teachers, query)) WITHOUT ROWID",
@@ -132,13 +133,20 @@ class SpendStore:
             forgotten, and the same queries would be answered again with fresh noise.
         """
         with self._transaction() as connection:
-            batch, head = _ledger_of(connection, federation, position.ledger)
-            if position.batch < batch or (position.batch == batch and position.head != head):
-                raise Refused(Rule.LEDGER, limit=batch, requested=position.batch)
+            _check_position(connection, federation, position)
             connection.execute(
                 "UPDATE ledgers SET batch = ?, head = ? WHERE federation = ?",
                 (position.batch, position.head, federation),
             )
+            connection.execute("INSERT OR REPLACE INTO asked_at VALUES (?, ?)", (federation, position.batch))
+
+    def seen(self, federation: str, position: LedgerPosition) -> int:
+        """One more than the last batch at which votes were asked for, 0 where they never were. Refused (LEDGER) as
+        `follow`."""
+        with self._transaction() as connection:
+            _check_position(connection, federation, position)
+            found = connection.execute("SELECT batch FROM asked_at WHERE federation = ?", (federation,)).fetchone()
+        return 0 if found is None else found[0] + 1
 
     def charge(
         self,
@@ -268,6 +276,13 @@ def _ledger_of(connection: sqlite3.Connection, federation: str, ledger: str) -> 
     if found is None or found[0] != ledger:
         raise Refused(Rule.LEDGER, detail="not the ledger that this federation came with first")
     return found[1], found[2]
+
+
+def _check_position(connection: sqlite3.Connection, federation: str, position: LedgerPosition) -> None:
+    """Refused (LEDGER) for another ledger than before, or one that stands before where it stood."""
+    batch, head = _ledger_of(connection, federation, position.ledger)
+    if position.batch < batch or (position.batch == batch and position.head != head):
+        raise Refused(Rule.LEDGER, limit=batch, requested=position.batch)
 
 
 def _answered(connection: sqlite3.Connection) -> int:

@@ -41,6 +41,10 @@ class PathError(ConfigError):
     """A path that was given is not there, is of another kind than it must be, or may not be read or written."""
 
 
+class WrongPassword(ConfigError):
+    """A sealed kit does not open with this password, or was altered."""
+
+
 class DataError(ConsiliumError):
     """A data file is malformed or does not fit the federation's schema."""
 

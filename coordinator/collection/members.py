@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.collection.greeting import Greeting
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import NotEnoughParties
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, TrainReply
+from consilium.protocol.parties.messages import HelloReply, LedgerPosition, TrainReply
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Member:
 
 
 def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
-    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first."""
+    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first, and the
+    cure is that of the first that has one."""
     if members >= minimum:
         return
     reasons: dict[str, int] = {}
@@ -39,17 +41,24 @@ def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failu
     told = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3])
     raise NotEnoughParties(
         f"{members} parties after stage {stage!r}, at least {minimum} are required" + (f" ({told})" if told else ""),
-        "See events.jsonl for each party's reason, or lower federation.minimum_parties",
+        next((failure.cure for failure in failures.values() if failure.cure), "")
+        or "See events.jsonl for each party's reason, or lower federation.minimum_parties",
     )
 
 
 def enrol(
-    transport: Transport, config: FederationConfig, ledger: str, log: EventLog, agreed: Mapping[str, int] | None = None
+    transport: Transport,
+    config: FederationConfig,
+    ledger: str,
+    log: EventLog,
+    agreed: Mapping[str, int] | None = None,
+    greeting: Greeting | None = None,
 ) -> list[Member]:
     """Ask `query.hello` of every connected node; returns the members sorted by name. `ledger`: its id.
 
     Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
     can tell which is the party. agreed: weights that are fixed already, by the roster or by an earlier enrolment.
+    greeting: where the ledger and the parties' states stand; left out where the ledger is empty.
 
     Raises
     ------
@@ -59,7 +68,8 @@ def enrol(
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
         time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
-    request = HelloRequest(**config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, ledger=ledger)
+    greeting = greeting or Greeting(LedgerPosition(ledger=ledger, batch=0, head="0" * 64))
+    request = greeting.request(config)
     log.write("stage", stage="enrol", total=len(nodes))
     replies = exchange(
         transport,
@@ -71,9 +81,12 @@ def enrol(
     failures = {f"node {node}": failure for node, failure in replies.failures.items()}
     by_name: dict[str, list[Member]] = {}
     for node, reply in replies.answers.items():
+        if differing := greeting.other_version(reply):
+            log.write("version", **differing)
         wrong = _fault(reply, config, (agreed or {}).get(reply.party))
-        if wrong is not None:
-            failures[reply.party] = Failure(wrong)
+        failure = Failure(wrong) if wrong is not None else greeting.behind(reply)
+        if failure is not None:
+            failures[reply.party] = failure
         else:
             by_name.setdefault(reply.party, []).append(Member(node, reply.party, reply.teachers, reply.weight))
     for name, claimants in by_name.items():
@@ -128,4 +141,5 @@ def train(transport: Transport, config: FederationConfig, members: list[Member],
 def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
     """Write one event for each party that is left out: its name, the reason, and whether that is what its data hold."""
     for party, failure in sorted(failures.items()):
-        log.write("left-out", stage=stage, party=party, reason=failure.reason, for_data=failure.for_data)
+        cure = {"cure": failure.cure} if failure.cure else {}
+        log.write("left-out", stage=stage, party=party, reason=failure.reason, for_data=failure.for_data, **cure)

@@ -1,6 +1,6 @@
 """Making kits, and changing who takes part without touching the kits that are deployed.
 
-OUT/operator/           ca.key, ca.crt, registry.json: stays with the operator
+OUT/operator/           ca.key, ca.crt, registry.json, manifests: stays with the operator
 OUT/coordinator/        one kit for each node, and the same as .tar.gz
 OUT/party-NAME/
 OUT/student-NAME/
@@ -26,6 +26,7 @@ from consilium.coordinator.provision.plan import PartyPlan
 from consilium.coordinator.provision.planned import read_planned
 from consilium.coordinator.provision.pool import read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
+from consilium.coordinator.provision.sign import manifests_of, sign_update
 from consilium.coordinator.provision.write import (
     coordinator_kit,
     federation,
@@ -159,7 +160,7 @@ def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None,
     changed.federation()
     with new_here(*_of_change(kits, changed, f"party-{name}")):
         kit = party_kit(kits, changed, authority, name, made)
-        updates = _updates(kits, changed, _members(changed, but=name))
+        updates = _updates(kits, changed, authority, _members(changed, but=name))
         changed.save(kits)
     return Made((kit,), updates, enrolled=_enrolled({name: made}))
 
@@ -178,7 +179,7 @@ def add_student(kits: Path, name: str) -> Made:
     )
     with new_here(*_of_change(kits, changed, f"student-{name}")):
         kit = student_kit(kits, changed, authority, name, issued)
-        updates = _updates(kits, changed, {"coordinator": {"students.json": students(changed)}})
+        updates = _updates(kits, changed, authority, {"coordinator": {"students.json": students(changed)}})
         changed.save(kits)
     return Made((kit,), updates)
 
@@ -189,7 +190,7 @@ def revoke(kits: Path, name: str) -> Made:
     It must always be possible: where the others are too few for a federation, the party is shut out all the same, and
     the note says so. Raises ConfigError if there is no such node.
     """
-    registry = load_registry(kits)
+    registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     if name not in registry.parties and name not in registry.students:
         raise ConfigError(
             f"no party or student {name!r}", f"There are {sorted([*registry.parties, *registry.students])}"
@@ -214,7 +215,7 @@ def revoke(kits: Path, name: str) -> Made:
         except ConfigError as error:
             files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
     with new_here(*_of_change(kits, changed)):
-        updates = _updates(kits, changed, files)
+        updates = _updates(kits, changed, authority, files)
         changed.save(kits)
     return Made((), updates, note)
 
@@ -247,15 +248,16 @@ def renew(kits: Path, name: str) -> Made:
     if name != "coordinator":
         files["coordinator"] = {"students.json": students(changed)}
     with new_here(*_of_change(kits, changed)):
-        updates = _updates(kits, changed, files)
+        updates = _updates(kits, changed, authority, files)
         changed.save(kits)
     return Made((), updates)
 
 
 def _of_change(kits: Path, changed: Registry, kit: str = "") -> list[Path]:
     """What one change makes. A new kit that the registry does not list must not stay: its name could not be used."""
-    updates = kits / UPDATES / f"{changed.version:04d}"
-    return [kits / UPDATES, updates, *([kits / kit, kits / f"{kit}.tar.gz"] if kit else [])]
+    updates, manifests = kits / UPDATES / f"{changed.version:04d}", manifests_of(kits, changed.version)
+    own = [kits / kit, kits / f"{kit}.tar.gz"] if kit else []
+    return [kits / UPDATES, updates, manifests.parent, manifests, *own]
 
 
 def _enrolled(keys: Mapping[str, PartyKeys]) -> dict[str, str]:
@@ -277,12 +279,15 @@ def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:
     return files | {f"party-{name}": told for name in registry.parties if name != but}
 
 
-def _updates(kits: Path, registry: Registry, files: Mapping[str, Mapping[str, str]]) -> tuple[Path, ...]:
+def _updates(
+    kits: Path, registry: Registry, authority: Authority, files: Mapping[str, Mapping[str, str]]
+) -> tuple[Path, ...]:
     folder = kits / UPDATES / f"{registry.version:04d}"
     archives = []
     for node, texts in files.items():
         target = private_folder(folder / node)
         for name, text in texts.items():
             (target / name).write_text(text, encoding="utf-8")
+        sign_update(kits, target, registry, authority)
         archives.append(pack(target, strip=True))
     return tuple(archives)

@@ -26,6 +26,7 @@ from consilium.protocol.node.checks import (
     check_kit,
     check_port,
     check_roster,
+    check_signature,
     expectation,
 )
 from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
@@ -40,8 +41,12 @@ LEAST_FREE_BYTES = 500_000_000
 def checks(kit: Kit, running: bool) -> list[Check]:
     """In the order in which to mend. running: the party is started, so that its own port is taken by itself."""
     joined = not lacks_own_keys(kit)
+    unjoined: list[Check] = [
+        ("signature", lambda: check_signature(kit)),
+        ("authority", lambda: check_authority(kit.authority)),
+    ]
     found: list[Check] = [
-        *(check_kit(kit, [NODE_KEY, IDENTITY]) if joined else [("authority", lambda: check_authority(kit.authority))]),
+        *(check_kit(kit, [NODE_KEY, IDENTITY]) if joined else unjoined),
         ("own keys", lambda: check_own(kit)),
         ("policy", lambda: _policy(kit)),
         ("expectation", lambda: _expectation(kit)),

@@ -22,6 +22,7 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, 
 from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.labels.tls import TlsFiles, load_certificate, why_no_connection
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.manifest import check_signed
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.warnings.kinds import RunWarning
@@ -183,12 +184,21 @@ def check_disk(folder: Path, least: int) -> str:
 
 
 def check_kit(kit: Kit, keys: Sequence[str]) -> list[Check]:
-    """What every node's kit must have: its keys, its identity and the authority."""
+    """What every node's kit must have: its files as they were signed, its keys, its identity and the authority."""
     return [
+        ("signature", lambda: check_signature(kit)),
         ("keys", lambda: check_private(kit.folder, keys)),
         ("identity", lambda: check_identity(kit)),
         ("authority", lambda: check_authority(kit.authority)),
     ]
+
+
+def check_signature(kit: Kit) -> str:
+    """That all files are those that the authority signed, and that they belong together."""
+    found = check_signed(kit)
+    if found is None:
+        raise Advice("this kit is not signed: an older version made it", "Take the next one from a newer provision")
+    return f"{len(found.files)} files as the authority signed them, version {found.version} of {found.made}"
 
 
 def check_port(port: int, host: str, key: str) -> str:
