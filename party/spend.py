@@ -22,6 +22,7 @@ import numpy as np
 from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, epsilon, parse_events, promise_of
+from consilium.party.storage import check_format
 from consilium.party.weight import check_within, own_weight
 from consilium.protocol.parties.messages import LedgerPosition, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
@@ -60,11 +61,15 @@ class SpendStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, committed at the end and undone by any error; Refused (POLICY) if the file is unusable."""
+        """One transaction, committed at the end and undone by any error.
+
+        Refused (POLICY) if the file is unusable, LedgerError if a newer program wrote it.
+        """
         try:
             with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
+                check_format(connection, self._path)
                 for statement in TABLES:
                     connection.execute(statement)
                 yield connection

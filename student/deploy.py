@@ -14,6 +14,7 @@ from consilium.protocol.node.checks import (
 )
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.manifest import check_signed
+from consilium.protocol.node.state import check_versions
 from consilium.protocol.rows.schema import Schema
 from consilium.student.asking.pool import PoolFile, check_fits
 from consilium.student.channel import LabelChannel
@@ -29,6 +30,7 @@ def checks(kit: Kit, pool: Path | None = None) -> list[Check]:
     """Checks of a student's kit, in the order in which to mend."""
     return [
         ("signature", lambda: check_signature(kit)),
+        ("versions", lambda: check_versions(kit)),
         ("keys", lambda: check_private(kit.folder, ["client.key"])),
         ("authority", lambda: check_authority(kit.authority)),
         ("certificate", lambda: check_certificate(kit.client_tls)),

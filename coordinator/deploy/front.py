@@ -310,8 +310,10 @@ class FrontServer(uvicorn.Server):
 def tls_server(
     app: Any, host: str, port: int, files: TlsFiles, places: ConnectionPlaces | None = None, timing: Timing = TIMING
 ) -> FrontServer:
-    """A server of an ASGI application over TLS: `run` it, or await `serve`. A certificate that is renewed in its file is
-    shown from the next handshake on."""
+    """A server of an ASGI application over TLS: `run` it, or await `serve`.
+
+    A certificate that is renewed in its file is shown from the next handshake on.
+    """
     sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
     config = uvicorn.Config(
         app,

@@ -1,7 +1,7 @@
 """The certificate of the SuperLink on loopback, made by the coordinator itself at each start.
 
-Only the coordinator's own processes reach the SuperLink, so that the federation's authority need not vouch for it. Flower
-reads a certificate once, when it starts: with one of its own, the federation's can be renewed while the SuperLink runs.
+Only the coordinator's own processes reach the SuperLink, so that the federation's authority need not vouch for it.
+Flower reads a certificate once, when it starts: with one of its own, the federation's can be renewed while it runs.
 """
 
 from __future__ import annotations

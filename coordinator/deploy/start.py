@@ -12,6 +12,7 @@ from typing import Any
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.flower import follow_run, prepare, super_link, sync_nodes, write_app
+from consilium.coordinator.deploy.room import Room
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import (
     BudgetExceeded,
@@ -28,6 +29,7 @@ from consilium.protocol.files import held, private_folder
 from consilium.protocol.node.checks import Advice, check_certificate
 from consilium.protocol.node.flower import flower_environment, python_module
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
 
 START_SECONDS = 60
@@ -56,7 +58,12 @@ def programs(kit: Kit) -> list[Program]:
             folder=kit.state,
             log=kit.logs / "gateway.log",
             environment=flower_environment(kit.state / "flower"),
-            news={"address already in use": "superlink_port in kit.json is taken by another program"},
+            news={
+                "address already in use": "superlink_port in kit.json is taken by another program",
+                "does its kit run twice?": "a party is connected from several addresses at once; its name is in"
+                " state/logs/gateway.log. If its kit runs twice, stop one of the two",
+                "a new certificate is shown": "the renewed certificate is in use",
+            },
         ),
     ]
 
@@ -80,6 +87,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
             check_certificate(kit.server_tls, kit.coordinator.hosts)
         except Advice as advice:
             tell("certificate", str(advice))
+        enter(kit, tell)
         prepare(kit)
         app = write_app(kit, run_config(kit, config))
         tell("coordinator", f"{kit.federation!r}: parties connect to {kit.coordinator.superlink}")
@@ -105,13 +113,16 @@ def run_config(kit: Kit, config: FederationConfig) -> dict[str, str]:
 def _serve(kit: Kit, app: Path, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
     port = kit.coordinator.internal_port
     wait_until(lambda: listens(port), START_SECONDS, "the SuperLink does not listen", stop)
-    nodes = _Nodes(kit, tell)
+    nodes, room = _Nodes(kit, tell), Room(kit, tell)
     failures = 0
     while not stop.is_set():
         nodes.sync()
         wait_until(
             lambda: not listens(kit.coordinator.label_port), START_SECONDS, "the label service's port is not free", stop
         )
+        room.wait(stop)
+        if stop.is_set():
+            break
         failure = run_folder(kit) / "failure.json"
         failure.unlink(missing_ok=True)
         tell("run", "submitted")
@@ -125,7 +136,7 @@ def _serve(kit: Kit, app: Path, tell: Tell, stop: threading.Event) -> dict[str, 
             break
         if (run_folder(kit) / "coordinator.json").exists():
             return _summary(kit)
-        error = _failure(failure)
+        error = room.meant(_failure(failure))
         if type(error) in FINAL.values():
             raise error
         failures += 1
@@ -202,7 +213,10 @@ def in_words(event: dict[str, Any]) -> str:
         case "stage":
             return f"stage {event['stage']}: {event['total']} parties"
         case "left-out":
-            return f"{event['party']} left out of stage {event['stage']}: {event['reason']}"
+            cure = f". {event['cure']}" if "cure" in event else ""
+            return f"{event['party']} left out of stage {event['stage']}: {event['reason']}{cure}"
+        case "version":
+            return f"{event['party']} runs {event['theirs']}, this coordinator {event['ours']}: install one version"
         case "warned":
             return f"warning: {event['text']} ({event['code']})"
         case "serving":

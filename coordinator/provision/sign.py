@@ -18,6 +18,7 @@ from consilium.protocol.node.manifest import (
     digests_of,
     is_setting,
 )
+from consilium.protocol.versions import program_versions
 
 MANIFESTS = "manifests"
 
@@ -52,6 +53,7 @@ def _manifest(registry: Registry, node: str, files: Mapping[str, str], settings:
         node=node,
         version=registry.version,
         made=f"{datetime.now(UTC):%Y-%m-%d}",
+        program=program_versions(),
         files=dict(files),
         settings=dict(settings),
     )

@@ -31,6 +31,7 @@ from consilium.protocol.node.checks import (
 )
 from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.state import check_versions
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.warnings.kinds import RunWarning
@@ -47,6 +48,7 @@ def checks(kit: Kit, running: bool) -> list[Check]:
     ]
     found: list[Check] = [
         *(check_kit(kit, [NODE_KEY, IDENTITY]) if joined else unjoined),
+        ("versions", lambda: check_versions(kit)),
         ("own keys", lambda: check_own(kit)),
         ("policy", lambda: _policy(kit)),
         ("expectation", lambda: _expectation(kit)),

@@ -136,6 +136,24 @@ class AllowList:
             return None
 
 
+CURES = {
+    9: "set this machine's clock by NTP: by it the certificate is not valid yet",
+    10: "check this machine's clock; if it is right, the operator renews the certificate (consilium provision renew)",
+    **dict.fromkeys(
+        (18, 19, 20, 21),
+        "ca.crt is of another federation, or something on the way reads the traffic (TLS inspection): compare the"
+        " authority's fingerprint with the operator, and ask the network team",
+    ),
+    **dict.fromkeys((62, 64), "the operator puts the name or address into coordinator.hosts, and provisions anew"),
+}
+"""By OpenSSL's code of why a certificate is not accepted."""
+
+
+def tls_cure(error: ssl.SSLCertVerificationError) -> str:
+    """What to do about a certificate that is not accepted, as the end of a sentence."""
+    return CURES.get(error.verify_code, "check this machine's clock; else ask the operator whether ca.crt is right")
+
+
 def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) -> str:
     """In words, why the server at host:port does not answer as expected; empty where nothing is wrong with TLS.
 
@@ -158,7 +176,7 @@ def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) 
     except TimeoutError:
         return ""
     except ssl.SSLCertVerificationError as error:
-        return f"the server's certificate is not accepted: {error.verify_message}"
+        return f"the server's certificate is not accepted: {error.verify_message} ({tls_cure(error)})"
     except ssl.SSLError as error:
         return f"TLS failed: {error.reason or 'the connection was closed'}"
     except OSError as error:

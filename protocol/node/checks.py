@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
 from consilium.protocol.files import others_may_read, read_private
-from consilium.protocol.labels.tls import TlsFiles, load_certificate, why_no_connection
+from consilium.protocol.labels.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.manifest import check_signed
 from consilium.protocol.secagg.identity import Identity
@@ -84,7 +84,7 @@ def check_private(folder: Path, names: Sequence[str]) -> str:
 
 def check_authority(path: Path, now: datetime | None = None) -> str:
     """The federation's authority."""
-    return f"valid until {_validity(load_certificate(path), path, now):%Y-%m-%d}"
+    return _validity(load_certificate(path), path, now)
 
 
 def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime | None = None) -> str:
@@ -107,7 +107,7 @@ def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime 
             f"{files.certificate}: made for {sorted(alternative_names(certificate))}, not for {missing[0]}",
             "Put the host into federation.toml and provision anew",
         )
-    return f"valid until {end:%Y-%m-%d}"
+    return end
 
 
 def alternative_names(certificate: x509.Certificate) -> set[str]:
@@ -137,13 +137,14 @@ def check_coordinator(kit: Kit) -> str:
     try:
         context = ssl.create_default_context(cafile=str(kit.authority))
         connection = http.client.HTTPSConnection(host.strip("[]"), int(port), timeout=10, context=context)
+        connection.connect()
+        shown = ssl.DER_cert_to_PEM_cert(connection.sock.getpeercert(binary_form=True))
         connection.request("GET", "/")
         date = connection.getresponse().getheader("date")
         connection.close()
     except ssl.SSLCertVerificationError as error:
         raise ServiceError(
-            f"{address}: its certificate is not accepted: {error.verify_message}",
-            "Check this machine's clock; else ask the operator whether ca.crt is the federation's",
+            f"{address}: its certificate is not accepted: {error.verify_message}", tls_cure(error).capitalize()
         ) from None
     except (OSError, http.client.HTTPException) as error:
         raise ServiceError(
@@ -156,7 +157,8 @@ def check_coordinator(kit: Kit) -> str:
             f"this clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the coordinator's",
             "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures from the future",
         )
-    return f"{address} answers; clocks differ by {abs(skew):.0f} s"
+    end = _validity(x509.load_pem_x509_certificate(shown.encode()), Path("the coordinator's certificate"), None)
+    return f"{address} answers; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
 
 
 def check_reachable(address: str) -> None:
@@ -241,8 +243,8 @@ def check_identity(kit: Kit) -> str:
     return f"public key {Identity.load(kit / 'identity.pem').public.hex()[:12]}"
 
 
-def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -> datetime:
-    """The end of a certificate that is valid now."""
+def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -> str:
+    """The age and end of a certificate that is valid now."""
     now = now or datetime.now(UTC)
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if now < start:
@@ -254,4 +256,4 @@ def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -
         raise ConfigError(f"{path.name} expired on {end:%Y-%m-%d}", "Ask the operator to renew it; see docs/deploy.md")
     if end - now < SOON:
         raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", "Ask the operator for a new certificate in time")
-    return end
+    return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"

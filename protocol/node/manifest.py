@@ -38,6 +38,7 @@ AGAIN = "Unpack the kit, or the newest update of the operator, again"
 class Manifest(Strict):
     """What was signed. node: "coordinator", "party-NAME" or "student-NAME". version: of the federation's changes.
 
+    program: the operator's versions, which all nodes should have.
     files: SHA-256 of each file that stays as it is. settings: of those that the node's own people change later.
     """
 
@@ -46,6 +47,7 @@ class Manifest(Strict):
     node: str = Field(max_length=80)
     version: int = Field(ge=1)
     made: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$", description="day, in UTC")
+    program: str = Field(max_length=200)
     files: dict[str, Hash]
     settings: dict[str, Hash] = Field(default_factory=dict)
 

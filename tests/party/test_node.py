@@ -20,6 +20,7 @@ from consilium.protocol.parties.messages import HelloRequest, TrainReply, TrainR
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, RandomForestSpec
 from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.versions import program_versions
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 from tests.specs import teacher_of
 
