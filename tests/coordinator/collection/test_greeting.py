@@ -1,4 +1,4 @@
-"""What is told at enrolment: other versions, a ledger that went back, a party whose state went back; each with its cure."""
+"""What is told at enrolment: other versions, a ledger or a party's state that went back; each with its cure."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -43,9 +44,11 @@ def renewed(site: Site) -> x509.Certificate:
 def shown(port: int, authority: Path) -> int:
     """Serial number of the certificate that a server shows now."""
     context = ssl.create_default_context(cafile=str(authority))
-    with socket.create_connection(("127.0.0.1", port)) as plain:
-        with context.wrap_socket(plain, server_hostname="127.0.0.1") as secured:
-            certificate = secured.getpeercert(binary_form=True)
+    with (
+        socket.create_connection(("127.0.0.1", port)) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
+    ):
+        certificate = secured.getpeercert(binary_form=True)
     assert certificate is not None
     return x509.load_der_x509_certificate(certificate).serial_number
 
@@ -190,10 +193,8 @@ def test_why_a_certificate_is_not_accepted_and_what_to_do(site: Site, case: str)
     party = open_kit(site.out / "party-ward-a")
     with Https(site.kit):
         found = examine([("coordinator", lambda: check_coordinator(party))])[0]
-        student = tls.why_no_connection(
-            party.coordinator.superlink,
-            TlsFiles(site.kit.server_tls.certificate, site.kit.server_tls.key, party.authority),
-        )
+        files = replace(site.kit.server_tls, authority=party.authority)
+        student = tls.why_no_connection(party.coordinator.superlink, files)
     assert found.level == "wrong" and said in found.what
     assert cure.lower() in found.action.lower()
     assert said in student and cure.lower() in student.lower()

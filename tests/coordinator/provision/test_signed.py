@@ -79,7 +79,8 @@ CHANGED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a file changed": (lambda kit: edit(kit / "roster.json", "0", "1"), r"roster\.json is not as"),
     "a file lost": (lambda kit: (kit / "terms.json").unlink(), r"terms\.json is not there"),
     "two files": (
-        lambda kit: [(kit / name).write_text("") for name in ("node.pub", "terms.json")], r"node\.pub is .*, and 1 more",
+        lambda kit: [(kit / name).write_text("") for name in ("node.pub", "terms.json")],
+        r"node\.pub is .*, and 1 more",
     ),
     "the authority damaged": (lambda kit: (kit / "ca.crt").write_text(""), "not a PEM"),
     "another authority": (
@@ -247,7 +248,7 @@ NO_KIT: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "an update": (lambda out: update(out, 2, "party-ward-a"), "holds no kit"),
     "nothing": (lambda out: packed({}), "holds no kit"),
     "not signed": (lambda out: without(kit_of(out), MANIFEST), "is not signed"),
-    "a file more": (lambda out: beside(kit_of(out), "party-ward-a/more.py", b"x"), "more.py, which the authority did not"),
+    "a file more": (lambda out: beside(kit_of(out), "party-ward-a/more.py", b"x"), "more.py, which the"),
     "a policy altered": (lambda out: beside(kit_of(out), "party-ward-a/party.toml", b"x"), "party.toml is not as"),
     "a key altered": (lambda out: beside(kit_of(out), "party-ward-a/identity.pem", b"x"), "identity.pem is not as"),
 }  # fmt: skip

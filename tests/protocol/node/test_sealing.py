@@ -22,9 +22,16 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sealing.COST, "n", 2**7)
 
 
-@pytest.mark.parametrize(
-    "typed", [PASSWORD, PASSWORD.lower(), PASSWORD.replace("-", " "), PASSWORD.replace("-", "") + "\n", "oabic-defgh-jkmnp-qrstv"]
-)  # fmt: skip
+TYPED = [
+    PASSWORD,
+    PASSWORD.lower(),
+    PASSWORD.replace("-", " "),
+    PASSWORD.replace("-", "") + "\n",
+    "oabic-defgh-jkmnp-qrstv",
+]
+
+
+@pytest.mark.parametrize("typed", TYPED)
 def test_a_password_opens_however_it_is_typed(typed: str) -> None:
     assert unseal(seal(CONTENT, PASSWORD), typed, FILE) == CONTENT
 
