@@ -90,7 +90,8 @@ def _run(
 ) -> None:
     clock = _Clock()
     seen = SeenPositions(run_dir / SEEN_FILE)
-    greeting = Greeting(ledger.position(), seen.least)
+    # a simulated party's state goes with its home, which a run that is resumed makes anew
+    greeting = Greeting(ledger.position(), {} if config.simulation else seen.least)
     members = enrol(transport, config, ledger.id, log, _agreed(config, ledger, keys), greeting)
     if config.most_weight > 1:
         ledger.pin_weights({member.party: member.weight for member in members})
@@ -112,7 +113,8 @@ def _run(
         else:
             sinks = partial(_votes_sink, run_dir) if config.record_votes else None
             collector = ClearCollector(transport, config, members, standing, log, sinks, phase or 1)
-        timed = _Timed(_Noting(collector, seen, standpoint), votes_of)
+        noting = collector if config.simulation else _Noting(collector, seen, standpoint)
+        timed = _Timed(noting, votes_of)
         return LabelService(config, ledger, noise_for(config), timed, len(members), log, standing.pool, phase)
 
     services = [service_of(phase) for phase in config.phase_numbers]

@@ -63,4 +63,6 @@ def _write(out: Path, folder: Path, manifest: Manifest, authority: Authority) ->
     signature = authority.key.sign(manifest.signed, ALGORITHM).hex()
     text = SignedManifest(content=manifest, signature=signature).model_dump_json(indent=1) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")
-    replace_text(private_folder(manifests_of(out, manifest.version)) / f"{folder.name}.json", text)
+    kept = manifests_of(out, manifest.version)
+    private_folder(kept.parent)
+    replace_text(private_folder(kept) / f"{folder.name}.json", text)

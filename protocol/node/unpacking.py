@@ -78,6 +78,7 @@ def _new(staged: Path, name: str, into: Path) -> Opened:
         raise OutputExists(f"{target} is already there", "Unpack into another folder: keys are never overwritten")
     into.mkdir(mode=0o700, exist_ok=True)
     shutil.move(kit.folder, target)
+    target.chmod(0o700)  # unpacking gives folders the usual mode
     return Opened(
         target, manifest.node, manifest.version, False, tuple(sorted(manifest.files)), _authority(target / "ca.crt")
     )

@@ -21,7 +21,7 @@ from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.versions import program_versions
 from tests.federation import FakeTransport, make_config, make_home, make_rows
 
-CONFIG = make_config(minimum_parties=3)
+CONFIG = make_config(minimum_parties=3, teachers_per_party=2, simulation=False, noise_seed=None)
 LEDGER = "1" * 64
 
 
@@ -31,7 +31,7 @@ def at(batch: int, head: str = "", ledger: str = LEDGER) -> LedgerPosition:
 
 @pytest.fixture
 def homes(tmp_path: Path) -> list[Path]:
-    return [make_home(tmp_path / f"p{number}", f"p{number}") for number in range(3)]
+    return [make_home(tmp_path / f"p{number}", f"p{number}", most_teachers=2) for number in range(3)]
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ SEEN = {
 @pytest.mark.parametrize("case", SEEN)
 def test_who_is_behind(case: str) -> None:
     least, seen, well = SEEN[case]
-    found = Greeting(at(3), least).behind(HelloReply(party="p", teachers=1, seen=seen))
+    found = Greeting(at(3), least).behind(HelloReply(party="p", teachers=2, seen=seen))
     assert (found is None) == well
 
 

@@ -109,7 +109,7 @@ def test_what_was_changed_is_named(out: Path, case: str) -> None:
 def test_what_belongs_to_its_people_may_change(out: Path) -> None:
     kit = out / "party-ward-a"
     edit(kit / "party.toml", "most_queries = ", "most_queries = 1")
-    edit(kit / KIT_FILE, '"node_port": ', '"node_port": 1')
+    (kit / KIT_FILE).write_text(json.dumps({**json.loads((kit / KIT_FILE).read_text()), "node_port": 9999}))
     (kit / "notes.txt").write_text("ours")
     assert check_signed(open_kit(kit)) is not None
 
@@ -239,8 +239,12 @@ def test_what_is_not_this_nodes_update_changes_nothing(out: Path, case: str) -> 
 
 
 def test_an_update_after_one_that_was_left_out_is_refused(out: Path) -> None:
+    """The second and the third undo each other, so that the fourth needs neither; the sixth needs the fifth."""
+    open_archive(update(out, 4, "coordinator"), "x", out / "coordinator")
+    kits.revoke(out, "ward-c")
+    kits.renew(out, "coordinator")
     with pytest.raises(ConfigError, match=r"federation\.json is not as") as caught:
-        open_archive(update(out, 4, "coordinator"), "x", out / "coordinator")
+        open_archive(update(out, 6, "coordinator"), "x", out / "coordinator")
     assert "earlier updates first" in caught.value.action
 
 
