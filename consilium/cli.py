@@ -123,6 +123,7 @@ for _command in (
     consilium.party.deploy.cli.keys,
     consilium.party.deploy.cli.join,
     consilium.party.deploy.cli.fingerprint,
+    consilium.party.deploy.cli.status,
     consilium.party.deploy.cli.start,
 ):
     consilium.party.cli.app.command()(_command)

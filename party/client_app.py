@@ -17,6 +17,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from threadpoolctl import ThreadpoolController
 
+from consilium.party import journal
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.secagg.votes import refusal_of
@@ -65,13 +66,18 @@ def _answer(
     action: Callable[[PartyNode, Request], WireModel],
 ) -> Message:
     """Run one action; whatever goes wrong becomes a typed refusal, and its text stays in this party's log."""
+    node, request, refusal = None, None, None
     try:
         request = from_record(message.content, model)
         node = PartyNode(open_home(home_folder(context)))
         with thread_pools().limit(limits=1):  # many parties may share one machine: a pool each would only thrash
             reply = to_record(action(node, request))
     except Exception as error:  # Flower would send the text of any exception to the coordinator
-        reply = refusal_to_record(_refusal(model.kind, error))
+        refusal = _refusal(model.kind, error)
+        reply = refusal_to_record(refusal)
+    if node is not None:
+        told = (str(getattr(request, "federation", "")), bool(getattr(request, "late", False)))
+        journal.note(node.home, model.kind, *told, refusal)
     return Message(reply, reply_to=message)
 
 

@@ -11,34 +11,21 @@ from flwr.app import RecordDict
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import from_record, refusal_from_record
-from consilium.protocol.parties.refusals import FOR_DATA, Rule
+from consilium.protocol.parties.refusals import FOR_DATA
 
 Reply = TypeVar("Reply", bound=WireModel)
-
-CURES: Mapping[Rule, str] = {
-    Rule.VERSION: "Install one version of Consilium, with its constraints.txt, at all nodes; see docs/deploy.md",
-    Rule.MALFORMED: "It may run another version of Consilium: compare `consilium --version` at both ends",
-    Rule.LEDGER: "This coordinator's ledger is another one than that party saw, or went back: restore the newest backup"
-    " of the run folder; if it is lost, provision a federation of another name",
-    Rule.STORAGE: "Make room on that party's disk, and see `consilium doctor` there",
-    Rule.TERMS: "One of the two kits is old: unpack the newest update there",
-    Rule.ROSTER_MISMATCH: "One of the two kits is old: unpack the newest update there",
-}
-"""What to do at the coordinator or at the party about a refusal that is about neither's votes."""
 
 
 @dataclass(frozen=True)
 class Failure:
     """Why a party is left out of a stage. `reason` is the coordinator's own words, never text of the party.
 
-    accused: the party that it names as the cause, or nobody. for_data: whether the cause is what its data hold. cure:
-    what to do about it, where that is known.
+    accused: the party that it names as the cause, or nobody. for_data: whether the cause is what its data hold.
     """
 
     reason: str
     accused: str | None = None
     for_data: bool = False
-    cure: str = ""
 
 
 class Transport(Protocol):
@@ -80,8 +67,7 @@ def exchange(
         try:
             refusal = refusal_from_record(record)
             if refusal is not None:
-                cure = CURES.get(refusal.rule, "")
-                failures[node] = Failure(f"refused: {refusal}", refusal.party, refusal.rule in FOR_DATA, cure)
+                failures[node] = Failure(f"refused: {refusal}", refusal.party, refusal.rule in FOR_DATA)
             else:
                 answers[node] = from_record(record, model)
         except MalformedMessage as error:

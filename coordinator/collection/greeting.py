@@ -8,11 +8,10 @@ that voted must have seen, and leaves out one whose state is older than that: it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consilium.coordinator.collection.exchange import Failure
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.files import replace_text
@@ -20,10 +19,6 @@ from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, He
 from consilium.protocol.versions import program_versions
 
 SEEN_FILE = "seen.json"
-RESTORE = (
-    "Restore the newest backup of that party's kit; if it is lost, revoke the party, and enrol it under a new name with"
-    " new keys"
-)
 
 
 class SeenPositions:
@@ -52,28 +47,38 @@ class SeenPositions:
 
 @dataclass(frozen=True)
 class Greeting:
-    """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`)."""
+    """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`).
 
-    position: LedgerPosition
+    position: where the ledger stands when it is asked.
+    """
+
+    position: Callable[[], LedgerPosition]
     least: Mapping[str, int] = field(default_factory=dict)
     program: str = field(default_factory=program_versions)
 
-    def request(self, config: FederationConfig) -> HelloRequest:
+    @classmethod
+    def of_empty(cls, ledger: str) -> Greeting:
+        """Where nothing was asked yet. ledger: its id."""
+        return cls(lambda: LedgerPosition(ledger=ledger, batch=0, head="0" * 64))
+
+    def request(self, config: FederationConfig, late: bool = False) -> HelloRequest:
         """The message."""
         return HelloRequest(
             **config.terms().model_dump(),
             protocol_version=PROTOCOL_VERSION,
-            **self.position.model_dump(),
+            **self.position().model_dump(),
             program=self.program,
+            late=late,
         )
 
-    def behind(self, reply: HelloReply) -> Failure | None:
+    def behind(self, reply: HelloReply) -> str | None:
         """Why a party whose state went back cannot take part, or None."""
         least = self.least.get(reply.party, 0)
         if reply.seen >= least:
             return None
-        return Failure(
-            f"its state went back: it was asked at position {least} of the ledger, and knows {reply.seen}", cure=RESTORE
+        return (
+            f"its state went back: it was asked at position {least} of the ledger, and knows {reply.seen}. Restore the"
+            " newest backup of its kit; if that is lost, revoke it, and enrol it under a new name with new keys"
         )
 
     def other_version(self, reply: HelloReply) -> dict[str, str] | None:

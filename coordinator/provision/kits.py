@@ -21,8 +21,9 @@ from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.provision.changes import checked_party, with_party, without
+from consilium.coordinator.provision.outlook import Outlook, least_parties_of, told_of
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
-from consilium.coordinator.provision.plan import PartyPlan
 from consilium.coordinator.provision.planned import read_planned
 from consilium.coordinator.provision.pool import read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
@@ -54,8 +55,9 @@ UPDATES = "updates"
 class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
-    enrolled: fingerprints of the parties that made their own keys. federation_digest, promised, warnings: of a new
-    federation. planned: of a new federation whose mechanism was left open.
+    enrolled: fingerprints of the parties that made their own keys. federation_digest, promised, warnings, least: of a
+    new federation, the last of parties that must be there, 0 elsewhere. planned: of a new federation whose mechanism
+    was left open. outlook: what a change of the parties means for each.
     """
 
     kits: tuple[Path, ...] = ()
@@ -66,6 +68,8 @@ class Made:
     promised: Guarantee | None = None
     warnings: tuple[RunWarning, ...] = ()
     planned: PlannedFederation | None = None
+    least: int = 0
+    outlook: Outlook | None = None
 
 
 def make(plan_file: Path, out: Path) -> Made:
@@ -127,6 +131,7 @@ def make(plan_file: Path, out: Path) -> Made:
         promised=promised(plan.federation),
         warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes))),
         planned=planned,
+        least=least_parties_of(registry),
     )
 
 
@@ -143,26 +148,14 @@ def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None,
         party's, or no safe roster of these parties exists.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    try:
-        party = PartyPlan(name=name, port=port)
-    except ValueError:
-        raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
-    most = registry.plan.federation.most_weight
-    if not 1 <= weight <= most:
-        raise ConfigError(f"weight {weight} of {name!r} is not from 1 to the federation's most_weight {most}")
-    registry.check_new(name)
-    made = keys_of(name, keys)
-    record = made.record(party.port, weight)
-    changed = registry.model_copy(
-        update={"version": registry.version + 1, "parties": {**registry.parties, name: record}}
-    )
-    check_distinct(changed.parties, changed.coordinator_identity, changed.revoked_keys)
-    changed.federation()
+    party, made = checked_party(registry, name, port, weight), keys_of(name, keys)
+    changed = with_party(registry, party, made, weight)
     with new_here(*_of_change(kits, changed, f"party-{name}")):
         kit = party_kit(kits, changed, authority, name, made)
         updates = _updates(kits, changed, authority, _members(changed, but=name))
         changed.save(kits)
-    return Made((kit,), updates, enrolled=_enrolled({name: made}))
+    shown = told_of(registry, changed, [f"add {name}, weight {weight}"])
+    return Made((kit,), updates, enrolled=_enrolled({name: made}), outlook=shown)
 
 
 def add_student(kits: Path, name: str) -> Made:
@@ -191,21 +184,7 @@ def revoke(kits: Path, name: str) -> Made:
     the note says so. Raises ConfigError if there is no such node.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    if name not in registry.parties and name not in registry.students:
-        raise ConfigError(
-            f"no party or student {name!r}", f"There are {sorted([*registry.parties, *registry.students])}"
-        )
-    gone = registry.parties.get(name)
-    changed = registry.model_copy(
-        update={
-            "version": registry.version + 1,
-            "parties": {other: record for other, record in registry.parties.items() if other != name},
-            "students": {other: pins for other, pins in registry.students.items() if other != name},
-            "revoked": [*registry.revoked, name],
-            "revoked_keys": [*registry.revoked_keys, *((gone.identity, gone.node) if gone else ())],
-        }
-    )
-    note = ""
+    changed, note, shown = without(registry, name), "", None
     if name in registry.students:
         files = {"coordinator": {"students.json": students(changed)}}
     else:
@@ -214,10 +193,11 @@ def revoke(kits: Path, name: str) -> Made:
             files = _members(changed)
         except ConfigError as error:
             files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
+        shown = told_of(registry, changed, [f"revoke {name}"])
     with new_here(*_of_change(kits, changed)):
         updates = _updates(kits, changed, authority, files)
         changed.save(kits)
-    return Made((), updates, note)
+    return Made((), updates, note, outlook=shown)
 
 
 def renew(kits: Path, name: str) -> Made:

@@ -96,7 +96,8 @@ def _share(kit: Kit) -> Share:
     _refused_is_wrong(
         lambda: found.append(own_share(open_home(kit.folder), _asked(kit))),
         "policy in party.toml",
-        "Raise policy.most_epsilon if you agree to that much, over all federations so far and this one",
+        "Raise what is named, policy.most_epsilon or policy.most_queries, to what is requested if you agree to that"
+        " much: over all federations so far and this one",
     )
     return found[0]
 

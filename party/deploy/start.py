@@ -7,8 +7,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from consilium.party import journal
+from consilium.party.deploy.connection import note_connection
 from consilium.party.deploy.installed_app import check_flower, write_programs
 from consilium.party.deploy.keys import check_present
+from consilium.party.deploy.status import standing_of
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import held
@@ -20,9 +23,10 @@ from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tel
 
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""
-CONNECTED = "connected to the coordinator"
+CONNECTED, BACK = "connected to the coordinator", "the connection to the coordinator is back"
 NEWS = {
     "SuperNode ID:": CONNECTED,
+    "Connection successful after": BACK,
     "Failed to activate SuperNode": "the coordinator refused this node: its key is not registered (yet, or any more),"
     " it was killed less than a minute ago, or a copy of this kit runs elsewhere: stop one of the two",
     "another version: the coordinator runs": "the coordinator and this party run different versions of Consilium or"
@@ -47,11 +51,13 @@ def supernode(kit: Kit) -> Program:
         log=kit.logs / "supernode.log",
         environment=flower_environment(folder, write_programs(kit.state / "programs")),
         news=NEWS,
+        well=frozenset({CONNECTED, BACK}),
     )  # fmt: skip
 
 
 class NodeWatch:
-    """What `party start` finds out by itself: no room on the disk, or no way to the coordinator while not connected.
+    """What `party start` finds out by itself: no room on the disk, no way to the coordinator while not connected, and
+    how the party stands in the federation.
 
     The processes' own logs are on that disk, and Flower does not say why a connection fails. Each is told when it
     begins, changes or ends.
@@ -62,13 +68,13 @@ class NodeWatch:
         self._tell = tell
         self._connected = False
         self._last: dict[str, str] = {}
+        self._answers = journal.read(kit.folder)
+        note_connection(kit, "not connected yet")
 
     def tell(self, name: str, what: str) -> None:
         """A `Tell` that passes on every message, and notices whether there is a connection."""
-        if what == CONNECTED:
-            self._connected = True
-        elif what.startswith("ended"):
-            self._connected = False
+        self._connected = what in (CONNECTED, BACK)
+        note_connection(self._kit, what)
         self._tell(name, what)
 
     def follow(self, stop: threading.Event, seconds: float = 10) -> None:
@@ -81,6 +87,16 @@ class NodeWatch:
         self._say("disk", lambda: check_disk(self._kit.state, LEAST_BYTES), "there is room again")
         if not self._connected:
             self._say("coordinator", lambda: check_coordinator(self._kit), "nothing is in the way any more")
+
+        self._tell_answers()
+
+    def _tell_answers(self) -> None:
+        """Tell what the coordinator asked of this party since the last look, where it changes how the party stands."""
+        before, self._answers = self._answers, journal.read(self._kit.folder)
+        if before != self._answers:
+            now = standing_of(self._answers)[0]
+            if now != standing_of(before)[0]:
+                self._tell("party", now)
 
     def _say(self, name: str, check: Callable[[], str], well: str) -> None:
         what = ""

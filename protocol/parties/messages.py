@@ -105,15 +105,18 @@ class HelloRequest(Terms):
     """Who are you, and would you serve in this federation?
 
     ledger: id of the one ledger that it is charged to; with batch and head, where it stands: see `LedgerPosition`.
-    program: the coordinator's versions, for people.
+    program: the coordinator's versions, for people. late: the others serve already, so that this party's votes count
+    from the next questions on.
     """
 
     kind: ClassVar[str] = "query.hello"
+    UNSENT: ClassVar[frozenset[str]] = frozenset({"late"})
     protocol_version: int = Field(ge=0, le=1_000_000)
     ledger: Hash
     batch: int = Field(default=0, ge=0, le=MOST_BATCHES)
     head: Hash = "0" * 64
     program: Program = ""
+    late: bool = False
 
     @property
     def terms(self) -> Terms:
