@@ -13,6 +13,7 @@ import pytest
 
 from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy.room import LEAST_BYTES, MOST_IN_A_ROW, Room
+from consilium.coordinator.deploy.runs import begin
 from consilium.protocol.errors import EngineError, StorageError
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.node.supervisor import Program, Supervisor
@@ -67,7 +68,9 @@ def test_a_run_that_could_not_write_why_it_ended_is_not_repeated_until_there_is_
     monkeypatch.setattr(node, "Room", lambda kit, tell: Room(kit, tell, seconds=0.001))
     told: list[str] = []
     free(monkeypatch, ROOM, FULL, FULL, FULL, FULL, ROOM)
-    assert node._serve(kit, kit.folder, lambda _, what: told.append(what), threading.Event()) == {"asked": 3}
+    assert node._serve(kit, begin(kit), kit.folder, lambda _, what: told.append(what), threading.Event()) == {
+        "asked": 3
+    }
     assert attempts.count == 2
     assert "MB free at" in told[1] and "without an outcome" not in "".join(told)
     assert told.count("there is room again") == 1
@@ -77,7 +80,7 @@ def test_a_quota_ends_the_coordinator_after_some_tries(kit: Kit, monkeypatch: py
     full = StorageError("cannot write x: Disk quota exceeded", "Make room and try again")
     attempts = Attempts(kit, monkeypatch, *[full] * 99)
     with pytest.raises(StorageError, match="quota"):
-        node._serve(kit, kit.folder, lambda *_: None, threading.Event())
+        node._serve(kit, begin(kit), kit.folder, lambda *_: None, threading.Event())
     assert attempts.count == MOST_IN_A_ROW
 
 
@@ -85,7 +88,7 @@ def test_other_failures_between_begin_the_count_anew(kit: Kit, monkeypatch: pyte
     full, other = StorageError("x"), EngineError("y")
     ends = [*[full] * (MOST_IN_A_ROW - 1), other, *[full] * (MOST_IN_A_ROW - 1), "closed"]
     attempts = Attempts(kit, monkeypatch, *ends)
-    node._serve(kit, kit.folder, lambda *_: None, threading.Event())
+    node._serve(kit, begin(kit), kit.folder, lambda *_: None, threading.Event())
     assert attempts.count == len(ends)
 
 
