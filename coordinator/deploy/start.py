@@ -81,6 +81,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> d
     """
     with held(kit.state / "lock", "the coordinator"):
         end_leftovers(kit.logs, tell)
+        enter(kit, tell)
         run = begin(kit, go_on)
         if run.closed:
             tell("coordinator", "this federation is closed already")
@@ -89,7 +90,6 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> d
             check_certificate(kit.server_tls, kit.coordinator.hosts)
         except Advice as advice:
             tell("certificate", str(advice))
-        enter(kit, tell)
         prepare(kit)
         app = write_app(kit, run_config(kit, run))
         tell("coordinator", f"{kit.federation!r} ({run.short}): parties connect to {kit.coordinator.superlink}")

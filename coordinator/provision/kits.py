@@ -43,6 +43,7 @@ from consilium.coordinator.provision.write import (
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
+from consilium.protocol.node.manifest import authority_fingerprint
 from consilium.protocol.rows.reference import reference_text
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.warnings.before import before_run
@@ -55,9 +56,9 @@ UPDATES = "updates"
 class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
-    enrolled: fingerprints of the parties that made their own keys. federation_digest, promised, warnings, least: of a
-    new federation, the last of parties that must be there, 0 elsewhere. planned: of a new federation whose mechanism
-    was left open. outlook: what a change of the parties means for each.
+    enrolled: fingerprints of the parties that made their own keys. federation_digest, authority (its fingerprint),
+    promised, warnings, least: of a new federation, the last of parties that must be there, 0 elsewhere. planned: of a
+    new federation whose mechanism was left open. outlook: what a change of the parties means for each.
     """
 
     kits: tuple[Path, ...] = ()
@@ -65,6 +66,7 @@ class Made:
     note: str = ""
     enrolled: Mapping[str, str] = field(default_factory=dict)
     federation_digest: str = ""
+    authority: str = ""
     promised: Guarantee | None = None
     warnings: tuple[RunWarning, ...] = ()
     planned: PlannedFederation | None = None
@@ -128,6 +130,7 @@ def make(plan_file: Path, out: Path) -> Made:
         note=pool.note if pool else remarks(plan_file, plan, rows),
         enrolled=_enrolled(keys),
         federation_digest=registry.federation_digest,
+        authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),
         warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes))),
         planned=planned,
