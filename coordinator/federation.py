@@ -24,6 +24,7 @@ from consilium.coordinator.expectation import expected
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.labels.service import Collector, LabelService, NoiseFor
 from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.quorum import least_parties
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
@@ -92,7 +93,7 @@ def _run(
     spent_before: Collection[str],
 ) -> None:
     clock = _Clock()
-    agreed, admission = _agreed(config, ledger, keys), None
+    agreed, admission, least = _agreed(config, ledger, keys), None, None
     seen = SeenPositions(run_dir / SEEN_FILE)
     # a simulated party's state goes with its home, which a run that is resumed makes anew
     greeting = Greeting(ledger.position, {} if config.simulation else seen.least)
@@ -100,14 +101,15 @@ def _run(
         members = enrol(transport, config, ledger.id, log, agreed, greeting)
     else:
         log.write("awaiting", parties=sorted(nodes.names()))
+        least = least_parties(config, None if keys is None else keys.roster)
         admission = Admission(transport, config, ledger.id, log, agreed, nodes, greeting=greeting)
-        members = assemble(admission, least_parties(config, keys), config.timeouts.join, log, door.closing)
+        members = assemble(admission, least, config.timeouts.join, log, door.closing)
         if not members:  # it is to be closed
             conclude(config, run_dir, ledger, log, Participation(roll=True))
             return
     _pin(config, ledger, members)
     clock.lap("enrol")
-    trained = train(transport, config, members, log, least_parties(config, keys) if nodes else None)
+    trained = train(transport, config, members, log, least)
     members = trained.members
     if admission is not None:
         admission.fail(trained.failures)
@@ -248,11 +250,6 @@ class _Clock:
         now = time.monotonic()
         self.laps[stage] = now - self._last - minus
         self._last = now
-
-
-def least_parties(config: FederationConfig, keys: SecureKeys | None) -> int:
-    """How many parties there must be: the federation's minimum, and as many as a secure sum needs."""
-    return config.minimum_parties if keys is None else max(config.minimum_parties, keys.roster.u_min)
 
 
 def _pin(config: FederationConfig, ledger: Ledger, members: Sequence[Member]) -> None:

@@ -62,6 +62,27 @@ class Unregistered:
         return None
 
 
+class Steps:
+    """Tells of a stage: its beginning, and each step."""
+
+    def __init__(self, log: EventLog, stage: str, total: int) -> None:
+        self._log, self._stage = log, stage
+        log.write("stage", stage=stage, total=total)
+
+    def __call__(self, done: int, total: int) -> None:
+        self._log.write("progress", stage=self._stage, done=done, total=total)
+
+
+class Quiet(Steps):
+    """Tells nothing: what is done beside a stage that the run is in."""
+
+    def __init__(self, log: EventLog, stage: str, total: int) -> None:
+        """Nothing begins."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Nothing is told."""
+
+
 class Admission:
     """Asks nodes to enrol, and keeps who did.
 
@@ -118,13 +139,10 @@ class Admission:
         if not due:
             return []
         request = self._greeting.request(self._config, late)
-        self._log.write("stage", stage="enrol", total=len(due))
+        steps = Quiet if late or all(node in self._tries for node in due) else Steps
+        tell = steps(self._log, "enrol", len(due))
         replies = exchange(
-            self._transport,
-            dict.fromkeys(sorted(due), request),
-            HelloReply,
-            self._config.timeouts.enrol,
-            lambda done, total: self._log.write("progress", stage="enrol", done=done, total=total),
+            self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell
         )
         failures = {self._name(node): failure for node, failure in replies.failures.items()}
         claims: dict[str, list[Member]] = {}

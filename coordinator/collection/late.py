@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from consilium.coordinator.collection.admission import Admission, Member
+from consilium.coordinator.collection.admission import Admission, Member, Quiet
 from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.members import train_all
 from consilium.coordinator.config import FederationConfig
@@ -40,7 +40,7 @@ class Latecomers:
         fresh = self._admission.ask(late=True)
         if not fresh:
             return
-        trained = train_all(self._transport, self._config, fresh, self._log)
+        trained = train_all(self._transport, self._config, fresh, Quiet(self._log, "train", len(fresh)))
         self._admission.fail(trained.failures)
         if trained.members:
             with self._lock:

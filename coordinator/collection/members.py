@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from consilium.coordinator.collection.admission import Admission, Member, tell_left_out
+from consilium.coordinator.collection.admission import Admission, Member, Steps, tell_left_out
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
 from consilium.coordinator.collection.greeting import Greeting
 from consilium.coordinator.config import FederationConfig
@@ -72,18 +72,12 @@ class Training(NamedTuple):
         return sum(failure.for_data for failure in self.failures.values())
 
 
-def train_all(transport: Transport, config: FederationConfig, members: list[Member], log: EventLog) -> Training:
-    """Ask `train.teacher` of every member."""
-    request = config.train_request()
-    log.write("stage", stage="train", total=len(members))
-    by_node = {member.node: member for member in members}
-    replies = exchange(
-        transport,
-        dict.fromkeys(by_node, request),
-        TrainReply,
-        config.timeouts.train,
-        lambda done, total: log.write("progress", stage="train", done=done, total=total),
-    )
+def train_all(
+    transport: Transport, config: FederationConfig, members: list[Member], tell: Callable[[int, int], None]
+) -> Training:
+    """Ask `train.teacher` of every member. `tell(done, total)` is called as they answer."""
+    request, by_node = config.train_request(), {member.node: member for member in members}
+    replies = exchange(transport, dict.fromkeys(by_node, request), TrainReply, config.timeouts.train, tell)
     failures = {by_node[node]: failure for node, failure in replies.failures.items()}
     for node, reply in replies.answers.items():
         if reply.party != by_node[node].party or reply.teachers != by_node[node].teachers:
@@ -98,7 +92,7 @@ def train(
 
     least: parties that there must be; the federation's `minimum_parties` where None. Raises NotEnoughParties.
     """
-    trained = train_all(transport, config, members, log)
+    trained = train_all(transport, config, members, Steps(log, "train", len(members)))
     by_name = {member.party: failure for member, failure in trained.failures.items()}
     tell_left_out(log, "train", by_name)
     require(len(trained.members), config.minimum_parties if least is None else least, "train", by_name)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.conclusion import LEDGER
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.expectation import expected
-from consilium.coordinator.federation import least_parties
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.quorum import least_parties
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.node.checks import (
@@ -24,7 +23,6 @@ from consilium.protocol.node.checks import (
 )
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.state import check_versions
-from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.warnings.before import before_run
 
@@ -75,9 +73,7 @@ def _open(kit: Kit) -> str:
 
 def _nodes(kit: Kit) -> str:
     nodes, config = load(kit / "nodes.json", NodesFile).nodes, configuration(kit)
-    secure = config.votes != "clear"
-    keys = SecureKeys(Roster.load(kit / "roster.json"), Identity.load(kit / "identity.pem")) if secure else None
-    least = least_parties(config, keys)
+    least = least_parties(config, None if config.votes == "clear" else Roster.load(kit / "roster.json"))
     if len(nodes) < least:
         raise ConfigError(f"{len(nodes)} parties may connect, {least} are required", "Add parties: consilium provision")
     return f"{len(nodes)} parties may connect, {least} are required"

@@ -22,7 +22,7 @@ from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.changes import checked_party, with_party, without
-from consilium.coordinator.provision.outlook import Outlook, least_parties_of, told_of
+from consilium.coordinator.provision.outlook import Outlook, told_of
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
 from consilium.coordinator.provision.planned import read_planned
 from consilium.coordinator.provision.pool import read_pool, read_reference, remarks
@@ -40,6 +40,7 @@ from consilium.coordinator.provision.write import (
     students,
     terms,
 )
+from consilium.coordinator.quorum import least_parties
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
@@ -134,7 +135,7 @@ def make(plan_file: Path, out: Path) -> Made:
         promised=promised(plan.federation),
         warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes))),
         planned=planned,
-        least=least_parties_of(registry),
+        least=least_parties(plan.federation, registry.roster()),
     )
 
 

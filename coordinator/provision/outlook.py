@@ -21,6 +21,7 @@ from consilium.coordinator.provision.changes import checked_party, with_party, w
 from consilium.coordinator.provision.party_keys import keys_of
 from consilium.coordinator.provision.registry import Registry, load_registry
 from consilium.coordinator.provision.render import LEAST_ROWS, limit_for
+from consilium.coordinator.quorum import least_parties
 from consilium.protocol.errors import ConfigError
 
 LARGE = 5.0
@@ -191,13 +192,7 @@ def told_of(
         return _epsilon(new, weights)
 
     parties = tuple(_party(name, before, after, cost, least) for name in after.parties)
-    return replace(shown, after=new.digest()[:12], least=least_parties_of(after), parties=parties)
-
-
-def least_parties_of(registry: Registry) -> int:
-    """How many of the parties must be there: as enrolment and secure sums ask it. Raises ConfigError."""
-    roster, config = registry.roster(), registry.plan.federation
-    return config.minimum_parties if roster is None else max(config.minimum_parties, roster.u_min)
+    return replace(shown, after=new.digest()[:12], least=least_parties(after.plan.federation, roster), parties=parties)
 
 
 def _weights(name: str, registry: Registry) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.provision.plan import Plan
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
@@ -95,6 +95,7 @@ class Registry(Frozen):
                 f"{len(self.parties)} parties are left, minimum_parties is {config.minimum_parties}",
                 "Provision a new federation with fewer",
             )
+        check_threshold(config, config.teachers_per_party * sum(each.weight for each in self.parties.values()))
         return config
 
     def check_new(self, name: str) -> None:

@@ -65,7 +65,8 @@ def admit(hall: Hall, log, clock: Clock, least: int = 3, patience: float = 300, 
 
 def test_everybody_is_waited_for_however_fast_the_first_are(tmp_path: Path, log) -> None:
     hall = Hall(make_homes(tmp_path / "h", 5))
-    clock = Clock(at_5=lambda: hall.there.update({0, 1, 2}), at_60=lambda: hall.there.add(3), at_70=lambda: hall.there.add(4))
+    first, more, last = (lambda: hall.there.update({0, 1, 2})), (lambda: hall.there.add(3)), (lambda: hall.there.add(4))
+    clock = Clock(at_5=first, at_60=more, at_70=last)
     _, found = admit(hall, log, clock)
     assert found == list(NAMES)
     assert clock.now == 70
@@ -163,13 +164,19 @@ def test_a_late_party_is_told_so_trained_and_taken_once(tmp_path: Path, log) -> 
     assert Roll.of(events(log), NAMES).entries["p04"].words == "late, takes part from the next questions on"
     assert [member.party for member in late.take()] == ["p04"]
     assert Roll.of(events(log), NAMES).took_part == ["p03", "p04"]
+    stages = [(event["stage"], event["total"]) for event in events(log) if event["event"] == "stage"]
+    assert stages == [("enrol", 3)]  # what is done for late ones is no stage of a run that serves
 
 
 def test_the_hello_says_that_it_is_late(tmp_path: Path, log) -> None:
     heard: list[bool] = []
-    hall = Hall(make_homes(tmp_path / "h", 5))
-    real = hall.exchange
-    hall.exchange = lambda requests, *rest: (heard.extend(request.late for request in requests.values()), real(requests, *rest))[1]  # type: ignore[method-assign]
+
+    class Listening(Hall):
+        def exchange(self, requests, timeout, on_reply):
+            heard.extend(request.late for request in requests.values())
+            return super().exchange(requests, timeout, on_reply)
+
+    hall = Listening(make_homes(tmp_path / "h", 5))
     hall.there = {0}
     admission = Admission(hall, CONFIG, NO_LEDGER.ledger, log, known=hall)
     admission.ask()

@@ -21,4 +21,6 @@ def test_of_other_reasons_nothing_is_made_up(reason: str) -> None:
 
 
 def test_a_stage_before_the_refusal_does_not_hide_it() -> None:
-    assert cure_of("secure sum: masked: refused: already-answered, requested 9, limit 4") == CURES[Rule.ALREADY_ANSWERED]
+    assert (
+        cure_of("secure sum: masked: refused: already-answered, requested 9, limit 4") == CURES[Rule.ALREADY_ANSWERED]
+    )
