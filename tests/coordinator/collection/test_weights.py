@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection import clear, members, secure
+from consilium.coordinator.collection import clear, secure
+from consilium.coordinator.collection.admission import Admission
 from consilium.coordinator.collection.clear import collect
 from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector
