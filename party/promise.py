@@ -2,8 +2,8 @@
 
 A party charges what it can verify. Where the parties add the noise, that is the very event whose noise it draws itself;
 elsewhere it holds the coordinator to the promised number of queries. So a promise is one release, and beside it at most
-the one release of a sanitised epsilon; or the releases of a schedule in their order, of which each request names one:
-a request for clear votes, or the signed descriptor of a secure sum, whose noise is that release's to the digit. Any list
+the one release of a sanitised epsilon; or the releases of a schedule in their order. Of these each request names one: a
+request for clear votes, or the signed descriptor of a secure sum, whose noise is that release's to the digit. Any list
 that could be read in two ways is refused.
 """
 

@@ -44,7 +44,12 @@ class Wrong:
 
 def put(name: str, content: bytes | str) -> Change:
     data = content if isinstance(content, bytes) else content.encode()
-    return lambda folder: (folder / name).write_bytes(data)
+
+    def change(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+
+    return change
 
 
 def cut(name: str) -> Change:
@@ -185,6 +190,8 @@ ROWS = [
     Wrong(f"{ASK} --pool rows.csv --label y --test absent.csv", 2, "cannot read absent.csv"),
     Wrong(f"{ASK} --pool rows.csv --separator x", 2, "separator"),
     Wrong(f"{ASK} --pool pool.npz --out home", 6, "output folder home exists already"),
+    Wrong(f"{ASK} --pool pool.npz --resume", 2, "there is no folder new: nothing to resume"),
+    Wrong(f"{ASK} --pool pool.npz --out home --resume", 2, "is finished", change=put("home/student/student.json", "")),
     Wrong(f"{ASK} --pool pool.npz", 9, "127.0.0.1:9"),
     Wrong(f"student start {STUDENT} --pool pool.npz --out new", 2, "is not as", change=cut(f"{STUDENT}/client.crt")),
     Wrong("predict absent rows.csv", 2, "absent is not there"),

@@ -50,7 +50,9 @@ def close(
     from consilium.coordinator.deploy.start import close as ask
     from consilium.protocol.node.kit import open_kit
 
-    _show_closed(ask(open_kit(kit, "coordinator"), wait), output)
+    with writing(kit):
+        summary = ask(open_kit(kit, "coordinator"), wait)
+    _show_closed(summary, output)
 
 
 def _show_closed(summary: dict[str, Any], output: Format) -> None:
@@ -84,6 +86,7 @@ def status(kit: Folder, output: FormatOption = Format.text) -> None:
         ("left", f"{found.queries_left} queries, {found.answers_left} answers"),
         *([("pool", _pool_words(found))] if found.rows_open is not None else []),
         ("epsilon", f"at most {found.epsilon_promised:.3f} at delta {found.delta:g}, all caps used up"),
+        *((f"phase {of['phase']}", _of_phase(of)) for of in found.phases),
         *(("party", f"{name}: {state}") for name, state in found.parties.items()),
         *(("error", text) for text in found.errors),
     ]
@@ -95,3 +98,10 @@ def status(kit: Folder, output: FormatOption = Format.text) -> None:
 def _pool_words(found: Status) -> str:
     spent = f"; {found.rows_spent} were answered in earlier federations" if found.rows_spent else ""
     return f"{found.rows_open} rows can still be asked{spent}"
+
+
+def _of_phase(of: dict[str, Any]) -> str:
+    """What `status` says of one phase of a schedule."""
+    if of["over"]:
+        return f"over: {of['asked']} queries asked, {of['answered']} answered"
+    return f"{of['queries_left']} queries, {of['answers_left']} answers left"

@@ -6,6 +6,7 @@ from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.kit_runs import LEDGER
+from consilium.coordinator.ledger.left import use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.quorum import least_parties
@@ -92,7 +93,7 @@ def _ledger(kit: Kit) -> str:
     ledger = Ledger(path, config.digest(), "", read_only=True)
     try:
         ledger.batches()  # follows the hash chain
-        asked, answered = ledger.spent()
+        used = use_of_phases(config, ledger)
     finally:
         ledger.close()
-    return f"{asked} of {config.all_caps.queries} queries asked, {answered} of {config.all_caps.answers} answers given"
+    return "; ".join(phase.describe() for phase in used)

@@ -246,7 +246,8 @@ def in_words(event: dict[str, Any]) -> str:
         case "serving":
             return f"students may ask at {event['address']}"
         case "released":
-            return f"{event['asked']} queries asked, {event['answered']} answered"
+            where = f" in phase {event['phase']}" if "phase" in event else ""
+            return f"{event['asked']} queries asked, {event['answered']} answered{where}"
         case "failed":
             return f"failed: {event['what']}. {event['action']}"
         case "closed":

@@ -13,6 +13,7 @@ from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run,
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.ledger.earlier import asked_in
 from consilium.coordinator.ledger.kit_runs import LEDGER
+from consilium.coordinator.ledger.left import use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.config_files import load
@@ -32,6 +33,7 @@ class Status:
     run: its digest, as far as people compare it. next: that of the federation that the kit holds, where an update made
     it another one. parties: how each stands, in words; roll: the same in parts. rows_open, rows_spent: of the fixed
     pool, how many can still be asked, and how many the parties answered in earlier federations; None without a pool.
+    phases: of each phase of a schedule what `ledger.left.PhaseUse` tells; empty where there is none.
     """
 
     federation: str
@@ -48,6 +50,7 @@ class Status:
     rows_spent: int | None = None
     epsilon_promised: float = 0.0
     delta: float = 0.0
+    phases: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -64,24 +67,23 @@ def status(kit: Kit) -> Status:
     """
     run, held = current_run(kit), run_of_kit(kit)
     config = run.config
+    ledger = Ledger(run / LEDGER, config.digest(), "", read_only=True) if (run / LEDGER).exists() else None
+    try:
+        used = use_of_phases(config, ledger)
+    finally:
+        if ledger is not None:
+            ledger.close()
     found = Status(
         federation=kit.federation,
         run=run.short,
         next="" if held.folder == run.folder else held.short,
         running=listens(kit.coordinator.internal_port),
-        queries_left=config.all_caps.queries,
-        answers_left=config.all_caps.answers,
+        queries_left=sum(phase.queries_left for phase in used),
+        answers_left=sum(phase.answers_left for phase in used),
         epsilon_promised=promised(config).epsilon,
         delta=config.privacy.delta,
+        phases=[phase.to_json() for phase in used] if config.schedule else [],
     )
-    if (run / LEDGER).exists():
-        ledger = Ledger(run / LEDGER, config.digest(), "", read_only=True)
-        try:
-            asked, answered = ledger.spent()
-        finally:
-            ledger.close()
-        found.queries_left -= asked
-        found.answers_left -= answered
     if config.pool is not None and (kit / "pool.npy").exists():
         found.rows_open, found.rows_spent = _rows(kit, run)
     for name, entry in parties(kit, run).items():

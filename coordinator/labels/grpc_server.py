@@ -150,7 +150,9 @@ class _Servicer:
                 raise _Refused(
                     f"protocol version {request.protocol_version}, the coordinator speaks {PROTOCOL_VERSION}"
                 )
-            return terms_to_wire(self._of_phase(request.phase or min(1, len(self._services) - 1)).describe())
+            # whoever names no phase may not know yet that there are any: the terms say so
+            service = self._of_phase(request.phase) if request.phase else self._services[0]
+            return terms_to_wire(service.describe())
 
         return self._one(requests, context, answer)
 

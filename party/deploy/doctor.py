@@ -83,11 +83,12 @@ def _policy(kit: Kit) -> str:
         "Change the policy, or do not take part: the coordinator will ask exactly this",
     )
     share, policy = _share(kit), home.policy
-    most = promise_of(asked).weight
+    promise = promise_of(asked)
+    most, phases = promise.weight, f" over its {len(promise.each)} phases" if promise.later else ""
     weight = f", weight {share.weight} of {most}" if most > 1 else ""
     return (
-        f"allows this federation: {asked.votes} votes{weight}, epsilon at most {share.epsilon:.3f} at delta"
-        f" {policy.delta:g} for a {policy.unit}"
+        f"allows this federation: {asked.votes} votes{weight}, epsilon at most {share.epsilon:.3f}{phases}"
+        f" at delta {policy.delta:g} for a {policy.unit}"
     )
 
 

@@ -86,7 +86,7 @@ def test_a_party_that_comes_late_is_in_the_next_sum(run) -> None:
 def test_one_that_left_is_in_the_summary_and_a_refused_one_under_its_name(run) -> None:
     def student(source: LabelSource, hall: Hall, log: Told) -> None:
         source.ask(make_rows(5, 1)[0])
-        hall.faults = {(0, "query.vote"): drop}
+        hall.faults[0, "query.vote"] = drop
         source.ask(make_rows(5, 2)[0])
 
     summary = run({0, 1, 2, 3, 4}, student, {(4, "train.teacher"): drop})

@@ -132,6 +132,21 @@ def test_control_noise_that_is_not_held_against_the_promise_is_broken(tmp_path: 
     assert max(attack(Quiet, tmp_path / "before")) > 10
 
 
+def test_control_noise_of_another_release_is_broken(tmp_path: Path, monkeypatch) -> None:
+    """Two releases, each with its own noise; sessions name one and have the noise of either."""
+
+    class Exchanged(Liar):
+        votes, most_epsilon = "distributed", 1e9
+
+        def promise(self):
+            little = {**self.event("distributed"), "asked": 1, "answered": 0, "sigma": 3.75, "noise": "discrete"}
+            return json.dumps([little, {**little, "asked": 40, "sigma": 150.0}])
+
+    assert max(attack(Exchanged, tmp_path / "now")) <= 1 + 1e-9
+    monkeypatch.setattr(promise.Promise, "noise", lambda *_: Anything())
+    assert max(attack(Exchanged, tmp_path / "before")) > 2
+
+
 class Anything(tuple):
     """Equal to all: what is compared with it always fits."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,7 @@ def run(
     """One run, or what is left of it where the student dies in a phase, after so many of its requests. Called again on
     the same folder it goes on. keys: those of homes that are there already. Returns the run's folder."""
     homes, out = folder / "homes", folder / "run"
+    folder.mkdir(exist_ok=True)
     parties = sorted(homes.iterdir()) if homes.exists() else make_homes(homes, 4)
     out.mkdir(exist_ok=True)
     log = EventLog(out / "events.jsonl")
@@ -99,19 +100,19 @@ class Dying:
         self._left -= 1
         return self._source.ask(queries, *arguments, **named)
 
-    def known(self, ids: list[str]) -> np.ndarray:
+    def known(self, ids: Sequence[str]) -> np.ndarray:
         return self._source.known(ids)
 
     def finish(self) -> None:
         self._source.finish()
 
 
-def findings(out: Path) -> dict[str, str]:
-    """Checks that speak against the run, with what they found."""
+def findings(out: Path, student: Path | None = None) -> dict[str, str]:
+    """Checks that speak against the run, with what they found. student: its folder, if that is another one."""
     found = verify_run(find_run(out))
     all_ = found.findings
     if found.recorded is not None:
-        all_ = all_ + verify_student(out, found.recorded, found.guarantees.get("student")).findings
+        all_ = all_ + verify_student(student or out, found.recorded, found.guarantees.get("student")).findings
     return {finding.check: finding.found for finding in all_ if not finding.holds}
 
 

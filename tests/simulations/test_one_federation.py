@@ -61,6 +61,20 @@ C = 0.002
 """
 
 
+PHASES = (
+    FEW
+    + """
+[[student.later]]
+rounds = 2
+selection = "margin"
+
+[[federation.schedule]]
+caps = { queries = 20, answers = 10 }
+mechanism = { name = "interactive", threshold = 3, confidence = 0.9 }
+"""
+)
+
+
 def write_scenario(folder: Path, text: str = FEW) -> Path:
     """A scenario whose noise is left to be calibrated."""
     path = folder / "few.toml"
@@ -75,9 +89,9 @@ def write_deployment(folder: Path, federation: str, **changes: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("votes", ["clear", "secure"])
-def test_what_is_simulated_is_what_is_provisioned(tmp_path: Path, votes: str) -> None:
-    scenario = load_scenario(str(write_scenario(tmp_path, FEW.replace('"clear"', f'"{votes}"'))), [])
+@pytest.mark.parametrize(("text", "votes"), [(FEW, "clear"), (FEW, "secure"), (PHASES, "secure")])
+def test_what_is_simulated_is_what_is_provisioned(tmp_path: Path, text: str, votes: str) -> None:
+    scenario = load_scenario(str(write_scenario(tmp_path, text.replace('"clear"', f'"{votes}"'))), [])
     data, partition = divided_data(scenario, 0)
     simulated = federation_config(scenario, data, partition, 0)
 
@@ -97,6 +111,7 @@ def test_what_is_simulated_is_what_is_provisioned(tmp_path: Path, votes: str) ->
     kit = json.loads((tmp_path / "kits" / "party-ward-a" / "federation.json").read_text())
     assert kit["privacy"]["epsilon"] == 8.0
     assert kit["mechanism"] == simulated.mechanism.model_dump()  # written out, where the file leaves it open
+    assert deployed.schedule == simulated.schedule
 
 
 def test_a_shipped_scenario_is_deployed_by_its_name(tmp_path: Path) -> None:
@@ -125,8 +140,9 @@ def test_a_federation_that_cannot_be_found(tmp_path: Path, federation: str, said
         read_plan(write_deployment(tmp_path, federation))
 
 
-def test_what_is_prepared_holds_the_students_settings(tmp_path: Path) -> None:
-    scenario = load_scenario(str(write_scenario(tmp_path)), [])
+@pytest.mark.parametrize("text", [FEW, PHASES], ids=["one phase", "two phases"])
+def test_what_is_prepared_holds_the_students_settings(tmp_path: Path, text: str) -> None:
+    scenario = load_scenario(str(write_scenario(tmp_path, text)), [])
     lines = prepare_scenario(scenario, 3, tmp_path / "prepared", "127.0.0.1:8765")
     settings = tmp_path / "prepared" / "student.toml"
     assert load(settings, StudentSpec) == scenario.student != StudentSpec()

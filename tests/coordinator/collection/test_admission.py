@@ -13,6 +13,7 @@ from consilium.coordinator.collection.admission import AGAIN, Admission, assembl
 from consilium.coordinator.collection.late import Latecomers
 from consilium.coordinator.collection.members import train
 from consilium.coordinator.collection.roll import PartyState, Roll
+from consilium.protocol.parties.messages import HelloRequest
 from consilium.protocol.secagg.session import NO_LEDGER
 from tests.federation import FakeTransport, drop, make_config, make_homes, with_field
 
@@ -173,7 +174,7 @@ def test_the_hello_says_that_it_is_late(tmp_path: Path, log) -> None:
 
     class Listening(Hall):
         def exchange(self, requests, timeout, on_reply):
-            heard.extend(request.late for request in requests.values())
+            heard.extend(request.late for request in requests.values() if isinstance(request, HelloRequest))
             return super().exchange(requests, timeout, on_reply)
 
     hall = Listening(make_homes(tmp_path / "h", 5))

@@ -1,0 +1,80 @@
+"""A federation of two phases from its kits, as processes on loopback: secure votes, and a crash between the phases."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from consilium.coordinator.config import FederationConfig
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import BudgetExceeded
+from consilium.protocol.node.kit import open_kit
+from consilium.student.deploy import open_channel
+from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
+from tests.deploy.test_kits_loopback import Node, audit, command, wait_for
+from tests.federation import make_rows
+
+pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(3000)]
+
+INTERACTIVE = {"name": "interactive", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5, "confidence": 0.9}
+SCHEDULE = [{"mechanism": INTERACTIVE, "caps": {"queries": 15, "answers": 15}}]
+SPEC = {"queries": 12, "later": [{"queries": 10, "selection": "margin"}]}
+
+
+def test_two_phases_from_their_kits(tmp_path: Path) -> None:
+    caps, patient = {"queries": 20, "answers": 20}, dict.fromkeys(("enrol", "train", "vote", "secure", "student"), 2000)
+    out = make_kits(tmp_path, votes="secure", minimum_parties=3, caps=caps, schedule=SCHEDULE, timeouts=patient)
+    kit, student = out / "coordinator", open_kit(out / f"student-{STUDENT}")
+    rows = make_rows(400, 1000)[0]
+    spec, logs = tmp_path / "student.json", tmp_path / "logs"
+    spec.write_text(json.dumps(SPEC))
+    logs.mkdir()
+    with contextlib.ExitStack() as stack:
+        coordinator = Node(logs / "coordinator", "coordinator", "start", str(kit))
+        parties = [Node(logs / name, "party", "start", str(out / f"party-{name}")) for name in PARTIES]
+        for node in (coordinator, *parties):
+            stack.callback(node.end)
+        wait_for(lambda: "students may ask" in coordinator.said, 1000, [coordinator, *parties])
+        with open_channel(student, 1000) as channel:
+            first = channel.phases()[0].ask(rows[:5])
+
+        # the coordinator's process is gone, and comes back to where its ledger stands
+        coordinator.process.send_signal(signal.SIGKILL)
+        coordinator.process.wait(300)
+        again = Node(logs / "again", "coordinator", "start", str(kit))
+        stack.callback(again.end)
+        wait_for(lambda: "students may ask" in again.said, 1000, [again, *parties])
+        with open_channel(student, 1000) as channel:
+            one, two = channel.phases()
+            assert (one.describe().queries_left, two.describe().queries_left) == (15, 15)
+            assert (one.ask(rows[:5]).labels == first.labels).all()
+            assert one.describe().queries_left == 15
+
+        asked = command(
+            "student", "start", str(student.folder), "--pool", str(write_pool(tmp_path / "pool.npz", count=60)),
+            "--out", str(tmp_path / "student"), "--config", str(spec), "--format", "json",
+            seconds=2000,
+        )  # fmt: skip
+        assert asked.returncode == 0, asked.stderr
+        with open_channel(student, 1000) as channel, pytest.raises(BudgetExceeded, match="phase 1, which is over"):
+            channel.phases()[0].ask(rows[100:101])
+        seen = json.loads(command("status", str(kit), "--format", "json").stdout)
+        assert [phase["over"] for phase in seen["phases"]] == [True, False]
+        assert seen["phases"][1]["queries_left"] == 5
+        checked = command("doctor", str(kit))
+        assert checked.returncode == 0, checked.stdout
+        closed = command("coordinator", "close", str(kit))
+        assert closed.returncode == 0, closed.stderr
+        assert again.process.wait(300) == 0
+
+    config = load(kit / "federation.json", FederationConfig)
+    told = json.loads((kit / "state" / f"run-{config.digest()[:12]}" / "coordinator.json").read_text())
+    assert len(pl.read_parquet(tmp_path / "student" / "labels.parquet")) == 22
+    assert [phase["asked"] for phase in told["phases"]][1] == 10
+    assert 12 <= told["phases"][0]["asked"] <= 17  # the student's rows, and the five before, of which it may share some
+    assert audit(out, tmp_path / "student")["holds"]
