@@ -138,13 +138,14 @@ def check_coordinator(kit: Kit) -> str:
         context = ssl.create_default_context(cafile=str(kit.authority))
         connection = http.client.HTTPSConnection(host.strip("[]"), int(port), timeout=10, context=context)
         connection.connect()
-        shown = connection.sock.getpeercert(binary_form=True)
+        shown = connection.sock.getpeercert(binary_form=True) or b""
         connection.request("GET", "/")
         date = connection.getresponse().getheader("date")
         connection.close()
     except ssl.SSLCertVerificationError as error:
         raise ServiceError(
-            f"{address}: its certificate is not accepted: {error.verify_message}", tls_cure(error).capitalize()
+            f"{address}: its certificate is not accepted: {error.verify_message}",
+            f"{tls_cure(error)[:1].upper()}{tls_cure(error)[1:]}",
         ) from None
     except (OSError, http.client.HTTPException) as error:
         raise ServiceError(

@@ -198,8 +198,8 @@ def test_why_a_certificate_is_not_accepted_and_what_to_do(site: Site, case: str)
         files = replace(site.kit.server_tls, authority=party.authority)
         student = tls.why_no_connection(party.coordinator.superlink, files)
     assert found.level == "wrong" and said in found.what
-    assert cure.lower() in found.action.lower()
-    assert said in student and cure.lower() in student.lower()
+    assert cure in found.action
+    assert said in student and cure[1:] in student
 
 
 def test_every_code_of_openssl_has_a_cure() -> None:

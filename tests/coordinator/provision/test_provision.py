@@ -197,7 +197,7 @@ def test_a_party_can_be_shut_out_even_if_too_few_are_left(tmp_path: Path) -> Non
     assert "minimum_parties is 3" in made.note
     assert [path.name for path in made.updates] == ["coordinator.tar.gz"]
     brought = sorted(path.name for path in (out / "updates" / "0002" / "coordinator").iterdir())
-    assert brought == [MANIFEST, "nodes.json"]
+    assert brought == ["nodes.json", MANIFEST]
 
 
 def test_students_come_and_go(tmp_path: Path) -> None:
