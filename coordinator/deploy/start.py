@@ -229,7 +229,7 @@ def in_words(event: dict[str, Any]) -> str:
         case "enrolled":
             return f"enrolled: {', '.join(event['parties'])}"
         case "late":
-            return f"late: {', '.join(event['parties'])} take part from the next questions on"
+            return f"late, and in sums from the next questions on: {', '.join(event['parties'])}"
         case "takes-part":
             return f"take part: {', '.join(event['parties'])}"
         case "stage":

@@ -218,7 +218,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
         ),
         ({"event": "lost", "parties": ["b"]}, "b: the connection is lost"),
         ({"event": "connected", "parties": ["b", "c"]}, "b, c: connected"),
-        ({"event": "late", "parties": ["b"]}, "late: b take part from the next questions on"),
+        ({"event": "late", "parties": ["b"]}, "late, and in sums from the next questions on: b"),
         (
             {"event": "left-out", "party": "b", "stage": "enrol", "reason": "refused: storage"},
             "b left out of stage enrol: refused: storage. Make room on the party's disk",
