@@ -14,6 +14,7 @@ import numpy as np
 from consilium.coordinator.collection.admission import Admission, KnownNodes, Member, assemble
 from consilium.coordinator.collection.clear import ClearCollector, Histogram, Standing
 from consilium.coordinator.collection.exchange import Transport
+from consilium.coordinator.collection.greeting import SEEN_FILE, Greeting, SeenPositions
 from consilium.coordinator.collection.late import Latecomers
 from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
@@ -30,6 +31,7 @@ from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.files import replacing
 from consilium.protocol.labels.service import Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
+from consilium.protocol.parties.messages import LedgerPosition
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.before import before_run
@@ -92,12 +94,15 @@ def _run(
 ) -> None:
     clock = _Clock()
     agreed, admission, least = _agreed(config, ledger, keys), None, None
+    seen = SeenPositions(run_dir / SEEN_FILE)
+    # a simulated party's state goes with its home, which a run that is resumed makes anew
+    greeting = Greeting(ledger.position, {} if config.simulation else seen.least)
     if nodes is None:
-        members = enrol(transport, config, ledger.id, log, agreed)
+        members = enrol(transport, config, ledger.id, log, agreed, greeting)
     else:
         log.write("awaiting", parties=sorted(nodes.names()))
         least = least_parties(config, None if keys is None else keys.roster)
-        admission = Admission(transport, config, ledger.id, log, agreed, nodes)
+        admission = Admission(transport, config, ledger.id, log, agreed, nodes, greeting=greeting)
         members = assemble(admission, least, config.timeouts.join, log, door.closing)
         if not members:  # it is to be closed
             conclude(config, run_dir, ledger, log, Participation(roll=True))
@@ -113,7 +118,8 @@ def _run(
     votes = sum(member.votes for member in members)
     check_threshold(config, votes)
     check_sanitised(config, votes)
-    standing = Standing(ledger.position, pool if config.pool else None)
+    standpoint = _Standpoint(ledger)
+    standing = Standing(standpoint, pool if config.pool else None)
     late = None if admission is None else Latecomers(admission, transport, config, log)
     votes_of = _Votes(log)
 
@@ -130,7 +136,8 @@ def _run(
         else:
             sinks = partial(_votes_sink, run_dir) if config.record_votes else None
             collector = ClearCollector(transport, config, members, standing, log, sinks, phase or 1)
-        timed = _Timed(collector, votes_of, join)
+        noting = collector if config.simulation else _Noting(collector, seen, standpoint)
+        timed = _Timed(noting, votes_of, join)
         return LabelService(
             config, ledger, noise_for(config), timed, len(members), log, standing.pool, phase, spent_before
         )
@@ -176,6 +183,38 @@ class _Votes:
         if fresh := sorted({*parties} - self.named):
             self.named.update(fresh)
             self.log.write("voted", parties=fresh)
+
+
+class _Standpoint:
+    """Where the ledger stands; and where it stood when a request for votes last said so."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.told: LedgerPosition | None = None
+
+    def __call__(self) -> LedgerPosition:
+        self.told = self._ledger.position()
+        return self.told
+
+
+class _Noting:
+    """A collector that notes who voted at which position of the ledger.
+
+    Nothing is noted of a session that is brought to its end after a restart: its parties were asked earlier.
+    """
+
+    def __init__(self, collector: Collector, seen: SeenPositions, standpoint: _Standpoint) -> None:
+        self._collector, self._seen, self._standpoint = collector, seen, standpoint
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
+        self._standpoint.told = None
+        histogram = self._collector(queries, query_set, progress, phase)
+        if self._standpoint.told is not None:
+            self._seen.note(histogram.parties, self._standpoint.told.batch)
+        return histogram
+
+    def settle(self) -> None:
+        self._collector.settle()
 
 
 class _Timed:

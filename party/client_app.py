@@ -22,7 +22,7 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.secagg.votes import refusal_of
 from consilium.party.storage import storage_failed
-from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage
 from consilium.protocol.parties.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
@@ -96,7 +96,7 @@ def _refusal(kind: str, error: Exception) -> Refusal:
         case SecAggError():
             log.warning("%s refused: %s", kind, error)
             return refusal_of(error)
-        case ConfigError():
+        case ConfigError() | LedgerError():
             log.error("%s: %s", kind, error)
             return Refusal(rule=Rule.POLICY)
         case _:

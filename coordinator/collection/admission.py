@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.collection.greeting import Greeting
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.node.supervisor import BackOff
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
+from consilium.protocol.parties.messages import HelloReply
 
 AGAIN = BackOff(first=60, most=900)
 """Seconds until a party that refused is asked again: its policy or its data may have been corrected."""
@@ -89,6 +90,7 @@ class Admission:
     ----------
     ledger : id of the one that the federation is charged to.
     agreed : weights that are fixed already, by the roster or by an earlier enrolment.
+    greeting : where the ledger and the parties' states stand; left out where nothing was asked yet.
 
     members and failures are by name; a simulated node that told none is called by its number.
     """
@@ -102,8 +104,10 @@ class Admission:
         agreed: Mapping[str, int] | None = None,
         known: KnownNodes | None = None,
         clock: Callable[[], float] = time.monotonic,
+        greeting: Greeting | None = None,
     ) -> None:
-        self._transport, self._config, self._ledger, self._log = transport, config, ledger, log
+        self._transport, self._config, self._log = transport, config, log
+        self._greeting = greeting or Greeting.of_empty(ledger)
         self._agreed, self._known, self._clock = agreed or {}, known or Unregistered(), clock
         self._connected: frozenset[int] = frozenset()
         self._tries: dict[int, tuple[int, float]] = {}
@@ -134,9 +138,7 @@ class Admission:
         due = [node for node in self.look() if node not in self._tries or self._tries[node][1] <= now]
         if not due:
             return []
-        request = HelloRequest(
-            **self._config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, ledger=self._ledger, late=late
-        )
+        request = self._greeting.request(self._config, late)
         steps = QuietSteps if late or all(node in self._tries for node in due) else Steps
         tell = steps(self._log, "enrol", len(due))
         replies = exchange(
@@ -146,6 +148,8 @@ class Admission:
         claims: dict[str, list[Member]] = {}
         for node, reply in replies.answers.items():
             name, wrong = self._known.name(node) or reply.party, self._fault(node, reply)
+            if differing := self._greeting.other_version(reply):
+                self._log.write("version", **differing)
             if wrong is not None:
                 failures[name] = Failure(wrong)
             else:
@@ -196,7 +200,7 @@ class Admission:
             return f"claims weight {reply.weight}, the federation allows {self._config.most_weight}"
         if agreed is not None and reply.weight != agreed:
             return f"claims weight {reply.weight}, {agreed} was agreed"
-        return None
+        return self._greeting.behind(reply)
 
 
 def assemble(

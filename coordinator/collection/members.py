@@ -8,33 +8,43 @@ from typing import NamedTuple
 
 from consilium.coordinator.collection.admission import Admission, Member, Steps, tell_left_out
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.collection.greeting import Greeting
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import NotEnoughParties
+from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.parties.messages import TrainReply
 
 
 def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
-    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first."""
+    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first. What to do
+    about the first for which something is known is said too."""
     if members >= minimum:
         return
     reasons: dict[str, int] = {}
     for failure in failures.values():
         reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
+    cure = next(filter(None, (cure_of(failure.reason) for failure in failures.values())), "")
     told = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3])
     raise NotEnoughParties(
         f"{members} parties after stage {stage!r}, at least {minimum} are required" + (f" ({told})" if told else ""),
-        "See events.jsonl for each party's reason, or lower federation.minimum_parties",
+        f"{f'{cure}. ' if cure else ''}See events.jsonl for each party's reason, or lower federation.minimum_parties",
     )
 
 
 def enrol(
-    transport: Transport, config: FederationConfig, ledger: str, log: EventLog, agreed: Mapping[str, int] | None = None
+    transport: Transport,
+    config: FederationConfig,
+    ledger: str,
+    log: EventLog,
+    agreed: Mapping[str, int] | None = None,
+    greeting: Greeting | None = None,
 ) -> list[Member]:
     """Ask `query.hello` of every connected node once; returns the members sorted by name. `ledger`: its id.
 
     Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
     can tell which is the party. agreed: weights that are fixed already, by the roster or by an earlier enrolment.
+    greeting: where the ledger and the parties' states stand; left out where the ledger is empty.
 
     Raises
     ------
@@ -44,7 +54,7 @@ def enrol(
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
         time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
-    admission = Admission(transport, config, ledger, log, agreed)
+    admission = Admission(transport, config, ledger, log, agreed, greeting=greeting)
     members = admission.ask()
     require(len(members), config.minimum_parties, "enrol", admission.failures)
     return members

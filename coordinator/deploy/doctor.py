@@ -23,6 +23,7 @@ from consilium.protocol.node.checks import (
     expectation,
 )
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.state import check_versions
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.warnings.before import before_run
 
@@ -34,6 +35,7 @@ def checks(kit: Kit, running: bool) -> list[Check]:
     place = kit.coordinator
     found: list[Check] = [
         *check_kit(kit, ["server.key", "identity.pem"]),
+        ("versions", lambda: check_versions(kit)),
         ("certificate", lambda: check_certificate(kit.server_tls, place.hosts)),
         ("federation", lambda: _federation(kit)),
         ("open federation", lambda: _open(kit)),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.deploy.flower import follow_run, prepare, super_link, sync_nodes, write_app
+from consilium.coordinator.deploy.room import Room
 from consilium.coordinator.deploy.runs import (
     CLOSE,
     FAILURE,
@@ -36,6 +37,7 @@ from consilium.protocol.files import held, is_held
 from consilium.protocol.node.checks import Advice, check_certificate
 from consilium.protocol.node.flower import flower_environment, python_module
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
 from consilium.protocol.parties.cures import cure_of
 
@@ -55,7 +57,12 @@ def programs(kit: Kit) -> list[Program]:
             folder=kit.state,
             log=kit.logs / "gateway.log",
             environment=flower_environment(kit.state / "flower"),
-            news={"address already in use": "superlink_port in kit.json is taken by another program"},
+            news={
+                "address already in use": "superlink_port in kit.json is taken by another program",
+                "does its kit run twice?": "a party is connected from several addresses at once; its name is in"
+                " state/logs/gateway.log. If its kit runs twice, stop one of the two",
+                "a new certificate is shown": "the renewed certificate is in use",
+            },
         ),
     ]
 
@@ -74,6 +81,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> d
     """
     with held(kit.state / "lock", "the coordinator"):
         end_leftovers(kit.logs, tell)
+        enter(kit, tell)
         run = begin(kit, go_on)
         if run.closed:
             tell("coordinator", "this federation is closed already")
@@ -107,7 +115,7 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
 def _serve(kit: Kit, run: KitRun, app: Path, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
     port = kit.coordinator.internal_port
     wait_until(lambda: listens(port), START_SECONDS, "the SuperLink does not listen", stop)
-    nodes = _Nodes(kit, tell)
+    nodes, room = _Nodes(kit, tell), Room(kit, tell)
     failures, told = 0, ""
     while not stop.is_set():
         if run.closing:
@@ -116,6 +124,9 @@ def _serve(kit: Kit, run: KitRun, app: Path, tell: Tell, stop: threading.Event) 
         wait_until(
             lambda: not listens(kit.coordinator.label_port), START_SECONDS, "the label service's port is not free", stop
         )
+        room.wait(stop)
+        if stop.is_set():
+            break
         failure = run / FAILURE
         failure.unlink(missing_ok=True)
         if not told:
@@ -130,7 +141,7 @@ def _serve(kit: Kit, run: KitRun, app: Path, tell: Tell, stop: threading.Event) 
             break
         if run.closed:
             return run.summary()
-        error = _failure(failure)
+        error = room.meant(_failure(failure))
         if type(error) in FINAL.values():
             raise error
         failures += 1
@@ -228,6 +239,8 @@ def in_words(event: dict[str, Any]) -> str:
             return (
                 f"{event['party']} left out of stage {event['stage']}: {event['reason']}{f'. {cure}' if cure else ''}"
             )
+        case "version":
+            return f"{event['party']} runs {event['theirs']}, this coordinator {event['ours']}: install one version"
         case "warned":
             return f"warning: {event['text']} ({event['code']})"
         case "serving":

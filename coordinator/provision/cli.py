@@ -122,8 +122,10 @@ def _tell(made: Made, output: Format) -> None:
         lines.append(f"federation_digest  {made.federation_digest}")
         lines.append(f"epsilon promised   {made.promised.epsilon:.4g} at delta {made.promised.delta:g}")
         lines.append(f"parties needed     {made.least}: fewer are waited for, and no sum is of fewer")
+    if made.authority:
+        lines.append(f"authority          {made.authority}")
     lines += [f"kit     {kit}.tar.gz" for kit in made.kits]
-    lines += [f"update  {update}  (at the node: tar -xzf FILE -C KIT)" for update in made.updates]
+    lines += [f"update  {update}  (at the node: consilium kit open FILE --into KIT)" for update in made.updates]
     lines += made.planned.lines() if made.planned is not None else []
     lines += made.outlook.lines() if made.outlook is not None else []
     for name, fingerprint in made.enrolled.items():
@@ -131,6 +133,7 @@ def _tell(made: Made, output: Format) -> None:
     told = {
         "federation_digest": made.federation_digest,
         "promised": None if made.promised is None else made.promised.to_json(),
+        "authority": made.authority,
         "kits": [f"{kit}.tar.gz" for kit in made.kits],
         "updates": [str(update) for update in made.updates],
         "enrolled": dict(made.enrolled),

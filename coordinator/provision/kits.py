@@ -1,6 +1,6 @@
 """Making kits, and changing who takes part without touching the kits that are deployed.
 
-OUT/operator/           ca.key, ca.crt, registry.json: stays with the operator
+OUT/operator/           ca.key, ca.crt, registry.json, manifests: stays with the operator
 OUT/coordinator/        one kit for each node, and the same as .tar.gz
 OUT/party-NAME/
 OUT/student-NAME/
@@ -27,6 +27,7 @@ from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, c
 from consilium.coordinator.provision.planned import read_planned
 from consilium.coordinator.provision.pool import read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
+from consilium.coordinator.provision.sign import manifests_of, sign_update
 from consilium.coordinator.provision.write import (
     coordinator_kit,
     federation,
@@ -43,6 +44,7 @@ from consilium.coordinator.quorum import least_parties
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
+from consilium.protocol.node.manifest import authority_fingerprint
 from consilium.protocol.rows.reference import reference_text
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.warnings.before import before_run
@@ -55,9 +57,9 @@ UPDATES = "updates"
 class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
-    enrolled: fingerprints of the parties that made their own keys. federation_digest, promised, warnings, least: of a
-    new federation, the last of parties that must be there, 0 elsewhere. planned: of a new federation whose mechanism
-    was left open. outlook: what a change of the parties means for each.
+    enrolled: fingerprints of the parties that made their own keys. federation_digest, authority (its fingerprint),
+    promised, warnings, least: of a new federation, the last of parties that must be there, 0 elsewhere. planned: of a
+    new federation whose mechanism was left open. outlook: what a change of the parties means for each.
     """
 
     kits: tuple[Path, ...] = ()
@@ -65,6 +67,7 @@ class Made:
     note: str = ""
     enrolled: Mapping[str, str] = field(default_factory=dict)
     federation_digest: str = ""
+    authority: str = ""
     promised: Guarantee | None = None
     warnings: tuple[RunWarning, ...] = ()
     planned: PlannedFederation | None = None
@@ -128,6 +131,7 @@ def make(plan_file: Path, out: Path) -> Made:
         note=pool.note if pool else remarks(plan_file, plan, rows),
         enrolled=_enrolled(keys),
         federation_digest=registry.federation_digest,
+        authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),
         warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes))),
         planned=planned,
@@ -152,7 +156,7 @@ def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None,
     changed = with_party(registry, party, made, weight)
     with new_here(*_of_change(kits, changed, f"party-{name}")):
         kit = party_kit(kits, changed, authority, name, made)
-        updates = _updates(kits, changed, _members(changed, but=name))
+        updates = _updates(kits, changed, authority, _members(changed, but=name))
         changed.save(kits)
     shown = told_of(registry, changed, [f"add {name}, weight {weight}"])
     return Made((kit,), updates, enrolled=_enrolled({name: made}), outlook=shown)
@@ -172,7 +176,7 @@ def add_student(kits: Path, name: str) -> Made:
     )
     with new_here(*_of_change(kits, changed, f"student-{name}")):
         kit = student_kit(kits, changed, authority, name, issued)
-        updates = _updates(kits, changed, {"coordinator": {"students.json": students(changed)}})
+        updates = _updates(kits, changed, authority, {"coordinator": {"students.json": students(changed)}})
         changed.save(kits)
     return Made((kit,), updates)
 
@@ -183,7 +187,7 @@ def revoke(kits: Path, name: str) -> Made:
     It must always be possible: where the others are too few for a federation, the party is shut out all the same, and
     the note says so. Raises ConfigError if there is no such node.
     """
-    registry = load_registry(kits)
+    registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     changed, note, shown = without(registry, name), "", None
     if name in registry.students:
         files = {"coordinator": {"students.json": students(changed)}}
@@ -195,7 +199,7 @@ def revoke(kits: Path, name: str) -> Made:
             files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
         shown = told_of(registry, changed, [f"revoke {name}"])
     with new_here(*_of_change(kits, changed)):
-        updates = _updates(kits, changed, files)
+        updates = _updates(kits, changed, authority, files)
         changed.save(kits)
     return Made((), updates, note, outlook=shown)
 
@@ -228,15 +232,16 @@ def renew(kits: Path, name: str) -> Made:
     if name != "coordinator":
         files["coordinator"] = {"students.json": students(changed)}
     with new_here(*_of_change(kits, changed)):
-        updates = _updates(kits, changed, files)
+        updates = _updates(kits, changed, authority, files)
         changed.save(kits)
     return Made((), updates)
 
 
 def _of_change(kits: Path, changed: Registry, kit: str = "") -> list[Path]:
     """What one change makes. A new kit that the registry does not list must not stay: its name could not be used."""
-    updates = kits / UPDATES / f"{changed.version:04d}"
-    return [kits / UPDATES, updates, *([kits / kit, kits / f"{kit}.tar.gz"] if kit else [])]
+    updates, manifests = kits / UPDATES / f"{changed.version:04d}", manifests_of(kits, changed.version)
+    own = [kits / kit, kits / f"{kit}.tar.gz"] if kit else []
+    return [kits / UPDATES, updates, manifests.parent, manifests, *own]
 
 
 def _enrolled(keys: Mapping[str, PartyKeys]) -> dict[str, str]:
@@ -258,12 +263,15 @@ def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:
     return files | {f"party-{name}": told for name in registry.parties if name != but}
 
 
-def _updates(kits: Path, registry: Registry, files: Mapping[str, Mapping[str, str]]) -> tuple[Path, ...]:
+def _updates(
+    kits: Path, registry: Registry, authority: Authority, files: Mapping[str, Mapping[str, str]]
+) -> tuple[Path, ...]:
     folder = kits / UPDATES / f"{registry.version:04d}"
     archives = []
     for node, texts in files.items():
         target = private_folder(folder / node)
         for name, text in texts.items():
             (target / name).write_text(text, encoding="utf-8")
+        sign_update(kits, target, registry, authority)
         archives.append(pack(target, strip=True))
     return tuple(archives)

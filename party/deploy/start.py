@@ -18,6 +18,7 @@ from consilium.protocol.files import held
 from consilium.protocol.node.checks import check_coordinator, check_disk
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
 
 LEAST_BYTES = 10_000_000
@@ -27,7 +28,9 @@ NEWS = {
     "SuperNode ID:": CONNECTED,
     "Connection successful after": BACK,
     "Failed to activate SuperNode": "the coordinator refused this node: its key is not registered (yet, or any more),"
-    " it was killed less than a minute ago, or another process uses its key",
+    " it was killed less than a minute ago, or a copy of this kit runs elsewhere: stop one of the two",
+    "another version: the coordinator runs": "the coordinator and this party run different versions of Consilium or"
+    " Flower, see state/logs/supernode.log: install one version at all nodes",
     "CERTIFICATE_VERIFY_FAILED": "the coordinator's certificate is not accepted: run consilium doctor",
     "Connection attempt failed": "a connection could not be made; trying on",
     "address already in use": "node_port in kit.json is taken by another program: choose another",
@@ -112,11 +115,13 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
 
     Raises
     ------
-    ConfigError : the party's settings cannot be read, its own keys are not in the kit, or it is started already.
+    ConfigError : the party's settings cannot be read, its own keys are not in the kit, a file is not as it was signed,
+        a newer program used its state, or it is started already.
     EngineError : this is a Flower that cannot be kept from running bundles.
     """
     check_flower()
     check_present(kit)
+    enter(kit, tell)
     home = open_home(kit.folder)
     if home.name != kit.name:
         raise ConfigError(

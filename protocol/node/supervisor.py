@@ -130,7 +130,8 @@ class Supervisor:
         except OSError as error:
             return f"could not be started: {error.strerror}"
         mark = program.log.with_suffix(".pid")
-        mark.write_text(str(process.pid))
+        with contextlib.suppress(OSError):  # on a full disk the process still runs, and is still ended
+            mark.write_text(str(process.pid))
         news = News(program)
         try:
             while not self._stop.is_set() and process.poll() is None:
@@ -150,8 +151,9 @@ class Supervisor:
             fresh = file.read()
             if position + len(fresh) > MOST_LOG_BYTES:
                 # the process appends, so that it goes on at the start; only the last part is kept aside
-                program.log.with_suffix(".old").write_bytes(fresh[-MOST_LOG_BYTES:])
-                os.chmod(program.log.with_suffix(".old"), 0o600)
+                with contextlib.suppress(OSError):  # on a full disk nothing is
+                    program.log.with_suffix(".old").write_bytes(fresh[-MOST_LOG_BYTES:])
+                    os.chmod(program.log.with_suffix(".old"), 0o600)
                 file.truncate(0)
                 return 0
         whole = fresh.rfind(b"\n") + 1

@@ -144,7 +144,7 @@ def _plan(files: Files, recorded: Recorded, table: Labels) -> str:
 
 
 def _planned(files: Files, name: str, recorded: Recorded) -> tuple[list[int], int]:
-    """Rows that a student began with, as others had asked them, and those that it has chosen; in how many rounds."""
+    """The rows that a student began with, as others had asked them, and those that it chose; in how many rounds."""
     plan = files.object(name)
     agree(f"{name}: federation", entry(plan, name, "federation"), recorded.config.digest())
     rounds, total, given = entry(plan, name, "rounds"), entry(plan, name, "total"), plan.get("given", [])

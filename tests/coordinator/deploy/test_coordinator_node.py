@@ -32,6 +32,7 @@ from consilium.protocol.errors import (
 )
 from consilium.protocol.files import held
 from consilium.protocol.node.kit import Kit, open_kit
+from consilium.protocol.node.manifest import MANIFEST
 from consilium.protocol.rows.pool import PoolTree
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
 
@@ -251,6 +252,7 @@ def test_an_expired_certificate_ends_the_start_and_an_old_one_is_told(
     sound: Path, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority.load(sound / "operator")
+    (kit / MANIFEST).unlink()  # the certificates of this test are none that an operator signed a kit with
     told: list[str] = []
 
     def begin(days: int) -> None:
