@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from consilium.protocol.rows.csv_files import CsvRule
     from consilium.student.asking.pool import PoolFile
     from consilium.student.channel import LabelChannel
+    from consilium.student.watching import StudentBoard
 
 LabelOption = Annotated[
     str | None,
@@ -88,13 +89,16 @@ def start(
     quiet: QuietOption = False,
 ) -> None:
     """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
+    from consilium.protocol.monitor.settings import load_monitor
     from consilium.protocol.node.kit import open_kit
     from consilium.student.deploy import open_channel
+    from consilium.student.watching import student_monitor
 
     node = open_kit(kit, "student")
     given = pool or node / "pool.npz"
     rows = _pool(given, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
-    _ask(lambda: open_channel(node, wait), rows, out, config, seed, output, quiet)
+    with student_monitor(node, load_monitor(node), lambda _, what: _note(what)) as board:
+        _ask(lambda: open_channel(node, wait), rows, out, config, seed, output, quiet, board)
 
 
 def predict(
@@ -148,6 +152,7 @@ def _ask(
     seed: int,
     output: Format,
     quiet: bool,
+    board: StudentBoard | None = None,
 ) -> None:
     from consilium.protocol.config_files import load
     from consilium.protocol.errors import OutputExists
@@ -157,7 +162,9 @@ def _ask(
     from consilium.protocol.warnings.kinds import listed
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
+    from consilium.student.watching import StudentBoard
 
+    board = board or StudentBoard()
     spec = StudentSpec() if config is None else load(config, StudentSpec)
     pool.check()
     if out.exists():
@@ -165,13 +172,14 @@ def _ask(
     again = "Make room and run it again with another --out: what was answered is in the ledger and costs nothing"
     with writing(out, again), showing(quiet) as display, channel() as source:
         terms = source.describe()
+        board.connected = True
         rows = pool.load(terms.schema, _note)
         display.say(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon_worst_case:.3f} at delta"
             f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left",
             time.time(),
         )
-        result = run_student(source, rows, spec, out, seed, progress_on(display))
+        result = run_student(source, rows, spec, out, seed, board.follow(progress_on(display)))
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
     told["warnings"] = listed(result.warnings)
     if not quiet:

@@ -7,11 +7,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.flower import follow_run, prepare, super_link, sync_nodes, write_app
+from consilium.coordinator.run_log import EventTail
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import (
     BudgetExceeded,
@@ -61,10 +63,14 @@ def programs(kit: Kit) -> list[Program]:
     ]
 
 
-def start(kit: Kit, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
+def start(
+    kit: Kit, tell: Tell, stop: threading.Event, console: AbstractContextManager[None] | None = None
+) -> dict[str, Any] | None:
     """Serve until the federation is closed, whose summary is returned, or `stop` is set (None).
 
     A run that ended for want of parties, or with its process, is submitted again: ledger and sessions go on.
+
+    console: open while the node's processes run.
 
     Raises
     ------
@@ -83,7 +89,11 @@ def start(kit: Kit, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
         prepare(kit)
         app = write_app(kit, run_config(kit, config))
         tell("coordinator", f"{kit.federation!r}: parties connect to {kit.coordinator.superlink}")
-        with Supervisor(programs(kit), tell), _Watch(run_folder(kit) / "events.jsonl", tell):
+        with (
+            console or nullcontext(),
+            Supervisor(programs(kit), tell),
+            _Watch(run_folder(kit) / "events.jsonl", tell),
+        ):
             return _serve(kit, app, tell, stop)
 
 
@@ -160,11 +170,10 @@ class _Watch:
     """Tells what the run writes into its event log, from now on."""
 
     def __init__(self, path: Path, tell: Tell) -> None:
-        self._path = path
         self._tell = tell
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._position = path.stat().st_size if path.exists() else 0
+        self._tail = EventTail(path, path.stat().st_size if path.exists() else 0)
 
     def __enter__(self) -> _Watch:
         self._thread.start()
@@ -177,21 +186,11 @@ class _Watch:
     def _follow(self) -> None:
         last = ""
         while not self._stop.wait(0.5):
-            for event in self._fresh():
+            for event in self._tail.fresh():
                 words = in_words(event)
                 if words and words != last:
                     self._tell("run", words)
                     last = words
-
-    def _fresh(self) -> list[dict[str, Any]]:
-        if not self._path.exists():
-            return []
-        with open(self._path, "rb") as file:
-            file.seek(self._position)
-            text = file.read()
-        whole = text.rfind(b"\n") + 1
-        self._position += whole
-        return [json.loads(line) for line in text[:whole].splitlines()]
 
 
 def in_words(event: dict[str, Any]) -> str:

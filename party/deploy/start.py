@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from consilium.party.deploy.installed_app import check_flower, write_programs
 from consilium.party.deploy.keys import check_present
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import held
+from consilium.protocol.monitor.heard import Heard
+from consilium.protocol.monitor.node import Watched, monitored
+from consilium.protocol.monitor.settings import load_monitor
 from consilium.protocol.node.checks import check_coordinator, check_disk
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
+
+if TYPE_CHECKING:
+    from consilium.protocol.monitor.metrics import MetricFamily
 
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""
@@ -60,6 +67,11 @@ class NodeWatch:
         self._connected = False
         self._last: dict[str, str] = {}
 
+    @property
+    def connected(self) -> bool:
+        """Whether the SuperNode said so, and has not ended since."""
+        return self._connected
+
     def tell(self, name: str, what: str) -> None:
         """A `Tell` that passes on every message, and notices whether there is a connection."""
         if what == CONNECTED:
@@ -91,6 +103,20 @@ class NodeWatch:
         self._last[name] = kind
 
 
+def watched(kit: Kit, heard: Heard, watch: NodeWatch) -> Watched:
+    """The party as a node that can be looked at: it is ready while it is connected."""
+
+    def waits_for() -> list[str]:
+        return [] if watch.connected else ["no connection to the coordinator"]
+
+    def metrics() -> Iterator[MetricFamily]:
+        from consilium.protocol.monitor.metrics import one
+
+        yield one("connected", "1 while the SuperNode is connected to the coordinator.", watch.connected)
+
+    return Watched(kit, heard, waits_for, (kit.authority,), metrics)
+
+
 def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> None:
     """Serve until `stop` is set.
 
@@ -101,6 +127,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
     """
     check_flower()
     check_present(kit)
+    settings = load_monitor(kit)
     home = open_home(kit.folder)
     if home.name != kit.name:
         raise ConfigError(
@@ -111,7 +138,8 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
     with held(kit.state / "lock", f"party {kit.name}"):
         end_leftovers(kit.logs, tell)
         tell("party", f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
-        watch = NodeWatch(kit, tell)
-        with Supervisor([supernode(kit)], watch.tell, backoff):
+        heard = Heard(tell)
+        watch = NodeWatch(kit, heard.tell)
+        with monitored(settings, watched(kit, heard, watch)), Supervisor([supernode(kit)], watch.tell, backoff):
             watch.follow(stop)
         tell("party", "stopped")
