@@ -146,6 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, found: Answer) -> None:
         self.close_connection = True
+        self.request_version = self.protocol_version  # of what is no request, none is known, and then no head is sent
         self.send_response(found.status)
         for name, value in found.all_headers().items():
             self.send_header(name, value)

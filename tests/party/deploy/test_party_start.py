@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.provision.authority import Authority
-from consilium.party.deploy.start import CONNECTED, NodeWatch
+from consilium.party.deploy.start import CONNECTED, NodeWatch, watched
+from consilium.protocol.monitor.heard import Heard
 from consilium.protocol.node.kit import open_kit
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
@@ -56,6 +57,20 @@ def test_a_party_without_a_connection_says_why(out: Path) -> None:
     assert len(said) == 3
     for what, part in zip(said, ("Start the coordinator", "s ahead of the coordinator", "has expired"), strict=True):
         assert part in what
+
+
+def test_a_party_is_ready_while_it_is_connected(out: Path) -> None:
+    node, told = told_by(out)
+    seen = watched(open_kit(out / "party-ward-a"), Heard(lambda *_: None), node)
+    said = []
+    for what in ("", CONNECTED, "ended (exit code 1); starts again in 1 s; log: x", CONNECTED):
+        if what:
+            node.tell("supernode", what)
+        said.append((seen.waits_for(), [family.samples[()] for family in seen.metrics()]))
+    missing = ["no connection to the coordinator"]
+    assert said == [(missing, [False]), ([], [True]), (missing, [False]), ([], [True])]
+    assert [path.name for path in seen.certificates] == ["ca.crt"]
+    assert len(told) == 3
 
 
 def test_a_lost_supernode_is_looked_after_again(out: Path) -> None:
