@@ -97,7 +97,7 @@ def start(
     node = open_kit(kit, "student")
     given = pool or node / "pool.npz"
     rows = _pool(given, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
-    with student_monitor(node, load_monitor(node), lambda _, what: _note(what)) as board:
+    with student_monitor(node, load_monitor(node), lambda _, what: None if quiet else _note(what)) as board:
         _ask(lambda: open_channel(node, wait), rows, out, config, seed, output, quiet, board)
 
 

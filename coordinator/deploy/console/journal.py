@@ -10,7 +10,7 @@ from typing import Any
 from consilium.coordinator.deploy.console.cures import cure_of
 
 MOST_TROUBLES = 10
-STAGES = ("waiting", "enrol", "train", "vote", "secure sum", "serving", "closed", "failed", "not started")
+STAGES = ("waiting", "enrol", "train", "vote", "secure sum", "serving", "closed", "failed", "not started", "other")
 """What metrics call them; stages of a secure sum are one."""
 
 
@@ -44,7 +44,7 @@ class Journal:
     def kind_of_stage(self) -> str:
         """One of `STAGES`."""
         head = self.stage.partition(":")[0]
-        return head if head in STAGES else "serving"
+        return head if head in STAGES else "other"
 
     def take(self, event: Mapping[str, Any]) -> None:
         """One event. Of what is not known here nothing is shown."""

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
+import shutil
 import socket
 import ssl
 import stat
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509 import BasicConstraints
 
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels.tls import TlsFiles
+from consilium.protocol.labels.tls import TlsFiles, load_certificate
 from consilium.protocol.monitor import server
 from consilium.protocol.monitor.answers import Page, as_json
 from consilium.protocol.monitor.server import MonitorPort
@@ -24,6 +30,7 @@ from consilium.protocol.monitor.settings import MonitorSettings
 from tests.deploy.kits import free_ports
 from tests.protocol.monitor.nodes import Reply, ask, raw
 
+ROOT = Path(__file__).resolve().parents[3]
 PAGES: dict[str, Page] = {"/": lambda: as_json({"fine": True})}
 
 
@@ -164,6 +171,26 @@ def test_only_pinned_certificates_may_look(tls: TlsFiles, tmp_path: Path) -> Non
         tls.authority.write_text("")
         os.utime(tls.authority, ns=(2, 2))
         assert look(port, tmp_path, "it-desk") is None  # a list of no use lets nobody in
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on the PATH")
+def test_a_certificate_as_the_guide_makes_it(tls: TlsFiles, tmp_path: Path) -> None:
+    """openssl makes it an authority as well: what it signs may not look all the same."""
+    guide = (ROOT / "docs" / "console.md").read_text(encoding="utf-8")
+    (made,) = re.findall(r"^openssl req .*$", guide, re.MULTILINE)
+    folder = tmp_path / "guide"
+    folder.mkdir()
+    subprocess.run(shlex.split(made), cwd=folder, check=True, capture_output=True)
+    (folder / "ca.crt").write_bytes((tmp_path / "ca.crt").read_bytes())
+    own = load_certificate(folder / "it-desk.crt")
+    key = load_pem_private_key((folder / "it-desk.key").read_bytes(), password=None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    assert own.extensions.get_extension_for_class(BasicConstraints).value.ca
+    Authority(own, key).client("friend").save(folder, "friend")
+    tls.authority.write_text((folder / "it-desk.crt").read_text())
+    with opened(tls) as port:
+        assert look(port, folder, "it-desk")
+        assert look(port, folder, "friend") is None
 
 
 def test_a_renewed_certificate_is_shown_without_a_restart(tls: TlsFiles, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def after(*events: dict) -> Journal:
         ({"event": "released", "asked": 9, "answered": 4, "parties": 3}, "serving", 0, 0),
         ({"event": "not-answered", "error": "BadSum", "reason": "x"}, "serving", 0, 0),
         ({"event": "failed", "what": "x", "action": "y"}, "failed", 0, 0),
+        ({"event": "stage", "stage": "of a later version", "total": 4}, "other", 0, 4),
         ({"event": "closed", "asked": 9, "answered": 4}, "closed", 0, 0),
     ],
 )
