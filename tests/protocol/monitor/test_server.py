@@ -127,10 +127,6 @@ def save(folder: Path, issued: Issued, name: str) -> TlsFiles:
     return TlsFiles(folder / f"{name}.crt", folder / f"{name}.key", folder / "ca.crt")
 
 
-def pem(files: TlsFiles) -> str:
-    return files.certificate.read_text()
-
-
 @pytest.fixture
 def tls(tmp_path: Path) -> TlsFiles:
     """The node's side: a certificate of the federation's authority, and an empty list of observers."""
