@@ -16,7 +16,7 @@ ENDED = "ended ("
 """With this the supervisor's words begin when a process ended by itself."""
 
 
-class Said(NamedTuple):
+class LoggedLine(NamedTuple):
     """One line of a node's log. at: seconds since 1970."""
 
     at: float
@@ -32,13 +32,13 @@ class Heard:
         self._tell = tell
         self._clock = clock
         self._lock = threading.Lock()
-        self._said: deque[Said] = deque(maxlen=MOST_REMEMBERED)
+        self._said: deque[LoggedLine] = deque(maxlen=MOST_REMEMBERED)
         self._ended: Counter[str] = Counter()
         self._levels: Counter[Level] = Counter()
 
     def tell(self, name: str, what: str) -> None:
         """A `Tell`."""
-        found = Said(self._clock(), name, one_line(what), level_of(what))
+        found = LoggedLine(self._clock(), name, one_line(what), level_of(what))
         with self._lock:
             self._levels[found.level] += 1
             if what.startswith(ENDED):
@@ -48,7 +48,7 @@ class Heard:
         self._tell(name, what)
 
     @property
-    def troubles(self) -> list[Said]:
+    def troubles(self) -> list[LoggedLine]:
         """The last warnings and errors, oldest first."""
         with self._lock:
             return list(self._said)
