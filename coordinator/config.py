@@ -188,7 +188,7 @@ class Federation(Countable, Frozen):
         check_votes(self.mechanism, self.votes, simulation=True)  # nodes are stricter, see `FederationConfig`
         check_caps(self.mechanism, self.caps, self.votes)
         check_sanitised_votes(self.privacy, self.votes)
-        check_schedule(self.phases, self.votes, self.privacy.sanitised is not None)
+        check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, simulation=True)
         return self
 
     @model_validator(mode="after")
@@ -341,11 +341,7 @@ class FederationConfig(Federation):
     @model_validator(mode="after")
     def _mechanism_fits_votes_and_roster(self) -> FederationConfig:
         check_votes(self.mechanism, self.votes, self.simulation)
-        if self.schedule and not self.simulation:
-            raise ValueError(
-                "schedule: kits and the label service's messages cannot carry one yet, so it runs in simulations only:"
-                " leave it out, or run the phases as federations of their own"
-            )
+        check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, self.simulation)
         if (self.votes == "clear") != (self.roster == ""):
             raise ValueError("secure and distributed votes need a roster, and clear ones have none")
         return self

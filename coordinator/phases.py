@@ -34,7 +34,7 @@ class Phase(Frozen):
 
     @model_validator(mode="after")
     def _answers_what_it_must(self) -> Phase:
-        check_caps(self.mechanism, self.caps, "clear")
+        check_caps(self.mechanism, self.caps, "distributed")  # the federation checks it for how its votes are collected
         return self
 
     def describe(self) -> str:
@@ -67,18 +67,26 @@ def check_votes(mechanism: AnyMechanism, votes: VotesMode, simulation: bool) -> 
         raise ValueError(f"{mechanism.name} needs noise from the parties: set votes to distributed")
 
 
-def check_schedule(phases: tuple[Phase, ...], votes: VotesMode, sanitised: bool) -> None:
+def check_schedule(phases: tuple[Phase, ...], votes: VotesMode, sanitised: bool, simulation: bool) -> None:
     """Raise ValueError where a federation of several phases cannot have these, see docs/decisions/schedule.md."""
     if len(phases) == 1:
         return
-    if votes != "clear":
-        raise ValueError(f'a schedule needs votes = "clear", not "{votes}": set it, or leave the schedule out')
     if sanitised:
         raise ValueError("privacy.sanitised is planned for one mechanism: leave it out, or leave the schedule out")
     for number, phase in enumerate(phases, 1):
         mechanism = phase.mechanism
-        if mechanism.noise_by_parties or mechanism.count_sigma(1) > 0 or not mechanism.private:
+        if mechanism.count_sigma(1) > 0 or not mechanism.private:
             raise ValueError(
-                f"phase {number}: {mechanism.name} cannot be in a schedule: choose a mechanism that is private, whose"
-                " noise the coordinator adds, and that releases labels"
+                f"phase {number}: {mechanism.name} cannot be in a schedule: choose a mechanism that is private and that"
+                " releases labels"
             )
+        if mechanism.noise_by_parties != phases[0].mechanism.noise_by_parties:
+            raise ValueError(
+                f"phase {number}: {mechanism.name} and {phases[0].mechanism.name} cannot be in one schedule: in one of"
+                " them the parties add the noise"
+            )
+        try:
+            check_votes(mechanism, votes, simulation)
+            check_caps(mechanism, phase.caps, votes)
+        except ValueError as error:
+            raise ValueError(f"phase {number}: {error}") from None

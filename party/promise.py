@@ -2,8 +2,9 @@
 
 A party charges what it can verify. Where the parties add the noise, that is the very event whose noise it draws itself;
 elsewhere it holds the coordinator to the promised number of queries. So a promise is one release, and beside it at most
-the one release of a sanitised epsilon; or, for clear votes, the releases of a schedule in their order, of which each
-request names one. Any list that could be read in two ways is refused.
+the one release of a sanitised epsilon; or the releases of a schedule in their order, of which each request names one:
+a request for clear votes, or the signed descriptor of a secure sum, whose noise is that release's to the digit. Any list
+that could be read in two ways is refused.
 """
 
 from __future__ import annotations
@@ -91,6 +92,11 @@ class Promise:
         return self if not self.later else Promise((self.release, *self.later)[release - 1])
 
     @property
+    def each(self) -> tuple[Promise, ...]:
+        """What is promised of each release by itself, in order."""
+        return tuple(self.only(number) for number in range(1, 2 + len(self.later)))
+
+    @property
     def weight(self) -> int:
         """The largest weight of any party, for which the promise is made."""
         return self.release.weight
@@ -128,17 +134,14 @@ def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) 
 
     Raises
     ------
-    Refused : no list of events, or a number out of bounds (MALFORMED); several releases where each request cannot name
-        its own, or that are not alike in what they protect; one of another kind than the mode has, of other noise, or
-        for another number of teachers (PROMISE).
+    Refused : no list of events, or a number out of bounds (MALFORMED); several releases that are not alike in what they
+        protect; one of another kind than the mode has, of other noise, or for another number of teachers (PROMISE).
     """
     events = parse_events(text)
     promise = Promise.of(events)
     release, releases = promise.release, (promise.release, *promise.later)
     if any(event.closing for event in releases):
         raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
-    if promise.later and (votes != "clear" or any(event.noise_by_parties for event in releases)):
-        raise Refused(Rule.PROMISE, detail="several releases are for clear votes without noise of the parties")
     if votes == "distributed" and promise.closing is not None:
         raise Refused(Rule.PROMISE, detail="noise of the parties leaves nothing to be sanitised")
     for event in releases:

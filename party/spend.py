@@ -22,6 +22,7 @@ import numpy as np
 from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, epsilon, parse_events, promise_of
+from consilium.party.storage import check_format
 from consilium.party.weight import check_within, own_weight
 from consilium.protocol.parties.messages import LedgerPosition, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
@@ -35,9 +36,10 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
     " head TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, query BLOB, release INTEGER NOT NULL,"
-    " PRIMARY KEY (federation, teachers, query)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, release INTEGER, phase INTEGER, query BLOB,"
+    " PRIMARY KEY (federation, teachers, release, phase, query)) WITHOUT ROWID",
 )
 OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
 """Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
@@ -59,11 +61,15 @@ class SpendStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, committed at the end and undone by any error; Refused (POLICY) if the file is unusable."""
+        """One transaction, committed at the end and undone by any error.
+
+        Refused (POLICY) if the file is unusable, LedgerError if a newer program wrote it.
+        """
         try:
             with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
+                check_format(connection, self._path)
                 for statement in TABLES:
                     connection.execute(statement)
                 yield connection
@@ -79,11 +85,12 @@ class SpendStore:
 
         Raises
         ------
-        Refused : the promise is none, or too much (MOST_EPSILON); other terms (PROMISE) or another ledger (LEDGER) than
-            this federation came with first.
+        Refused : the promise is none, or too much (MOST_EPSILON, MOST_QUERIES); other terms (PROMISE) or another ledger
+            (LEDGER) than this federation came with first.
         """
         promise = promise_of(terms)
         with self._transaction() as connection:
+            _check_queries(terms, promise, policy, _answered_elsewhere(connection, terms.federation))
             weight = self._weight(connection, terms.federation, promise, policy, agreed)
             connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (terms.federation, weight))
             _keep_first(connection, terms.federation, terms.model_dump_json())
@@ -104,10 +111,19 @@ class SpendStore:
         promise = promise_of(terms)
         if self._path.exists():
             with self._transaction() as connection:
+                _check_queries(terms, promise, policy, _answered_elsewhere(connection, terms.federation))
                 weight = self._weight(connection, terms.federation, promise, policy, agreed)
         else:
+            _check_queries(terms, promise, policy, 0)
             weight = own_weight(promise, policy, agreed=agreed)
         return Share(weight, epsilon(promise.at(weight).events, policy))
+
+    def answered(self) -> int:
+        """Queries ever answered, over all federations."""
+        if not self._path.exists():
+            return 0
+        with self._transaction() as connection:
+            return _answered(connection)
 
     def weight(self, federation: str) -> int:
         """How often this party's answers count in a federation that it enrolled in."""
@@ -132,13 +148,20 @@ class SpendStore:
             forgotten, and the same queries would be answered again with fresh noise.
         """
         with self._transaction() as connection:
-            batch, head = _ledger_of(connection, federation, position.ledger)
-            if position.batch < batch or (position.batch == batch and position.head != head):
-                raise Refused(Rule.LEDGER, limit=batch, requested=position.batch)
+            _check_position(connection, federation, position)
             connection.execute(
                 "UPDATE ledgers SET batch = ?, head = ? WHERE federation = ?",
                 (position.batch, position.head, federation),
             )
+            connection.execute("INSERT OR REPLACE INTO asked_at VALUES (?, ?)", (federation, position.batch))
+
+    def seen(self, federation: str, position: LedgerPosition) -> int:
+        """One more than the last batch at which votes were asked for, 0 where they never were. Refused (LEDGER) as
+        `follow`."""
+        with self._transaction() as connection:
+            _check_position(connection, federation, position)
+            found = connection.execute("SELECT batch FROM asked_at WHERE federation = ?", (federation,)).fetchone()
+        return 0 if found is None else found[0] + 1
 
     def charge(
         self,
@@ -157,7 +180,8 @@ class SpendStore:
         A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
         are the same. In phase 2 the queries are some of those of phase 1: they count against the federation's cap on
         answers and not as further queries. Where several releases are promised, each has its own cap, and they come in
-        order: after queries of a later one there are no new ones of an earlier.
+        order: after queries of a later one there are no new ones of an earlier. A query counts for each release that it
+        is asked for: its votes are the same, but whoever sums them could release it twice.
 
         Parameters
         ----------
@@ -191,8 +215,10 @@ class SpendStore:
             new = [key for key in keys if key not in counted]
             count = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?"
             asked = connection.execute(count, (terms.federation, phase)).fetchone()[0] + len(new)
+            of_release = [(terms.federation, teachers, release, phase, key) for key in sorted(keys)]
             if promise.later:
-                asked = _asked_for(connection, terms.federation, release, len(new))
+                of_release = _not_counted(connection, of_release)
+                asked = _asked_for(connection, terms.federation, release, phase, len(of_release))
             if asked > promise.only(release).most(phase):
                 raise Refused(Rule.PROMISE, limit=promise.only(release).most(phase), requested=asked)
             spent = _answered(connection)
@@ -207,10 +233,7 @@ class SpendStore:
                 ((teachers, key, phase, terms.federation) for key in sorted(new)),
             )
             if promise.later:
-                connection.executemany(
-                    "INSERT INTO scheduled VALUES (?, ?, ?, ?)",
-                    ((terms.federation, teachers, key, release) for key in sorted(new)),
-                )
+                connection.executemany("INSERT INTO scheduled VALUES (?, ?, ?, ?, ?)", of_release)
 
     def _weight(
         self, connection: sqlite3.Connection, federation: str, promise: Promise, policy: Policy, agreed: int | None
@@ -224,18 +247,29 @@ class SpendStore:
         return own_weight(promise, policy, _earlier(connection, federation), kept or agreed)
 
 
-def _asked_for(connection: sqlite3.Connection, federation: str, release: int, new: int) -> int:
-    """Queries for this release of a schedule, with so many new ones. Refused (PROMISE) for new ones after those of a
-    later release.
+Scheduled = tuple[str, str, int, int, bytes]
+"""A row of `scheduled`: federation, digest of the teachers, release, phase of its mechanism, query."""
+
+
+def _not_counted(connection: sqlite3.Connection, rows: list[Scheduled]) -> list[Scheduled]:
+    """Those of the rows, all of one release and phase, that are not in `scheduled` yet."""
+    where = "federation = ? AND teachers = ? AND release = ? AND phase = ?"
+    counted = set(connection.execute(f"SELECT * FROM scheduled WHERE {where}", rows[0][:4]) if rows else ())
+    return [row for row in rows if row not in counted]
+
+
+def _asked_for(connection: sqlite3.Connection, federation: str, release: int, phase: int, new: int) -> int:
+    """Queries for this release of a schedule in this phase of its mechanism, with so many new ones. Refused (PROMISE)
+    for new ones after those of a later release.
     """
-    counts = dict(
-        connection.execute(
-            "SELECT release, COUNT(*) FROM scheduled WHERE federation = ? GROUP BY release", (federation,)
-        ).fetchall()
-    )
-    if new and counts and max(counts) > release:
-        raise Refused(Rule.PROMISE, limit=max(counts), requested=release, detail="this release is over")
-    return counts.get(release, 0) + new
+    last, same = connection.execute(
+        "SELECT COALESCE(MAX(release), 0), COALESCE(SUM(release = ? AND phase = ?), 0) FROM scheduled"
+        " WHERE federation = ?",
+        (release, phase, federation),
+    ).fetchone()
+    if new and last > release:
+        raise Refused(Rule.PROMISE, limit=last, requested=release, detail="this release is over")
+    return same + new
 
 
 def _earlier(connection: sqlite3.Connection, federation: str) -> list[ReleaseEvent]:
@@ -268,6 +302,30 @@ def _ledger_of(connection: sqlite3.Connection, federation: str, ledger: str) -> 
     if found is None or found[0] != ledger:
         raise Refused(Rule.LEDGER, detail="not the ledger that this federation came with first")
     return found[1], found[2]
+
+
+def _check_position(connection: sqlite3.Connection, federation: str, position: LedgerPosition) -> None:
+    """Refused (LEDGER) for another ledger than before, or one that stands before where it stood."""
+    batch, head = _ledger_of(connection, federation, position.ledger)
+    if position.batch < batch or (position.batch == batch and position.head != head):
+        raise Refused(Rule.LEDGER, limit=batch, requested=position.batch)
+
+
+def _check_queries(terms: Terms, promise: Promise, policy: Policy, elsewhere: int) -> None:
+    """Raise Refused (MOST_QUERIES) if the policy would end sums of this federation half way.
+
+    A party that refuses in the middle of a sum costs the others, whose queries are used up. Of clear votes it is left
+    out alone, and answers as many as it likes.
+    """
+    promised = sum(event.queries_in(1) for event in (promise.release, *promise.later))
+    if terms.votes != "clear" and elsewhere + promised > policy.most_queries:
+        raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=elsewhere + promised)
+
+
+def _answered_elsewhere(connection: sqlite3.Connection, federation: str) -> int:
+    """Queries ever answered in other federations."""
+    own = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = 1"
+    return _answered(connection) - connection.execute(own, (federation,)).fetchone()[0]
 
 
 def _answered(connection: sqlite3.Connection) -> int:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import tomli_w
 
-from consilium.protocol.errors import ConfigError
 from consilium.simulations.population.teacher_mix import check_own_teachers
 from consilium.simulations.scenario import Scenario, divided_data
 from consilium.simulations.workspace import federation_config, lay_out, make_run_dir
@@ -20,13 +19,8 @@ def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> 
 
     Raises
     ------
-    ConfigError : the federation has a schedule, or what `federation_config` and `make_run_dir` say.
+    ConfigError : what `federation_config` and `make_run_dir` say.
     """
-    if scenario.federation.schedule:
-        raise ConfigError(
-            "federation.schedule: a student on a socket cannot ask in phases yet",
-            "Run the scenario with `consilium run`, or leave the schedule out",
-        )
     dataset, partition = divided_data(scenario, seed)
     config = federation_config(scenario, dataset, partition, seed).model_copy(update={"service": service})
     check_own_teachers(scenario.simulation, config.rows)

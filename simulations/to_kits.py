@@ -49,14 +49,9 @@ def make_kits(scenario: Scenario, seed: int, out: Path, hosts: Sequence[str]) ->
 
     Raises
     ------
-    ConfigError : the scenario is planned on rows that a plan of kits cannot have, or has a schedule. DataError,
-        NotEnoughParties, OutputExists
+    ConfigError : the scenario is planned on rows that a plan of kits cannot have. DataError, NotEnoughParties,
+        OutputExists
     """
-    if scenario.federation.schedule:
-        raise ConfigError(
-            "federation.schedule: kits cannot carry a schedule yet",
-            "Leave it out, or provision each phase as a federation of its own",
-        )
     source, division = divided_source(scenario, seed, open_source(scenario.data))
     dataset, partition = divided_data(scenario, seed, source)
     simulated = schema(scenario.data, dataset, partition)

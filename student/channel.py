@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+
 import grpc
 import numpy as np
 
@@ -11,10 +14,13 @@ from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.labels.service import Answers, LabelTerms, Progress, no_progress
 from consilium.protocol.labels.tls import TlsFiles, channel_credentials, why_no_connection
 from consilium.protocol.labels.wire import (
+    ID_BYTES,
     HistogramReader,
     answers_from_wire,
     blocks,
+    id_blocks,
     refusal_from_wire,
+    standings_of,
     terms_from_wire,
 )
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
@@ -37,6 +43,18 @@ class LabelChannel:
         )
         self._stub = rpc.LabelServiceStub(self._channel)
         self._terms: LabelTerms | None = None
+        self._phase = 0
+
+    def phases(self) -> tuple[LabelChannel, ...]:
+        """A source for each phase of the federation's schedule, in order, all on this connection; this one alone where
+        there is no schedule. Raises as `describe`."""
+        count = self.describe().phases
+        return tuple(map(self._of_phase, range(1, count + 1))) if count else (self,)
+
+    def _of_phase(self, number: int) -> LabelChannel:
+        source = copy.copy(self)
+        source._phase, source._terms = number, None
+        return source
 
     def __enter__(self) -> LabelChannel:
         return self
@@ -48,12 +66,20 @@ class LabelChannel:
         """See `LabelSource.describe`."""
         try:
             reply = self._stub.Describe(
-                pb.DescribeRequest(protocol_version=PROTOCOL_VERSION), timeout=self._wait, wait_for_ready=True
+                pb.DescribeRequest(protocol_version=PROTOCOL_VERSION, phase=self._phase),
+                timeout=self._wait,
+                wait_for_ready=True,
             )
         except grpc.RpcError as error:
             raise self._failed(error) from None
-        self._terms = terms_from_wire(reply)
-        return self._terms
+        terms = terms_from_wire(reply)
+        if self._phase not in (0, terms.phase):
+            raise MalformedMessage(
+                f"the coordinator described phase {terms.phase}, this student asked for phase {self._phase}",
+                "Start the student again; if it stays so, ask the federation's operator",
+            )
+        self._terms = terms
+        return terms
 
     def ask(
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
@@ -64,7 +90,7 @@ class LabelChannel:
         canonical = canonical_queries(queries, len(schema.features))
         histograms = HistogramReader(len(canonical), len(schema.classes))
         try:
-            for reply in self._stub.Ask(iter(blocks(canonical, probabilities))):
+            for reply in self._stub.Ask(iter(blocks(canonical, probabilities, self._phase))):
                 match reply.WhichOneof("reply"):
                     case "progress":
                         progress(reply.progress.stage, reply.progress.done, reply.progress.total)
@@ -82,6 +108,17 @@ class LabelChannel:
         raise MalformedMessage(
             "the coordinator ended the stream without an answer", "Ask again: it costs nothing twice"
         )
+
+    def known(self, ids: Sequence[str]) -> np.ndarray:
+        """See `LabelSource.known`."""
+        found = [np.zeros(0, dtype=np.uint8)]
+        try:
+            for block in id_blocks(ids):
+                reply = self._stub.Known(pb.KnownRequest(query_ids=block), timeout=self._wait)
+                found.append(standings_of(reply.standings, len(block) // ID_BYTES))
+        except grpc.RpcError as error:
+            raise self._failed(error) from None
+        return np.concatenate(found)
 
     def finish(self) -> None:
         """See `LabelSource.finish`."""

@@ -31,6 +31,10 @@ MissingOption = Annotated[
 SeparatorOption = Annotated[str, typer.Option(help="Between the fields of a CSV file: , ; | or tab.")]
 CommaOption = Annotated[bool, typer.Option("--decimal-comma", help="Numbers are written 1,5.")]
 EncodingOption = Annotated[str, typer.Option(help="Of a CSV file: utf-8, latin-1 or cp1252.")]
+ResumeOption = Annotated[
+    bool,
+    typer.Option(help="Go on in OUT, where a student with the same settings and seed stopped."),
+]
 
 
 app = typer.Typer(no_args_is_help=True, help="The student node: ask for labels, train, evaluate.")
@@ -46,6 +50,7 @@ def run(
     out: Annotated[Path, typer.Option(help="New folder for labels and model.")],
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
+    resume: ResumeOption = False,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
     label: LabelOption = None,
     test: TestOption = None,
@@ -62,7 +67,7 @@ def run(
 
     check_address("--coordinator", coordinator)
     rows = _pool(pool, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
-    _ask(lambda: LabelChannel(coordinator, wait), rows, out, config, seed, output, quiet)
+    _ask(lambda: LabelChannel(coordinator, wait), rows, out, config, seed, resume, output, quiet)
 
 
 @app.command()
@@ -78,6 +83,7 @@ def start(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
+    resume: ResumeOption = False,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
     label: LabelOption = None,
     test: TestOption = None,
@@ -98,7 +104,7 @@ def start(
     given = pool or node / "pool.npz"
     rows = _pool(given, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
     with student_monitor(node, load_monitor(node), lambda _, what: None if quiet else _note(what)) as board:
-        _ask(lambda: open_channel(node, wait), rows, out, config, seed, output, quiet, board)
+        _ask(lambda: open_channel(node, wait), rows, out, config, seed, resume, output, quiet, board)
 
 
 def predict(
@@ -144,18 +150,33 @@ def _pool(path: Path, label: str | None, test: Path | None, missing: list[str] |
     return PoolFile(path, csv, label, test, tuple(missing or ()))
 
 
+def _check_out(out: Path, resume: bool) -> None:
+    """Raise OutputExists, or ConfigError where there is nothing to go on with."""
+    from consilium.protocol.errors import ConfigError, OutputExists
+
+    if out.exists() and not resume:
+        raise OutputExists(
+            f"output folder {out} exists already",
+            "Choose another with --out, or go on with the student that stopped there: --resume",
+        )
+    if resume and (out / "student" / "student.json").exists():
+        raise ConfigError(f"the student of {out} is finished: nothing is left to resume", "Choose another --out")
+    if resume and not out.is_dir():
+        raise ConfigError(f"there is no folder {out}: nothing to resume", "Leave --resume out, or correct --out")
+
+
 def _ask(
     channel: Callable[[], LabelChannel],
     pool: PoolFile,
     out: Path,
     config: Path | None,
     seed: int,
+    resume: bool,
     output: Format,
     quiet: bool,
     board: StudentBoard | None = None,
 ) -> None:
     from consilium.protocol.config_files import load
-    from consilium.protocol.errors import OutputExists
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
     from consilium.protocol.progress.display import progress_on, showing
@@ -167,19 +188,22 @@ def _ask(
     board = board or StudentBoard()
     spec = StudentSpec() if config is None else load(config, StudentSpec)
     pool.check()
-    if out.exists():
-        raise OutputExists(f"output folder {out} exists already", "Choose another with --out, or remove it")
-    again = "Make room and run it again with another --out: what was answered is in the ledger and costs nothing"
-    with writing(out, again), showing(quiet) as display, channel() as source:
-        terms = source.describe()
+    _check_out(out, resume)
+    again = "Make room and run it again with --resume: what was answered is in the ledger and costs nothing"
+    with writing(out, again), showing(quiet) as display, channel() as connection:
+        source, *later = connection.phases()
+        terms, left = source.describe(), sum(each.describe().queries_left for each in (source, *later))
         board.connected = True
         rows = pool.load(terms.schema, _note)
         display.say(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon_worst_case:.3f} at delta"
-            f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left",
+            f" {terms.delta:g}, unit: a {terms.unit}; {left} queries left",
             time.time(),
         )
-        result = run_student(source, rows, spec, out, seed, board.follow(progress_on(display)))
+        progress = board.follow(progress_on(display))
+        result = run_student(
+            source, rows, spec, out, seed, progress, later, lambda remark: display.say(remark, time.time())
+        )
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
     told["warnings"] = listed(result.warnings)
     if not quiet:

@@ -16,9 +16,9 @@ from typing import Literal, cast
 import numpy as np
 
 from consilium.accounting.events import PartyNoise
+from consilium.coordinator.collection.admission import Member, tell_left_out
 from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
-from consilium.coordinator.collection.members import Member, tell_left_out
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.drive import drive
@@ -58,14 +58,16 @@ class SecureKeys:
                 f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",
                 "Use the roster that the federation was made with",
             )
-        noise = config.event(0, 0).party_noise(1)
         sure = self.roster.u_min - self.roster.c
-        if noise is not None and noise.shares > sure:
-            raise ConfigError(
-                f"mechanism.noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
-                f" be in a sum (u_min {self.roster.u_min} less {self.roster.c} colluders)",
-                f"Set it to {sure}",
-            )
+        for number in config.phase_numbers:
+            noise = config.event(0, 0, number).party_noise(1)
+            if noise is not None and noise.shares > sure:
+                where = "" if number is None else f"phase {number}: "
+                raise ConfigError(
+                    f"{where}mechanism.noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
+                    f" be in a sum (u_min {self.roster.u_min} less {self.roster.c} colluders)",
+                    f"Set it to {sure}",
+                )
         if config.votes == "secure":
             self._check_weights()
 
@@ -85,7 +87,8 @@ class SecureKeys:
 class SecureCollector:
     """The `Collector` of secure and distributed votes.
 
-    folder: where the states of open sessions are kept, made on first use.
+    folder: where the states of open sessions are kept, made on first use. number: of the federation's phase that all
+    its queries are for, from 1; None where there is no schedule.
     """
 
     def __init__(
@@ -97,11 +100,12 @@ class SecureCollector:
         folder: Path,
         standing: Standing,
         log: EventLog,
+        number: int | None = None,
     ) -> None:
         keys.check(config)
-        self._standing = standing
+        self._standing, self._number = standing, number
         self._transport, self._config, self._keys, self._log = transport, config, keys, log
-        self._nodes = {member.party: member.node for member in members}
+        self._members = members
         self._folder = folder
         self._summed: list[Path] = []
         self._accused: dict[str, set[str]] = {}
@@ -118,7 +122,9 @@ class SecureCollector:
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._history = History(self._folder / "history.json", self._keys.roster)
-        path = self._folder / f"{query_set[:32]}-{phase}.session"
+        # the phase is in the name: a session that an earlier one left unfinished was signed for that one's release
+        where = "" if self._number is None else f"-of-{self._number}"
+        path = self._folder / f"{query_set[:32]}-{phase}{where}.session"
         self._summed.append(path)
         if path.exists():
             done = self._resume(path, queries, query_set, phase, progress)
@@ -144,6 +150,11 @@ class SecureCollector:
         for path in self._summed:
             path.unlink(missing_ok=True)
         self._summed.clear()
+
+    @property
+    def _nodes(self) -> dict[str, int]:
+        """Node by party; of those, too, that came after the first sum."""
+        return {member.party: member.node for member in self._members}
 
     def _invited(self) -> list[str]:
         return [name for name in self._nodes if name not in self._history.left_out]
@@ -172,7 +183,7 @@ class SecureCollector:
         return choose if len(set(roster.weights)) == 1 else WeightedChooser(roster.weights, choose)
 
     def _party_noise(self, phase: int) -> PartyNoise:
-        return self._config.event(0, 0).party_noise(phase) or PartyNoise(0.0, 0)
+        return self._config.event(0, 0, self._number).party_noise(phase) or PartyNoise(0.0, 0)
 
     def _terms(self, queries: np.ndarray, phase: int) -> SessionDescriptor:
         noise = self._party_noise(phase)
@@ -186,6 +197,7 @@ class SecureCollector:
             sigma=noise.sigma,
             noise_shares=noise.shares,
             phase=cast(Literal[1, 2], phase),
+            release=self._number or 1,
         )
 
     def _resume(

@@ -11,6 +11,7 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field
 
+from consilium.coordinator.deploy.loopback import loopback_tls, make_loopback
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import private_folder, replace_text
@@ -47,9 +48,10 @@ def environment(kit: Kit) -> dict[str, str]:
 
 
 def prepare(kit: Kit) -> None:
-    """Tell `flwr` where its SuperLink is, and forget what a SuperLink knew whose database is gone."""
+    """Make the SuperLink's certificate, tell `flwr` where it is, and forget what a SuperLink knew whose database is
+    gone."""
     home = private_folder(kit.state / "flower")
-    table = {"address": kit.coordinator.internal, "root-certificates": str(kit.authority)}
+    table = {"address": kit.coordinator.internal, "root-certificates": str(make_loopback(kit).authority)}
     replace_text(home / "config.toml", tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: table}}))
     if not (kit.state / DATABASE).exists():
         (kit.state / REGISTERED).unlink(missing_ok=True)
@@ -57,7 +59,7 @@ def prepare(kit: Kit) -> None:
 
 def super_link(kit: Kit) -> Program:
     """The SuperLink, on loopback, behind the gateway."""
-    files = kit.server_tls
+    files = loopback_tls(kit)
     return Program(
         name="superlink",
         command=[

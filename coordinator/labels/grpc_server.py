@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,16 +14,32 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
 
-from consilium.coordinator.labels.reception import LIMITS, Busy, Desk, Limits, Measure, PendingRequest, in_time, receive
+from consilium.coordinator.labels.reception import (
+    LIMITS,
+    Busy,
+    Desk,
+    Limits,
+    Measure,
+    PendingRequest,
+    Received,
+    in_time,
+    receive,
+)
 from consilium.coordinator.labels.service import LabelService
 from consilium.protocol.errors import ConfigError, ConsiliumError, MalformedMessage
 from consilium.protocol.files import more_descriptors
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels.service import Answers
 from consilium.protocol.labels.tls import AllowList, TlsFiles, server_credentials
-from consilium.protocol.labels.wire import GENERIC, answers_to_wire, histogram_blocks, refusal_to_wire, terms_to_wire
+from consilium.protocol.labels.wire import (
+    GENERIC,
+    answers_to_wire,
+    histogram_blocks,
+    ids_of,
+    refusal_to_wire,
+    terms_to_wire,
+)
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 
 log = logging.getLogger("consilium.coordinator")
@@ -55,6 +71,10 @@ class Door:
     allowed: Path | None = None
     close_file: Path | None = None
 
+    def closing(self) -> bool:
+        """Whether the service is to be closed."""
+        return self.close_file is not None and self.close_file.exists()
+
 
 OPEN_DOOR = Door()
 
@@ -68,8 +88,9 @@ class _Servicer:
     thread to the call, only when that message is there, however long that takes; a stream is given at once.
     """
 
-    def __init__(self, service: LabelService, measure: Measure, door: Door, limits: Limits) -> None:
-        self._service = service
+    def __init__(self, services: Sequence[LabelService], measure: Measure, door: Door, limits: Limits) -> None:
+        """services: of each phase of the federation's schedule, in order; one where it has none."""
+        self._services = services
         self._measure = measure
         self._limits = limits
         self._desk = Desk(limits)
@@ -84,6 +105,9 @@ class _Servicer:
             ),
             "Ask": grpc.stream_stream_rpc_method_handler(
                 self.ask, pb.QueryBlock.FromString, pb.AskReply.SerializeToString
+            ),
+            "Known": grpc.stream_unary_rpc_method_handler(
+                self.known, pb.KnownRequest.FromString, pb.KnownReply.SerializeToString
             ),
             "Finish": grpc.stream_unary_rpc_method_handler(
                 self.finish, pb.FinishRequest.FromString, pb.FinishReply.SerializeToString
@@ -126,14 +150,20 @@ class _Servicer:
                 raise _Refused(
                     f"protocol version {request.protocol_version}, the coordinator speaks {PROTOCOL_VERSION}"
                 )
-            return terms_to_wire(self._service.describe())
+            return terms_to_wire(self._of_phase(request.phase or min(1, len(self._services) - 1)).describe())
+
+        return self._one(requests, context, answer)
+
+    def known(self, requests: Iterator[pb.KnownRequest], context: grpc.ServicerContext) -> pb.KnownReply:
+        def answer(request: pb.KnownRequest) -> pb.KnownReply:
+            return pb.KnownReply(standings=self._services[0].known(ids_of(request.query_ids)).tobytes())
 
         return self._one(requests, context, answer)
 
     def finish(self, requests: Iterator[pb.FinishRequest], context: grpc.ServicerContext) -> pb.FinishReply:
         def answer(_: pb.FinishRequest) -> pb.FinishReply:
-            if not self._stays_open:
-                self._service.finish()
+            for service in () if self._stays_open else self._services:
+                service.finish()
             return pb.FinishReply()
 
         return self._one(requests, context, answer)
@@ -155,7 +185,8 @@ class _Servicer:
         if not context.add_callback(gone):
             return pending.gone()
         try:
-            queries, probabilities = receive(blocks, self._measure, self._limits)
+            received = receive(blocks, self._measure, self._limits)
+            service = self._of_phase(received.phase)
         except ConsiliumError as error:
             pending.gone()
             yield refusal_to_wire(error)
@@ -163,16 +194,33 @@ class _Servicer:
         if not context.is_active():  # a student that went away before its request was whole asked nothing
             return
         pending.begin()
-        threading.Thread(target=self._answer, args=(queries, probabilities, replies, pending), daemon=True).start()
+        threading.Thread(target=self._answer, args=(service, received, replies, pending), daemon=True).start()
         while (reply := replies.get()) is not None:
             if reply.WhichOneof("reply") in LAST:
                 pending.gone()  # before the last reply is sent: the student may ask again as soon as it has it
             yield reply
 
+    def _of_phase(self, phase: int) -> LabelService:
+        """The service of the phase that a request names. Raises MalformedMessage if there is no such one."""
+        count = len(self._services)
+        if count == 1 and phase == 0:
+            return self._services[0]
+        if count == 1:
+            raise MalformedMessage(
+                f"the request is of phase {phase}, and this federation has no schedule", "Ask without a phase"
+            )
+        if not 1 <= phase <= count:
+            named = f"names phase {phase}" if phase else "names none"
+            raise MalformedMessage(
+                f"this federation has {count} phases, and the request {named}",
+                f"Ask in a phase from 1 to {count}; nothing was charged",
+            )
+        return self._services[phase - 1]
+
     def _answer(
         self,
-        queries: np.ndarray,
-        probabilities: np.ndarray | None,
+        service: LabelService,
+        received: Received,
         replies: queue.SimpleQueue[pb.AskReply | None],
         pending: PendingRequest,
     ) -> None:
@@ -180,7 +228,7 @@ class _Servicer:
             replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=done, total=total)))
 
         try:
-            answers: Answers = self._service.ask(queries, progress, probabilities)
+            answers: Answers = service.ask(received.queries, progress, received.probabilities)
             reply = answers_to_wire(answers)
             if answers.histograms is not None:
                 for block in histogram_blocks(answers.histograms):
@@ -202,9 +250,16 @@ class _Refused(Exception):
 
 @contextmanager
 def serving(
-    service: LabelService, address: str, most_rows: int, door: Door = OPEN_DOOR, limits: Limits = LIMITS
+    service: LabelService,
+    address: str,
+    most_rows: int,
+    door: Door = OPEN_DOOR,
+    limits: Limits = LIMITS,
+    later: Sequence[LabelService] = (),
 ) -> Iterator[str]:
     """Serve on `address` (host:port, port 0 for a free one) while the context is open; yields the real host:port.
+
+    most_rows: in one request. later: the services of the phases after the first, where the federation has a schedule.
 
     Raises
     ------
@@ -214,7 +269,7 @@ def serving(
     measure = Measure.of(service.describe().schema, most_rows)
     server = grpc.server(
         futures.ThreadPoolExecutor(limits.threads),
-        handlers=[_Servicer(service, measure, door, limits).handler()],
+        handlers=[_Servicer((service, *later), measure, door, limits).handler()],
         options=[*OPTIONS.items(), ("grpc.max_receive_message_length", measure.message)],
         maximum_concurrent_rpcs=limits.threads,  # one that finds no thread is refused at once, and does not wait for it
     )

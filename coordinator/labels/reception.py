@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -162,10 +162,17 @@ class Measure:
         return rows
 
 
-def receive(
-    stream: Iterator[pb.QueryBlock], measure: Measure, limits: Limits = LIMITS
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """All rows of a request, float32 (rows, features), and probabilities, float64 (rows, classes), if it has any.
+class Received(NamedTuple):
+    """A request for labels. queries: float32 (rows, features). probabilities: float64 (rows, classes), if it has any.
+    phase: of the federation's schedule; 0 where the request names none."""
+
+    queries: np.ndarray
+    probabilities: np.ndarray | None
+    phase: int
+
+
+def receive(stream: Iterator[pb.QueryBlock], measure: Measure, limits: Limits = LIMITS) -> Received:
+    """All rows of a request.
 
     Raises
     ------
@@ -174,9 +181,12 @@ def receive(
     """
     parts: list[np.ndarray] = []
     predictions: list[np.ndarray] = []
-    count = 0
+    count = phase = 0
     for block in in_time(stream, limits.stall, limits.stall + measure.rows * measure.row / limits.rate):
         rows = measure.check(block)
+        if parts and block.phase != phase:
+            raise MalformedMessage("query blocks of one request name different phases")
+        phase = block.phase
         count += rows
         if count > measure.rows:
             raise BudgetExceeded(
@@ -190,7 +200,7 @@ def receive(
             predictions.append(found)
     if not parts:
         raise MalformedMessage("the request has no rows", "Send at least one")
-    return np.concatenate(parts), np.concatenate(predictions) if predictions else None
+    return Received(np.concatenate(parts), np.concatenate(predictions) if predictions else None, phase)
 
 
 def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[Message]:

@@ -181,11 +181,6 @@ class Plan(Frozen):
             seen = [node.name for node in names]
             if len(set(seen)) < len(seen):
                 raise ValueError(f"two {what} have one name")
-        if self.federation.schedule:
-            raise ValueError(
-                "federation.schedule: kits cannot carry a schedule yet: leave it out, or provision each phase as a"
-                " federation of its own"
-            )
         if self.federation.minimum_parties > len(self.party):
             raise ValueError(
                 f"federation.minimum_parties {self.federation.minimum_parties} is above the {len(self.party)} parties"

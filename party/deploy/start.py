@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from consilium.party import journal
+from consilium.party.deploy.connection import note_connection
 from consilium.party.deploy.installed_app import check_flower, write_programs
 from consilium.party.deploy.keys import check_present
+from consilium.party.deploy.status import standing_of
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import held
@@ -19,6 +22,7 @@ from consilium.protocol.monitor.settings import load_monitor
 from consilium.protocol.node.checks import check_coordinator, check_disk
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
 
 if TYPE_CHECKING:
@@ -26,11 +30,14 @@ if TYPE_CHECKING:
 
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""
-CONNECTED = "connected to the coordinator"
+CONNECTED, BACK = "connected to the coordinator", "the connection to the coordinator is back"
 NEWS = {
     "SuperNode ID:": CONNECTED,
+    "Connection successful after": BACK,
     "Failed to activate SuperNode": "the coordinator refused this node: its key is not registered (yet, or any more),"
-    " it was killed less than a minute ago, or another process uses its key",
+    " it was killed less than a minute ago, or a copy of this kit runs elsewhere: stop one of the two",
+    "another version: the coordinator runs": "the coordinator and this party run different versions of Consilium or"
+    " Flower, see state/logs/supernode.log: install one version at all nodes",
     "CERTIFICATE_VERIFY_FAILED": "the coordinator's certificate is not accepted: run consilium doctor",
     "Connection attempt failed": "a connection could not be made; trying on",
     "address already in use": "node_port in kit.json is taken by another program: choose another",
@@ -51,11 +58,13 @@ def supernode(kit: Kit) -> Program:
         log=kit.logs / "supernode.log",
         environment=flower_environment(folder, write_programs(kit.state / "programs")),
         news=NEWS,
+        well=frozenset({CONNECTED, BACK}),
     )  # fmt: skip
 
 
 class NodeWatch:
-    """What `party start` finds out by itself: no room on the disk, or no way to the coordinator while not connected.
+    """What `party start` finds out by itself: no room on the disk, no way to the coordinator while not connected, and
+    how the party stands in the federation.
 
     The processes' own logs are on that disk, and Flower does not say why a connection fails. Each is told when it
     begins, changes or ends.
@@ -66,6 +75,8 @@ class NodeWatch:
         self._tell = tell
         self._connected = False
         self._last: dict[str, str] = {}
+        self._answers = journal.read(kit.folder)
+        note_connection(kit, "not connected yet")
 
     @property
     def connected(self) -> bool:
@@ -74,10 +85,8 @@ class NodeWatch:
 
     def tell(self, name: str, what: str) -> None:
         """A `Tell` that passes on every message, and notices whether there is a connection."""
-        if what == CONNECTED:
-            self._connected = True
-        elif what.startswith("ended"):
-            self._connected = False
+        self._connected = what in (CONNECTED, BACK)
+        note_connection(self._kit, what)
         self._tell(name, what)
 
     def follow(self, stop: threading.Event, seconds: float = 10) -> None:
@@ -90,6 +99,16 @@ class NodeWatch:
         self._say("disk", lambda: check_disk(self._kit.state, LEAST_BYTES), "there is room again")
         if not self._connected:
             self._say("coordinator", lambda: check_coordinator(self._kit), "nothing is in the way any more")
+
+        self._tell_answers()
+
+    def _tell_answers(self) -> None:
+        """Tell what the coordinator asked of this party since the last look, where it changes how the party stands."""
+        before, self._answers = self._answers, journal.read(self._kit.folder)
+        if before != self._answers:
+            now = standing_of(self._answers)[0]
+            if now != standing_of(before)[0]:
+                self._tell("party", now)
 
     def _say(self, name: str, check: Callable[[], str], well: str) -> None:
         what = ""
@@ -122,12 +141,14 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
 
     Raises
     ------
-    ConfigError : the party's settings cannot be read, its own keys are not in the kit, or it is started already.
+    ConfigError : the party's settings cannot be read, its own keys are not in the kit, a file is not as it was signed,
+        a newer program used its state, or it is started already.
     EngineError : this is a Flower that cannot be kept from running bundles.
     """
     check_flower()
     check_present(kit)
     settings = load_monitor(kit)
+    enter(kit, tell)
     home = open_home(kit.folder)
     if home.name != kit.name:
         raise ConfigError(

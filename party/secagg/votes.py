@@ -81,7 +81,7 @@ class QuerySet:
 class ChargedVotes(Protocol):
     """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
 
-    def __call__(self, asked: QuerySet, told: Terms, phase: int = 1) -> np.ndarray: ...
+    def __call__(self, asked: QuerySet, told: Terms, phase: int = 1, release: int = 1) -> np.ndarray: ...
 
 
 def check_roster(home: Home, terms: Terms) -> Roster:
@@ -104,11 +104,12 @@ def check_roster(home: Home, terms: Terms) -> Roster:
         raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
     if roster.least_difference < home.policy.least_difference:
         raise Refused(Rule.LEAST_DIFFERENCE, limit=home.policy.least_difference, requested=roster.least_difference)
-    noise = promise_of(terms).noise(1)
-    if noise is not None and noise.shares > sure:
-        raise Refused(
-            Rule.PROMISE, limit=sure, requested=noise.shares, detail="noise in more shares than are sure to be"
-        )
+    for release in promise_of(terms).each:
+        noise = release.noise(1)
+        if noise is not None and noise.shares > sure:
+            raise Refused(
+                Rule.PROMISE, limit=sure, requested=noise.shares, detail="noise in more shares than are sure to be"
+            )
     return roster
 
 
@@ -156,7 +157,7 @@ class SecureVotes:
         source = self._noise(terms, told)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.charged_votes(replace(asked, queries=queries), told, terms.phase)
+            return self.charged_votes(replace(asked, queries=queries), told, terms.phase, terms.release)
 
         return votes, lambda sigma, shape: source.gaussian(sigma, shape)
 
@@ -171,7 +172,8 @@ class SecureVotes:
     def accept(self, terms: SessionDescriptor) -> None:
         """Refused unless the session's terms are what the policy allows and what was promised at enrolment.
 
-        The noise that the party is about to draw must be, to the digit, the noise of the release that it charges.
+        The noise that the party is about to draw must be, to the digit, the noise of the release that it charges: the
+        one that the signed descriptor names.
         """
         told = self.spend.terms(terms.federation)
         check_terms(self.home.policy, told)
@@ -181,7 +183,7 @@ class SecureVotes:
             raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
         if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
             raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)
-        promise = promise_of(told)
+        promise = promise_of(told).only(terms.release)
         if ((terms.sigma, terms.noise_shares) if terms.sigma > 0 else None) != promise.noise(terms.phase):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
         most = min(promise.most(terms.phase), self.home.policy.most_queries)
@@ -193,7 +195,8 @@ class SecureVotes:
         seed = self.home.simulated_noise_seed
         if seed is None or not told.simulation:
             return SystemNoise()
-        return SeededNoise(int(canonical_digest([seed, self.home.name, terms.query_set, terms.phase]), 16))
+        later = [] if terms.release == 1 else [terms.release]
+        return SeededNoise(int(canonical_digest([seed, self.home.name, terms.query_set, terms.phase, *later]), 16))
 
     @property
     def _store(self) -> Path:

@@ -21,13 +21,15 @@ NOT_ASKED: Outcome
 REINFORCED: Outcome
 
 class DescribeRequest(_message.Message):
-    __slots__ = ("protocol_version",)
+    __slots__ = ("protocol_version", "phase")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
-    def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
+    phase: int
+    def __init__(self, protocol_version: _Optional[int] = ..., phase: _Optional[int] = ...) -> None: ...
 
 class Terms(_message.Message):
-    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon_worst_case", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma")
+    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon_worst_case", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma", "phases", "phase")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +43,8 @@ class Terms(_message.Message):
     SIMULATION_FIELD_NUMBER: _ClassVar[int]
     NEIGHBOURING_FIELD_NUMBER: _ClassVar[int]
     COUNT_SIGMA_FIELD_NUMBER: _ClassVar[int]
+    PHASES_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     federation: str
     schema_json: str
@@ -54,17 +58,21 @@ class Terms(_message.Message):
     simulation: bool
     neighbouring: str
     count_sigma: float
-    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon_worst_case: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ...) -> None: ...
+    phases: int
+    phase: int
+    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon_worst_case: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ..., phases: _Optional[int] = ..., phase: _Optional[int] = ...) -> None: ...
 
 class QueryBlock(_message.Message):
-    __slots__ = ("features", "rows", "probabilities")
+    __slots__ = ("features", "rows", "probabilities", "phase")
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
     features: int
     rows: bytes
     probabilities: bytes
-    def __init__(self, features: _Optional[int] = ..., rows: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ...) -> None: ...
+    phase: int
+    def __init__(self, features: _Optional[int] = ..., rows: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., phase: _Optional[int] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("outcome", "label")
@@ -121,6 +129,18 @@ class AskReply(_message.Message):
     refusal: Refusal
     histograms: HistogramBlock
     def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., histograms: _Optional[_Union[HistogramBlock, _Mapping]] = ...) -> None: ...
+
+class KnownRequest(_message.Message):
+    __slots__ = ("query_ids",)
+    QUERY_IDS_FIELD_NUMBER: _ClassVar[int]
+    query_ids: bytes
+    def __init__(self, query_ids: _Optional[bytes] = ...) -> None: ...
+
+class KnownReply(_message.Message):
+    __slots__ = ("standings",)
+    STANDINGS_FIELD_NUMBER: _ClassVar[int]
+    standings: bytes
+    def __init__(self, standings: _Optional[bytes] = ...) -> None: ...
 
 class FinishRequest(_message.Message):
     __slots__ = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -25,6 +25,16 @@ class Outcome(IntEnum):
     """Interactive only: the parties do not contradict the student's own confident prediction; costs no label."""
 
 
+class RowStanding(IntEnum):
+    """What became of a row of the pool so far; numbers as in labels.proto."""
+
+    OPEN = 0
+    RECORDED = 1
+    """Asked before, by whatever student: its outcome is in the ledger, and asking again costs nothing."""
+    SPENT = 2
+    """The parties answered it in an earlier federation, and answer no row twice."""
+
+
 @dataclass(frozen=True)
 class LabelTerms:
     """On which terms labels are given.
@@ -32,6 +42,9 @@ class LabelTerms:
     `epsilon_worst_case` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
     It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
     noisy histograms are given, 0 where labels alone are; each answer says its own.
+
+    phases: of the federation's schedule, 0 where it has none. phase: the one that `queries_left` and `answers_left` are
+    of, from 1; 0 where there is no schedule. All else holds for all phases together.
     """
 
     federation: str
@@ -46,6 +59,8 @@ class LabelTerms:
     simulation: bool
     neighbouring: str = "replace"
     count_sigma: float = 0.0
+    phases: int = 0
+    phase: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,6 +127,14 @@ class LabelSource(Protocol):
         """Queries (n, features) -> answers; `probabilities` float64 (n, classes) are the student's own predictions.
 
         Raises BudgetExceeded, DataError, NotEnoughParties or ServiceError.
+        """
+        ...
+
+    def known(self, ids: Sequence[str]) -> np.ndarray:
+        """Query ids (hex) -> `RowStanding`, uint8 (ids,). All OPEN where the federation has no pool that was fixed
+        beforehand: what other students made up is not told.
+
+        Raises ServiceError.
         """
         ...
 

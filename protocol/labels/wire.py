@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from pydantic import ValidationError
 
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb
-from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
-from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, RowStanding
+from consilium.protocol.parties.messages import MOST_RELEASES, PROTOCOL_VERSION
 from consilium.protocol.rows.queries import QUERY_DTYPE
 from consilium.protocol.rows.schema import Schema
 
 BLOCK_BYTES = 1_000_000
 """Rows of a query set travel in blocks of about this size; gRPC's own limit is 4 MB a message."""
+
+ID_BYTES = 32
+"""Of a query id: SHA-256."""
 
 MOST_COUNT = 2**53
 """Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
@@ -44,11 +49,13 @@ def terms_to_wire(terms: LabelTerms) -> pb.Terms:
         parties=terms.parties,
         simulation=terms.simulation,
         count_sigma=terms.count_sigma,
+        phases=terms.phases,
+        phase=terms.phase,
     )
 
 
 def terms_from_wire(message: pb.Terms) -> LabelTerms:
-    """Message -> terms; MalformedMessage if version or schema are not of this protocol."""
+    """Message -> terms; MalformedMessage if version, schema or phases are not of this protocol."""
     if message.protocol_version != PROTOCOL_VERSION:
         raise MalformedMessage(
             f"the coordinator speaks protocol version {message.protocol_version}, this student {PROTOCOL_VERSION}",
@@ -58,6 +65,11 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         schema = Schema.model_validate_json(message.schema_json)
     except ValidationError:
         raise MalformedMessage("the coordinator's schema is malformed") from None
+    if not (message.phases == message.phase == 0 or 1 <= message.phase <= message.phases <= MOST_RELEASES):
+        raise MalformedMessage(
+            f"the coordinator's terms are of phase {message.phase} of {message.phases}; there are at most"
+            f" {MOST_RELEASES}, from 1"
+        )
     return LabelTerms(
         federation=message.federation,
         schema=schema,
@@ -71,11 +83,16 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         parties=message.parties,
         simulation=message.simulation,
         count_sigma=message.count_sigma,
+        phases=message.phases,
+        phase=message.phase,
     )
 
 
-def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list[pb.QueryBlock]:
-    """Canonical queries (n, features), and probabilities (n, classes) if there are any -> blocks of rows."""
+def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None, phase: int = 0) -> list[pb.QueryBlock]:
+    """Canonical queries (n, features), and probabilities (n, classes) if there are any -> blocks of rows.
+
+    phase: of the federation's schedule that they are asked in; 0 where it has none.
+    """
     features = queries.shape[1]
     width = features * QUERY_DTYPE.itemsize + (0 if probabilities is None else 8 * probabilities.shape[1])
     step = max(1, BLOCK_BYTES // width)
@@ -84,9 +101,32 @@ def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list
             features=features,
             rows=queries[start : start + step].tobytes(),
             probabilities=b"" if probabilities is None else _probability_bytes(probabilities[start : start + step]),
+            phase=phase,
         )
         for start in range(0, len(queries), step)
     ]
+
+
+def id_blocks(ids: Sequence[str]) -> list[bytes]:
+    """Query ids, hex -> their bytes, in blocks of about the size of blocks of rows."""
+    step = BLOCK_BYTES // ID_BYTES
+    return [bytes.fromhex("".join(ids[start : start + step])) for start in range(0, len(ids), step)]
+
+
+def ids_of(block: bytes) -> list[str]:
+    """Block -> query ids, hex; MalformedMessage if the bytes are no whole ids."""
+    if not block or len(block) % ID_BYTES:
+        raise MalformedMessage(f"{len(block)} bytes are no query ids of {ID_BYTES}")
+    text = block.hex()
+    return [text[start : start + 2 * ID_BYTES] for start in range(0, len(text), 2 * ID_BYTES)]
+
+
+def standings_of(reply: bytes, count: int) -> np.ndarray:
+    """Reply -> `RowStanding`, uint8 (count,); MalformedMessage if it is not that."""
+    standings = np.frombuffer(reply, dtype=np.uint8)
+    if len(standings) != count or not np.isin(standings, list(RowStanding)).all():
+        raise MalformedMessage(f"{len(standings)} standings for {count} rows, or one of an unknown kind")
+    return standings
 
 
 def rows_of(block: pb.QueryBlock) -> np.ndarray:

@@ -21,8 +21,11 @@ from consilium.protocol.node.supervisor import Tell, tell_time
 
 Level = Literal["info", "warning", "error"]
 
-_ERROR = re.compile(r"^ended \(|^failed: |; again in [\d.]+ s$|cannot be (used|read|written)")
-_WARNING = re.compile(r"^warning: | left out of stage |expires? on |could not be made|refused this node|MB free at ")
+_ERROR = re.compile(r"^ended \(|^failed: |; again in [\d.]+ s|cannot be (used|read|written)|MB free at ")
+_WARNING = re.compile(
+    r"^warning: | left out of stage |expires? on |could not be made|refused this node|connection is lost$"
+    r"|different versions|from several addresses|is not signed"
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 

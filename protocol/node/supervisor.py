@@ -46,7 +46,11 @@ class BackOff:
 
 @dataclass(frozen=True)
 class Program:
-    """What to run. news: texts in its log that are worth telling, and in which words; each once for each start."""
+    """What to run.
+
+    news: texts in its log that are worth telling, and in which words; each once for each start. well: the words that
+    say that all is well again, after which the others are news once more.
+    """
 
     name: str
     command: Sequence[str]
@@ -54,6 +58,27 @@ class Program:
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     news: Mapping[str, str] = field(default_factory=dict)
+    well: frozenset[str] = frozenset()
+
+
+class News:
+    """What of a program's log is to be told, in its order; one for each start of the program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._told: set[str] = set()
+
+    def of(self, text: str) -> list[str]:
+        """Of the next part of the log."""
+        found = sorted((text.rfind(mark), words) for mark, words in self._program.news.items() if mark in text)
+        fresh = []
+        for _, words in found:
+            if words in self._told:
+                continue
+            self._told -= self._told if words in self._program.well else self._program.well
+            self._told.add(words)
+            fresh.append(words)
+        return fresh
 
 
 class Supervisor:
@@ -105,36 +130,35 @@ class Supervisor:
         except OSError as error:
             return f"could not be started: {error.strerror}"
         mark = program.log.with_suffix(".pid")
-        mark.write_text(str(process.pid))
-        told: set[str] = set()
+        with contextlib.suppress(OSError):  # on a full disk the process still runs, and is still ended
+            mark.write_text(str(process.pid))
+        news = News(program)
         try:
             while not self._stop.is_set() and process.poll() is None:
-                position = self._tell_news(program, position, told)
+                position = self._tell_news(program, position, news)
                 self._stop.wait(LOOK_SECONDS)
-            self._tell_news(program, position, told)
+            self._tell_news(program, position, news)
         finally:
             stop_group(process, self._patience)
             mark.unlink(missing_ok=True)
         code = process.returncode
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
-    def _tell_news(self, program: Program, position: int, told: set[str]) -> int:
+    def _tell_news(self, program: Program, position: int, news: News) -> int:
         """Tell what is new in the log, from a byte position; returns the position after it."""
         with open(program.log, "r+b") as file:
             file.seek(position)
             fresh = file.read()
             if position + len(fresh) > MOST_LOG_BYTES:
                 # the process appends, so that it goes on at the start; only the last part is kept aside
-                program.log.with_suffix(".old").write_bytes(fresh[-MOST_LOG_BYTES:])
-                os.chmod(program.log.with_suffix(".old"), 0o600)
+                with contextlib.suppress(OSError):  # on a full disk nothing is
+                    program.log.with_suffix(".old").write_bytes(fresh[-MOST_LOG_BYTES:])
+                    os.chmod(program.log.with_suffix(".old"), 0o600)
                 file.truncate(0)
                 return 0
         whole = fresh.rfind(b"\n") + 1
-        text = fresh[:whole].decode(errors="replace")
-        for mark, words in program.news.items():
-            if mark in text and mark not in told:
-                told.add(mark)
-                self._tell(program.name, words)
+        for words in news.of(fresh[:whole].decode(errors="replace")):
+            self._tell(program.name, words)
         return position + whole
 
 

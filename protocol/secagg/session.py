@@ -14,7 +14,13 @@ from pydantic import Field, ValidationError
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.models import Strict
-from consilium.protocol.parties.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, LedgerPosition
+from consilium.protocol.parties.messages import (
+    MOST_BATCHES,
+    MOST_CLASSES,
+    MOST_RELEASES,
+    MOST_TEACHERS,
+    LedgerPosition,
+)
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.protocol.secagg.errors import BadSignature, OverflowRisk, RosterMismatch, UnsafeSession
 from consilium.protocol.secagg.framing import canonical_json
@@ -38,6 +44,8 @@ class SessionDescriptor(Strict):
     many votes to each query, times its weight in the roster.
     sigma: standard deviation of the noise on one count, all `noise_shares` shares together; 0 and 0 without noise.
     phase: 1, or 2 for fresh noise on queries that a first phase has screened.
+    release: number of the one promised release that the queries are for, from 1; not written where it is 1, so that
+    descriptors of federations with one release are what they were.
     ledger, batch, head: where the coordinator's ledger stands (`protocol.parties.messages.LedgerPosition`).
     lifetime: seconds from a party's first answer until it throws the session away, by its own clock.
     """
@@ -54,6 +62,7 @@ class SessionDescriptor(Strict):
     sigma: float = Field(default=0.0, ge=0, le=MOST_SIGMA, allow_inf_nan=False)
     noise_shares: int = Field(default=0, ge=0, le=MOST_PARTIES)
     phase: Literal[1, 2] = 1
+    release: int = Field(default=1, ge=1, le=MOST_RELEASES)
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
@@ -72,6 +81,7 @@ class SessionDescriptor(Strict):
         sigma: float = 0.0,
         noise_shares: int = 0,
         phase: Literal[1, 2] = 1,
+        release: int = 1,
         lifetime: int = LIFETIME,
     ) -> SessionDescriptor:
         """A new session with a fresh sid and the smallest ring that is safe.
@@ -98,6 +108,7 @@ class SessionDescriptor(Strict):
             sigma=float(sigma),
             noise_shares=noise_shares,
             phase=phase,
+            release=release,
             **position.model_dump(),
             lifetime=lifetime,
         )
@@ -154,7 +165,8 @@ class SessionDescriptor(Strict):
 
     def canonical(self) -> bytes:
         """The bytes that are signed, hashed and sent: JSON with sorted keys and no spaces."""
-        return canonical_json(self.model_dump(mode="json"))
+        unwritten = {"release"} if self.release == 1 else set()
+        return canonical_json(self.model_dump(mode="json", exclude=unwritten))
 
     def ctx(self) -> bytes:
         """CTX: SHA-256 of the canonical bytes."""

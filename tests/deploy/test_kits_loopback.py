@@ -17,7 +17,9 @@ import pytest
 
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.config_files import load
+from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.node.kit import open_kit
+from tests.coordinator.deploy.test_renewal import shown
 from tests.deploy.kits import PARTIES, STUDENT, free_ports, make_kits, write_data, write_pool
 from tests.protocol.monitor.nodes import ask
 
@@ -120,6 +122,16 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         stack.callback(first.end)
         wait_for(lambda: all("connected to the coordinator" in node.said for node in nodes[1:]), 500, nodes)
         wait_for(lambda: "students may ask" in coordinator.said, 500, nodes)
+
+        # a renewed certificate is shown at both ports, and nothing is restarted
+        assert command("provision", "renew", str(out), "coordinator").returncode == 0
+        update = out / "updates" / "0002" / "coordinator.tar.gz"
+        opened = command("kit", "open", str(update), "--into", str(out / "coordinator"))
+        assert opened.returncode == 0, opened.stderr
+        kit = open_kit(out / "coordinator")
+        new = load_certificate(kit.server_tls.certificate).serial_number
+        ports = kit.coordinator.superlink_port, kit.coordinator.label_port
+        assert [shown(port, kit.authority) for port in ports] == [new, new]
 
         # while it serves, every node finds itself in order
         for name in ("coordinator", "party-ward-a", f"student-{STUDENT}"):

@@ -27,6 +27,7 @@ ONLY_PARSED = {
     r"run --resume": "needs a run that was killed: tests/simulations/test_resume.py",
     r"audit (kits|runs)/.*": "a deployed run: tests/simulations/test_deployed.py; a simulated one is audited below",
     r"audit teachers": "minutes: tests/simulations/teacher_audit/test_teacher_audit.py",
+    r"kit (open|seal)": "kits on their way: tests/coordinator/provision/test_signed.py",
     r"(coordinator|party|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
     r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",
     r"study (hospitals|skewed|cite|cache)": "minutes, and needs what it left: tests/simulations/study/test_command.py",

@@ -116,12 +116,12 @@ class Outcome:
     """What one game showed.
 
     ratio: true cost over what was charged, or over what the policy allows if that is less.
-    let_out: how often each query and phase left. released: for which promised release each query was first given.
+    let_out: how often each query and phase left. released: each query with each promised release that it was given for.
     """
 
     ratio: float = 0.0
     let_out: Counter = field(default_factory=Counter)
-    released: dict[str, int] = field(default_factory=dict)
+    released: set[tuple[str, int]] = field(default_factory=set)
     accepted: bool = False
     rules: Counter = field(default_factory=Counter)
 
@@ -213,7 +213,8 @@ class Game:
         fitting = KINDS[4:6] if votes == "distributed" else KINDS[:4]
         events = [self.event(self.pick(fitting) if self.generator.random() < 0.9 else self.pick(KINDS))]
         while self.generator.random() < 0.1:
-            events.insert(int(self.generator.integers(2)), self.event(self.pick(KINDS)))
+            kinds = fitting if self.generator.random() < 0.7 else KINDS
+            events.insert(int(self.generator.integers(2)), self.event(self.pick(kinds)))
         self.train = TrainRequest(
             federation="a" * 64,
             rows_json=SCHEMA.model_dump_json(),
@@ -301,16 +302,16 @@ class Game:
         )
         votes = self.node.vote(request).votes
         assert votes.sum(axis=1).tolist() == [self.teachers * self.weight] * len(queries)
-        for query_id in query_ids(queries):  # votes that left already are not asked for anew
-            self.outcome.released.setdefault(query_id, request.release)
-        self.note(queries, 1, 0.0)
+        self.note(queries, 1, 0.0, request.release)
 
     def session(self) -> None:
         queries = self.queries()
-        promised = None
-        for item in json.loads(self.terms.promise):
-            promised = promised or ({key: item[key] for key in item if key.startswith("sigma") and key != "sigma_ss"})
-        sigmas = [value for value in (promised or {}).values() if isinstance(value, float | int)]
+        sigmas = [
+            value
+            for item in json.loads(self.terms.promise)
+            for key, value in item.items()
+            if key.startswith("sigma") and key != "sigma_ss" and isinstance(value, float | int)
+        ]
         noisy = self.terms.votes == "distributed" or self.generator.random() < 0.1
         sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 2.3, 2.5, 1e5, 1e9]) if noisy else 0.0
         terms = SessionDescriptor.create(
@@ -323,6 +324,7 @@ class Game:
             sigma=sigma,
             noise_shares=self.pick([self.roster.u_min - self.roster.c] * 9 + [1, 2, 3]) if sigma else 0,
             phase=int(self.pick([1, 1, 2])) if sigma else 1,  # pyright: ignore[reportArgumentType]
+            release=int(self.pick([1, 1, 2])),
         )
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
         self.node.secure.advertise(request)
@@ -338,7 +340,7 @@ class Game:
         if terms.sigma > 0:
             noise_share(watched, terms)
         if self.generator.random() < 0.7 and self.unmask(queries, terms):
-            self.note(queries, terms.phase, self.scale)
+            self.note(queries, terms.phase, self.scale, terms.release)
 
     def unmask(self, queries: np.ndarray, terms: SessionDescriptor) -> bool:
         """Use the queries up, as giving the shares of stage 4 does."""
@@ -355,9 +357,10 @@ class Game:
         """How often the party's answers count in this federation."""
         return self.node.spend.weight(self.terms.federation)
 
-    def note(self, queries: np.ndarray, phase: int, scale: float) -> None:
-        """Votes on these queries have left, with this party's share of the noise of so large a scale."""
+    def note(self, queries: np.ndarray, phase: int, scale: float, release: int) -> None:
+        """Votes on these queries have left for a release, with this party's share of the noise of so large a scale."""
         for query_id in query_ids(queries):
+            self.outcome.released.add((query_id, release))
             if scale > 0 or (query_id, phase) not in self.outcome.let_out:  # without own noise the votes are the same
                 self.drawn.append((scale, phase))
             self.outcome.let_out[query_id, phase] += 1
@@ -383,7 +386,7 @@ class Game:
                 true = gaussian_epsilon(squared, policy.delta)
         else:
             true = self.cost_elsewhere(release, given)
-            if self.outcome.released and len(set(self.outcome.released.values()) | {1}) > 1:
+            if any(number > 1 for _, number in self.outcome.released):
                 true = self.cost_of_a_schedule()
         allowed = min(charged, policy.most_epsilon)
         within = given <= policy.most_queries
@@ -393,7 +396,7 @@ class Game:
     def cost_of_a_schedule(self) -> float:
         """The same where requests named several releases: each with the queries that were given for it."""
         promised = [replace(event, weight=self.weight) for event in parse_events(self.terms.promise)]
-        counts = Counter(self.outcome.released.values())
+        counts = Counter(number for _, number in self.outcome.released)
         given = [(promised[number - 1], count) for number, count in counts.items()]
         return epsilon(
             [event.with_counts(count, count if event.answered == event.asked else min(count, event.answered))

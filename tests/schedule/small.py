@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from consilium.coordinator.collection.exchange import Transport
+from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.federation import run_federation
-from consilium.coordinator.mechanisms import Confident, Interactive
+from consilium.coordinator.ledger.verify import find_run, verify_run, verify_student
+from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase, Interactive
 from consilium.coordinator.phases import Phase
 from consilium.coordinator.run_log import EventLog
 from consilium.student.asking.pool import Pool
@@ -36,6 +40,17 @@ def pool(rows: int = 80) -> Pool:
     return Pool(FEATURES, x[:rows], x[rows:], y[rows:])
 
 
+def by_parties(**changes: Any) -> FederationConfig:
+    """Two mechanisms of which the parties add the noise: one histogram on 12 queries, then two on 8."""
+    first = Distributed(threshold=3, sigma=4.0, noise_shares=4)
+    later = Phase(
+        mechanism=DistributedTwoPhase(threshold=1, sigma1=5.0, sigma2=3.0, noise_shares=4),
+        caps=Caps(queries=8, answers=6),
+    )
+    caps = Caps(queries=12, answers=12)
+    return make_config(**{"votes": "distributed", "mechanism": first, "caps": caps, "schedule": (later,), **changes})
+
+
 class Broken(Exception):
     """The student's process dies."""
 
@@ -48,9 +63,11 @@ def run(
     dies_in: int | None = None,
     dies_after: int = 0,
     rows: int = 80,
+    keys: SecureKeys | None = None,
+    transport: Callable[[list[Path]], Transport] = FakeTransport,
 ) -> Path:
     """One run, or what is left of it where the student dies in a phase, after so many of its requests. Called again on
-    the same folder it goes on. Returns the run's folder."""
+    the same folder it goes on. keys: those of homes that are there already. Returns the run's folder."""
     homes, out = folder / "homes", folder / "run"
     parties = sorted(homes.iterdir()) if homes.exists() else make_homes(homes, 4)
     out.mkdir(exist_ok=True)
@@ -61,7 +78,7 @@ def run(
         run_student(known[0], pool(rows), spec, out, 3, later=known[1:])
 
     try:
-        run_federation(FakeTransport(parties), config, out, log, student)
+        run_federation(transport(parties), config, out, log, student, keys)
     finally:
         log.close()
     return out
@@ -82,8 +99,20 @@ class Dying:
         self._left -= 1
         return self._source.ask(queries, *arguments, **named)
 
+    def known(self, ids: list[str]) -> np.ndarray:
+        return self._source.known(ids)
+
     def finish(self) -> None:
         self._source.finish()
+
+
+def findings(out: Path) -> dict[str, str]:
+    """Checks that speak against the run, with what they found."""
+    found = verify_run(find_run(out))
+    all_ = found.findings
+    if found.recorded is not None:
+        all_ = all_ + verify_student(out, found.recorded, found.guarantees.get("student")).findings
+    return {finding.check: finding.found for finding in all_ if not finding.holds}
 
 
 LINEAR = LogisticRegressionStudent(C=0.1)

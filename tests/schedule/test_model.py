@@ -15,19 +15,26 @@ from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Caps, Federation, check_threshold
 from consilium.coordinator.expectation import expected
-from consilium.coordinator.federation import run_federation
 from consilium.coordinator.ledger.privacy import by_phase, promised
 from consilium.coordinator.ledger.store import GENESIS, chain_hash
-from consilium.coordinator.mechanisms import Confident, GNMax, Immutable, LNMax, NoisyHistogram
+from consilium.coordinator.mechanisms import (
+    Confident,
+    Distributed,
+    DistributedTwoPhase,
+    GNMax,
+    Immutable,
+    LNMax,
+    NoisyHistogram,
+)
 from consilium.coordinator.phases import Phase
 from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.coordinator.provision.plan import Plan
-from consilium.coordinator.run_log import EventLog
+from consilium.party.promise import parse_promise
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import MOST_RELEASES
 from consilium.protocol.parties.records import BODY, to_record
 from consilium.student.config import StudentSpec
-from tests.federation import FakeTransport, make_config, make_rows, vote_request
+from tests.federation import make_config, make_rows, vote_request
 from tests.schedule.small import FIRST, SECOND, scheduled
 
 WITHOUT = {
@@ -184,14 +191,66 @@ class TestEqualSpend:
 
 
 CAPS = Caps(queries=5, answers=5)
+BY_PARTIES = Distributed(threshold=3, sigma=4.0, noise_shares=3)
+TWO_BY_PARTIES = Phase(
+    mechanism=DistributedTwoPhase(threshold=2, sigma1=9.0, sigma2=9.0, noise_shares=3),
+    caps=Caps(queries=9, answers=5),
+)
+
+
+class TestWhereItRuns:
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"simulation": False, "noise_seed": None},
+            {"votes": "secure", "roster": "a" * 64},
+            {"votes": "secure", "roster": "a" * 64, "simulation": False, "noise_seed": None},
+            {
+                "votes": "distributed",
+                "roster": "a" * 64,
+                "mechanism": BY_PARTIES,
+                "caps": CAPS,
+                "schedule": (TWO_BY_PARTIES,),
+            },
+        ],
+        ids=["deployed", "secure", "deployed, secure", "distributed"],
+    )
+    def test_terms_carry_all_phases(self, changes: dict[str, Any]) -> None:
+        config = scheduled(**changes)
+        terms = config.terms()
+        promise = parse_promise(terms.promise, terms.votes, terms.teachers, terms.simulation)
+        assert list(promise.events) == config.promised_events()
+        assert len(promise.each) == 2
+
+    def test_kits(self) -> None:
+        plan = {
+            "federation": scheduled().model_dump(mode="json", include=set(Federation.model_fields)),
+            "rows": {"features": ["a"], "classes": ["x", "y"], "center": [0.0], "scale": [1.0]},
+            "coordinator": {"hosts": ["localhost"]},
+            "party": [{"name": "a"}, {"name": "b"}, {"name": "c"}],
+            "student": [{"name": "s"}],
+        }
+        assert Plan.model_validate(plan).federation.schedule == (SECOND,)
 
 
 class TestRefused:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            ({"votes": "secure", "roster": "a" * 64}, 'votes = "clear"'),
-            ({"simulation": False, "noise_seed": None}, "simulations only"),
+            ({"votes": "distributed", "roster": "a" * 64}, "confident adds its own"),
+            ({"votes": "distributed", "roster": "a" * 64, "mechanism": BY_PARTIES, "caps": CAPS}, "in one schedule"),
+            ({"schedule": (Phase(mechanism=BY_PARTIES, caps=CAPS),)}, "phase 2: distributed and confident"),
+            (
+                {
+                    "mechanism": BY_PARTIES,
+                    "caps": CAPS,
+                    "schedule": (Phase(mechanism=BY_PARTIES, caps=CAPS),),
+                    "simulation": False,
+                    "noise_seed": None,
+                },
+                "needs noise from the parties",
+            ),
+            ({"mechanism": BY_PARTIES, "caps": CAPS, "schedule": (TWO_BY_PARTIES,)}, "phase 2: .* charges for all"),
             ({"schedule": (Phase(mechanism=NoisyHistogram(sigma=9.0), caps=CAPS),)}, "phase 2: histogram cannot be"),
             ({"mechanism": NoisyHistogram(sigma=9.0), "caps": CAPS}, "phase 1: histogram cannot be"),
             (
@@ -215,26 +274,6 @@ class TestRefused:
         check_threshold(scheduled(schedule=(SECOND, high)), 9)
         with pytest.raises(ConfigError, match=r"federation.schedule\[1\].mechanism.threshold 9"):
             check_threshold(scheduled(schedule=(SECOND, high)), 8)
-
-    def test_a_student_on_a_socket_before_anybody_is_asked(self, tmp_path) -> None:
-        log, transport = EventLog(tmp_path / "events.jsonl"), FakeTransport([])
-        with pytest.raises(ConfigError, match="student on a socket"):
-            run_federation(transport, scheduled(), tmp_path, log)
-        log.close()
-        assert not (tmp_path / "ledger.db").exists()
-
-    def test_kits(self) -> None:
-        plan = {
-            "federation": scheduled().model_dump(mode="json", include=set(Federation.model_fields)),
-            "rows": {"features": ["a"], "classes": ["x", "y"], "center": [0.0], "scale": [1.0]},
-            "coordinator": {"hosts": ["localhost"]},
-            "party": [{"name": "a"}, {"name": "b"}, {"name": "c"}],
-            "student": [{"name": "s"}],
-        }
-        with pytest.raises(ValidationError, match="kits cannot carry a schedule"):
-            Plan.model_validate(plan)
-        del plan["federation"]["schedule"]
-        assert Plan.model_validate(plan).federation.schedule == ()
 
 
 class TestStudents:

@@ -64,7 +64,16 @@ class TestCaps:
         ask(party, ROWS[5:10], 2)
         over = refused(ask, party, ROWS[10:11], 1)
         assert (over.rule, over.limit, over.requested) == (Rule.PROMISE, 2, 1)
-        assert ask(party, ROWS[:10], 1) == 10  # nothing new
+        assert ask(party, ROWS[:5], 1) == 5  # nothing new
+        assert refused(ask, party, ROWS[:10], 1).limit == 2  # of these, five were for the later one
+
+    def test_a_query_counts_for_each_release_that_it_is_asked_for(self, tmp_path: Path) -> None:
+        """Whoever sums the votes can release them under both mechanisms."""
+        party = member(tmp_path / "p", most_queries=40)
+        ask(party, ROWS[:20], 1)
+        assert ask(party, ROWS[:30], 2) == 30
+        over = refused(ask, party, ROWS[30:31], 2)
+        assert (over.rule, over.limit, over.requested) == (Rule.PROMISE, 30, 31)
 
     def test_a_release_that_was_not_promised(self, tmp_path: Path) -> None:
         over = refused(ask, member(tmp_path / "p"), ROWS[:1], 3)
@@ -93,7 +102,9 @@ def _alone(event) -> float:
 
 
 FIRST, SECOND = CONFIG.promised_events()
-BY_PARTIES = DistributedTwoPhase(threshold=2, sigma1=9.0, sigma2=9.0, noise_shares=3)
+OWN = DistributedTwoPhase(threshold=2, sigma1=9.0, sigma2=9.0, noise_shares=3).event(
+    asked=9, answered=9, unit=Unit.PARTY, neighbouring=CONFIG.privacy.neighbouring, teachers_per_party=1
+)
 
 
 class TestPromises:
@@ -101,8 +112,15 @@ class TestPromises:
         ("events", "votes", "rule"),
         [
             ([FIRST, SECOND], "clear", None),
-            ([FIRST, SECOND], "secure", Rule.PROMISE),
+            ([FIRST, SECOND], "secure", None),
             ([FIRST, SECOND], "distributed", Rule.PROMISE),
+            ([OWN, OWN], "distributed", None),
+            ([OWN, OWN], "secure", Rule.PROMISE),
+            ([OWN, OWN], "clear", Rule.PROMISE),
+            ([FIRST, OWN], "distributed", Rule.PROMISE),
+            ([OWN, FIRST], "distributed", Rule.PROMISE),
+            ([OWN, replace(OWN, towards=Towards.STUDENT)], "distributed", Rule.PROMISE),
+            ([OWN, replace(OWN, asked=0, answered=0)], "distributed", Rule.PROMISE),
             ([FIRST, replace(SECOND, unit=Unit.RECORD)], "clear", Rule.PROMISE),
             ([FIRST, replace(SECOND, towards=Towards.COORDINATOR)], "clear", Rule.PROMISE),
             ([FIRST, replace(SECOND, weight=2)], "clear", Rule.PROMISE),
@@ -120,15 +138,6 @@ class TestPromises:
             assert parse_promise(text, votes, 1, False) == Promise.of(events)
         else:
             assert refused(parse_promise, text, votes, 1, False).rule is rule
-
-    @pytest.mark.parametrize("simulation", [False, True])
-    def test_noise_of_the_parties_is_one_release_alone(self, simulation: bool) -> None:
-        whose = {"unit": Unit.PARTY, "neighbouring": CONFIG.privacy.neighbouring, "teachers_per_party": 1}
-        own = BY_PARTIES.event(asked=9, answered=9, **whose)
-        for events in ([own, own], [FIRST, own], [own, FIRST]):
-            text = json.dumps([event.to_json() for event in events])
-            for votes in ("clear", "distributed"):
-                assert refused(parse_promise, text, votes, 1, simulation).rule is Rule.PROMISE
 
     def test_a_sanitised_epsilon_is_beside_one_release_alone(self) -> None:
         from consilium.coordinator.privacy import Privacy, Sanitised

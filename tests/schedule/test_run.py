@@ -29,7 +29,7 @@ from consilium.student.asking.plan import AskingPlan
 from consilium.student.config import StudentSpec
 from tests.coordinator.ledger.verify.runs import rechain
 from tests.federation import make_rows
-from tests.schedule.small import LINEAR, STUDENT, Broken, run, scheduled
+from tests.schedule.small import LINEAR, STUDENT, Broken, findings, run, scheduled
 
 T = 8
 
@@ -111,15 +111,6 @@ def batches_of(out: Path) -> list[Batch]:
         return ledger.batches()
     finally:
         ledger.close()
-
-
-def findings(out: Path) -> dict[str, str]:
-    """Checks that speak against the run, with what they found."""
-    found = verify_run(find_run(out))
-    all_ = found.findings
-    if found.recorded is not None:
-        all_ = all_ + verify_student(out, found.recorded, found.guarantees.get("student")).findings
-    return {finding.check: finding.found for finding in all_ if not finding.holds}
 
 
 class TestRun:

@@ -21,6 +21,10 @@ def coordinator_metrics(view: ConsoleView, serves_students: bool) -> Iterator[Me
         "party_state", "1 for the state that a party is in.",
         {(party.name, party.state): 1.0 for party in view.parties}, ("party", "state"),
     )  # fmt: skip
+    yield MetricFamily(
+        "party_connected", "1 while a party's node is connected.",
+        {(party.name,): float(party.connected) for party in view.parties}, ("party",),
+    )  # fmt: skip
     yield one("label_service_listens", "1 while students can connect.", serves_students)
     yield one("queries_asked", "Queries that students have asked, of queries_most.", view.queries_asked, counter=True)
     yield one("queries_most", "Queries that may ever be asked.", view.queries_most)

@@ -9,11 +9,12 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from consilium.coordinator.collection.roll import PartyState
 from consilium.coordinator.deploy.console.view import ConsoleView
 from consilium.protocol.monitor.answers import HTML, NOTHING_LOADED, Answer
 
 REFRESH_SECONDS = 10
-BAD_STATES = ("left out", "refused", "revoked")
+BAD_STATES = (PartyState.LEFT_OUT, PartyState.REFUSED)
 """States of parties that somebody has to look into."""
 
 

@@ -13,9 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from consilium.coordinator.conclusion import LEDGER
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.console.journal import Journal, Trouble
-from consilium.coordinator.deploy.start import configuration, listens, run_folder
+from consilium.coordinator.deploy.runs import current_run
+from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.deploy.status import Status, status
 from consilium.coordinator.ledger.privacy import most_so_far
 from consilium.coordinator.ledger.store import Ledger
@@ -36,11 +38,12 @@ SOON_DAYS = 30
 
 @dataclass(frozen=True)
 class PartyLine:
-    """One party. state: a word or two of few; told: all that is known."""
+    """One party. state: a word or two of few; told: all that is known. connected: as the SuperLink sees it now."""
 
     name: str
     state: str
     told: str
+    connected: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,18 @@ class ProcessLine:
 
 @dataclass(frozen=True)
 class ConsoleView:
-    """At one moment. epsilon_so_far: if every question so far had been answered; both epsilons at `delta`."""
+    """At one moment, of the federation that runs. next: the other one that the kit holds, where an update made it one.
+
+    epsilon_so_far: if every question so far had been answered; both epsilons at `delta`. rows_open: rows of the fixed
+    pool that can still be asked, None without a pool.
+    """
 
     at: str
     federation: str
     version: str
     flower_version: str
+    run: str = ""
+    next: str = ""
     running: bool = False
     stage: str = "not started"
     since: str = ""
@@ -83,6 +92,7 @@ class ConsoleView:
     parties: list[PartyLine] = field(default_factory=list)
     queries_asked: int = 0
     queries_most: int = 0
+    rows_open: int | None = None
     epsilon_so_far: float = 0.0
     epsilon_promised: float = 0.0
     delta: float = 0.0
@@ -105,11 +115,11 @@ class ConsoleView:
 
 
 def party_lines(found: Status) -> list[PartyLine]:
-    """Parties by name with their states: the one place where the console learns them.
-
-    What stands before a colon is the state, and the rest says more: "left out: refused: data".
-    """
-    return [PartyLine(name, told.partition(":")[0].strip(), told) for name, told in sorted(found.parties.items())]
+    """Parties by name with their states: the one place where the console learns them."""
+    return [
+        PartyLine(name, entry["state"], entry["words"], entry["connected"])
+        for name, entry in sorted(found.roll.items())
+    ]
 
 
 class ConsoleReader:
@@ -151,14 +161,17 @@ class ConsoleReader:
         return listens(place.label_port, "127.0.0.1" if place.listen in ("0.0.0.0", "::") else place.listen)
 
     def _of_run(self) -> dict[str, Any]:
-        config, run, found = configuration(self._kit), run_folder(self._kit), status(self._kit)
-        if run != self._run:
-            self._run, self._journal, self._tail = run, Journal(), EventTail(run / "events.jsonl")
+        run, found = current_run(self._kit), status(self._kit)
+        config = run.config
+        if run.folder != self._run:
+            self._run, self._journal, self._tail = run.folder, Journal(), EventTail(run.events)
         for event in self._tail.fresh():
             self._journal.take(event)
-        journal, asked = self._journal, _asked(config, run / "ledger.db")
+        journal, asked = self._journal, _asked(config, run / LEDGER)
         troubles = sorted([*journal.troubles, *self._own_troubles()], key=lambda trouble: trouble.at, reverse=True)
         return {
+            "run": found.run,
+            "next": found.next,
             "running": found.running,
             "stage": found.stage,
             "since": found.since,
@@ -168,6 +181,7 @@ class ConsoleReader:
             "parties": party_lines(found),
             "queries_asked": sum(asked.values()),
             "queries_most": config.all_caps.queries,
+            "rows_open": found.rows_open,
             "epsilon_so_far": most_so_far(config, asked),
             "epsilon_promised": found.epsilon_promised,
             "delta": found.delta,

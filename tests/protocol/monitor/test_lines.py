@@ -28,14 +28,16 @@ LEFT_OUT = {"event": "left-out", "party": "ward-a", "stage": "train", "reason": 
         (in_words(LEFT_OUT), "warning"),
         (in_words({"event": "warned", "code": "few-answers", "text": "few"}), "warning"),
         (in_words({"event": "failed", "what": "0 parties", "action": "See"}), "error"),
-        ("the run ended without an outcome. See state/logs; again in 5 s", "error"),
+        ("the run ended without an outcome. See state/logs; again in 5 s, and from then on", "error"),
+        (in_words({"event": "lost", "parties": ["ward-a"]}), "warning"),
+        (in_words({"event": "connected", "parties": ["ward-a"]}), "info"),
         ("ended (signal SIGKILL); starts again in 1 s; log: x", "error"),
         (NEWS["SuperNode ID:"], "info"),
         (NEWS["Connection attempt failed"], "warning"),
         (NEWS["Failed to activate SuperNode"], "warning"),
         ("server.crt expires on 2026-12-01. Ask the operator for a new certificate in time", "warning"),
         ("port 9464 on 127.0.0.1 cannot be used: address already in use; the node works on", "error"),
-        ("5 MB free at /srv, 10 MB are needed. Make room", "warning"),
+        ("5 MB free at /srv, 10 MB are needed. Make room", "error"),
     ],
 )
 def test_levels_are_those_of_what_nodes_really_say(what: str, level: str) -> None:

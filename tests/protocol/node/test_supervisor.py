@@ -16,7 +16,7 @@ import pytest
 
 from consilium.protocol.errors import EngineError
 from consilium.protocol.node import supervisor
-from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, end_leftovers
+from consilium.protocol.node.supervisor import BackOff, News, Program, Supervisor, end_leftovers
 
 FAST = BackOff(first=0.1, most=0.4, calm=60)
 
@@ -116,6 +116,23 @@ def test_news_are_told_once_for_each_start(tmp_path: Path) -> None:
         until(lambda: told.count("hello") == 2)
     assert told.count("hello") == 2
     assert len(lines_of(tmp_path / "starts")) == 2
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (["up\n", "up\n"], ["well"]),
+        (["down\n", "down\n", "down\n"], ["lost"]),
+        (["up\n", "down\n", "down\n", "back\n"], ["well", "lost", "back"]),
+        (["up\n", "down\n", "back\n", "down\n", "back\n"], ["well", "lost", "back", "lost", "back"]),
+        (["down\nback\n", "down\n"], ["lost", "back", "lost"]),
+        (["down\nodd\ndown\n", "odd\n"], ["strange", "lost"]),
+    ],
+)
+def test_a_loss_is_news_again_once_all_was_well(tmp_path: Path, log: list[str], told: list[str]) -> None:
+    words = {"up": "well", "back": "back", "down": "lost", "odd": "strange"}
+    news = News(Program("n", [], tmp_path, tmp_path / "log", {}, words, frozenset({"well", "back"})))
+    assert [what for part in log for what in news.of(part)] == told
 
 
 def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from consilium.accounting.events import event_from_json
-from consilium.coordinator.deploy.start import configuration, run_folder
+from consilium.coordinator.deploy.runs import KitRun, begin
 from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
@@ -20,8 +18,9 @@ SECRET = 741_852_963
 
 def charge(kit: Kit, labels: list[int], histogram: list[list[int]] | None = None) -> None:
     """One batch in the ledger with these labels, NO_LABEL where there was no answer."""
-    config = configuration(kit)
-    ledger = Ledger(run_folder(kit) / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+    run = begin(kit)
+    config = run.config
+    ledger = Ledger(run / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
     given = np.array(labels, dtype=np.int64)
     event = config.event(len(labels), int((given != NO_LABEL).sum())).to_json()
     event_from_json(event)
@@ -43,18 +42,21 @@ def charge(kit: Kit, labels: list[int], histogram: list[list[int]] | None = None
 
 def events(kit: Kit) -> EventLog:
     """The run's log, to be written."""
-    return EventLog(run_folder(kit) / "events.jsonl")
+    return EventLog(begin(kit).events)
 
 
-def half_way(kit: Kit, reason: str = "refused: most-epsilon, requested 33.6, limit 20") -> Path:
-    """A run that serves, in which one party was left out; its event log."""
+def half_way(kit: Kit, reason: str = "refused: most-epsilon, requested 33.6, limit 20") -> KitRun:
+    """A run that serves, in which one party was left out."""
     log = events(kit)
     log.write("waiting", connected=1, required=2)
+    log.write("connected", parties=["ward-a", "ward-b", "ward-c"])
     log.write("stage", stage="enrol", total=3)
+    log.write("enrolled", parties=["ward-a", "ward-c"])
     log.write("left-out", stage="train", party="ward-b", reason=reason, for_data=False)
     log.write("warned", code="few-answers", text="30 answers are few for a student")
+    log.write("takes-part", parties=["ward-a", "ward-c"])
     log.write("serving", address="127.0.0.1:8444")
     log.write("stage", stage="secure sum: share", total=3)
     log.write("progress", stage="secure sum: share", done=2, total=3)
     log.close()
-    return run_folder(kit) / "events.jsonl"
+    return begin(kit)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.deploy.console.cures import CURES, NO_ANSWER, UNKNOWN, cure_of
-from consilium.coordinator.deploy.console.journal import MOST_TROUBLES, Journal
+from consilium.coordinator.deploy.console.journal import MOST_TROUBLES, NO_ANSWER, UNKNOWN, Journal
 from consilium.coordinator.run_log import EventLog, EventTail
-from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.parties.cures import CURES
+from consilium.protocol.parties.refusals import Rule
 
 AT = {"at": "2026-11-23T01:00:00.000+00:00"}
 
@@ -60,16 +60,11 @@ def test_what_is_not_understood_changes_little(event: dict) -> None:
     assert journal.kind_of_stage in ("enrol", "failed")
 
 
-@pytest.mark.parametrize("rule", Rule)
-def test_every_refusal_has_a_cure(rule: Rule) -> None:
-    refusal = Refusal(rule=rule, limit=2, requested=3)
-    assert cure_of(f"refused: {refusal}") == CURES[rule]
-    assert CURES[rule].endswith(".")
-
-
 @pytest.mark.parametrize(
     ("reason", "cure"),
     [
+        ("refused: storage", f"{CURES[Rule.STORAGE]}."),
+        ("refused: most-queries, requested 300, limit 200", f"{CURES[Rule.MOST_QUERIES]}."),
         ("no answer within 250 s", NO_ANSWER),
         ("node did not fetch the request in time", NO_ANSWER),
         ("2 nodes claim this name", UNKNOWN),
@@ -77,8 +72,9 @@ def test_every_refusal_has_a_cure(rule: Rule) -> None:
         ("", UNKNOWN),
     ],
 )
-def test_other_reasons(reason: str, cure: str) -> None:
-    assert cure_of(reason) == cure
+def test_every_trouble_has_a_cure(reason: str, cure: str) -> None:
+    (trouble,) = after({"event": "left-out", "party": "ward-a", "stage": "train", "reason": reason}).troubles
+    assert trouble.cure == cure
 
 
 def test_the_last_troubles_are_kept_and_all_are_counted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from consilium.coordinator.deploy.console.metrics import coordinator_metrics
 from consilium.coordinator.deploy.console.node import watched
 from consilium.coordinator.deploy.console.page import page
-from consilium.coordinator.deploy.console.view import ConsoleReader, PartyLine, certificate_lines, party_lines
-from consilium.coordinator.deploy.start import configuration, run_folder
-from consilium.coordinator.deploy.status import Status
+from consilium.coordinator.deploy.console.view import ConsoleReader, certificate_lines, party_lines
+from consilium.coordinator.deploy.runs import begin, configuration
+from consilium.coordinator.deploy.status import status
 from consilium.coordinator.ledger.privacy import most_so_far, promised
 from consilium.coordinator.provision.authority import Authority
 from consilium.protocol.labels.service import NO_LABEL
@@ -53,12 +54,13 @@ def test_before_and_in_the_middle_of_a_run(kit: Kit) -> None:
     assert (seen.kind_of_stage, seen.done, seen.total) == ("secure sum", 2, 3)
     assert seen.queries_asked == 3
     assert 0 < seen.epsilon_so_far < seen.epsilon_promised
-    assert seen.states == {"may connect": 2, "left out": 1}
+    assert seen.states == {"takes part": 2, "refused": 1}
+    assert [party.connected for party in seen.parties] == [False] * 3  # no coordinator runs
     (trouble,) = seen.troubles
     assert "ward-b left out of stage train" in trouble.what
-    assert "party.toml" in trouble.cure
+    assert "policy.most_epsilon" in trouble.cure
     assert seen.warnings == ["30 answers are few for a student"]
-    assert seen.to_json()["parties"][1]["state"] == "left out"
+    assert seen.to_json()["parties"][1]["state"] == "refused"
 
 
 def shown(kit: Kit) -> tuple[str, str, str]:
@@ -92,24 +94,28 @@ def test_the_metrics_of_a_run(kit: Kit) -> None:
         for sample in family.samples
     }
     assert found[("consilium_queries_asked_total",)] == 2
-    assert found[("consilium_party_state", "ward-b", "left out")] == 1
+    assert found[("consilium_party_state", "ward-b", "refused")] == 1
+    assert found[("consilium_party_connected", "ward-b")] == 0
     assert found[("consilium_troubles_total", "left-out")] == 1
     assert [name[1] for name, value in found.items() if name[0] == "consilium_stage" and value] == ["secure sum"]
     labels = {key for family in text_string_to_metric_families(text) for each in family.samples for key in each.labels}
     assert labels == {"party", "state", "stage", "kind"}
 
 
-@pytest.mark.parametrize(
-    ("told", "state"),
-    [
-        ("may connect", "may connect"),
-        ("left out: refused: data", "left out"),
-        ("late: takes part from the next start", "late"),
-        ("", ""),
-    ],
-)
-def test_states_are_few_words(told: str, state: str) -> None:
-    assert party_lines(Status("x", parties={"ward-a": told})) == [PartyLine("ward-a", state, told)]
+def test_parties_are_as_status_has_them(kit: Kit) -> None:
+    half_way(kit)
+    found = status(kit)
+    assert [party.told for party in party_lines(found)] == [found.parties[name] for name in sorted(PARTIES)]
+
+
+def test_an_update_over_an_open_federation_is_told(kit: Kit) -> None:
+    half_way(kit)
+    update = {**json.loads((kit / "federation.json").read_text()), "name": "four wards"}
+    (kit / "federation.json").write_text(json.dumps(update))
+    view = ConsoleReader(kit, silent()).view(NOW)
+    assert view.kind_of_stage == "secure sum"  # of the one that runs
+    assert view.next and view.next != view.run
+    assert view.next in page(view).body.decode()
 
 
 def test_so_far_is_never_more_than_promised_and_grows(kit: Kit) -> None:
@@ -121,7 +127,7 @@ def test_so_far_is_never_more_than_promised_and_grows(kit: Kit) -> None:
 
 
 def test_a_damaged_ledger_is_a_trouble_on_the_page(kit: Kit) -> None:
-    (run_folder(kit) / "ledger.db").write_bytes(b"no database")
+    (begin(kit) / "ledger.db").write_bytes(b"no database")
     answered = {path: made() for path, made in watched(kit, silent()).all_pages().items()}
     assert answered["/"].status == 500 or b"ledger" in answered["/"].body
     assert answered["/healthz"].status == 200
@@ -143,12 +149,12 @@ def test_what_processes_said_is_shown_once(kit: Kit) -> None:
     log.close()
     heard.tell("run", "failed: 1 parties after stage 'enrol'. See events.jsonl")
     heard.tell("run", "1 parties after stage 'enrol'. See events.jsonl; again in 5 s")
-    heard.tell("run", "the run ended without an outcome. See state/logs; again in 5 s")
+    heard.tell("run", "the run ended without an outcome. See state/logs; again in 5 s, and from then on")
     heard.tell("superlink", "ended (exit code 1); starts again in 1 s; log: x")
     heard.tell("coordinator", "stopped")
     assert sorted(trouble.what for trouble in reader.view(NOW).troubles) == [
         "1 parties after stage 'enrol'",
-        "run: the run ended without an outcome. See state/logs; again in 5 s",
+        "run: the run ended without an outcome. See state/logs; again in 5 s, and from then on",
         "superlink: ended (exit code 1); starts again in 1 s; log: x",
     ]
 
