@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from consilium.party import journal
 from consilium.party.deploy.connection import note_connection
 from consilium.party.deploy.installed_app import check_flower, write_programs
 from consilium.party.deploy.keys import check_present
 from consilium.party.deploy.status import standing_of
+from consilium.party.deploy.watching import watched
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import held
 from consilium.protocol.monitor.heard import Heard
-from consilium.protocol.monitor.node import Watched, monitored
+from consilium.protocol.monitor.node import monitored
 from consilium.protocol.monitor.settings import load_monitor
 from consilium.protocol.node.checks import check_coordinator, check_disk
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
-
-if TYPE_CHECKING:
-    from consilium.protocol.monitor.metrics import MetricFamily
 
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""
@@ -122,20 +119,6 @@ class NodeWatch:
         self._last[name] = kind
 
 
-def watched(kit: Kit, heard: Heard, watch: NodeWatch) -> Watched:
-    """The party as a node that can be looked at: it is ready while it is connected."""
-
-    def waits_for() -> list[str]:
-        return [] if watch.connected else ["no connection to the coordinator"]
-
-    def metrics() -> Iterator[MetricFamily]:
-        from consilium.protocol.monitor.metrics import one
-
-        yield one("connected", "1 while the SuperNode is connected to the coordinator.", watch.connected)
-
-    return Watched(kit, heard, waits_for, (kit.authority,), metrics)
-
-
 def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> None:
     """Serve until `stop` is set.
 
@@ -161,6 +144,9 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
         tell("party", f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
         heard = Heard(tell)
         watch = NodeWatch(kit, heard.tell)
-        with monitored(settings, watched(kit, heard, watch)), Supervisor([supernode(kit)], watch.tell, backoff):
+        with (
+            monitored(settings, watched(kit, heard, lambda: watch.connected)),
+            Supervisor([supernode(kit)], watch.tell, backoff),
+        ):
             watch.follow(stop)
         tell("party", "stopped")

@@ -26,14 +26,13 @@ from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.monitor.certificates import ages
 from consilium.protocol.monitor.heard import Heard
 from consilium.protocol.monitor.processes import processes_of
+from consilium.protocol.node.checks import SOON
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.versions import DISTRIBUTION
 
 MOST_TROUBLES = 10
 RUN, AGAIN = "run", "; again in "
 """Under this name the node tells what is in the event log, and with these words that an attempt failed."""
-SOON_DAYS = 30
-"""As `doctor` warns."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ def certificate_lines(kit: Kit, now: datetime) -> list[CertificateLine]:
 def _level(days_left: int | None) -> str:
     if days_left is None or days_left < 0:
         return "over"
-    return "soon" if days_left < SOON_DAYS else "ok"
+    return "soon" if days_left < SOON.days else "ok"
 
 
 def _asked(config: FederationConfig, ledger_file: Path) -> dict[int | None, int]:
