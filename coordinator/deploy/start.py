@@ -263,7 +263,7 @@ def _waiting(event: dict[str, Any]) -> str:
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
     """Whether somebody listens on this port now."""
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.settimeout(1)
         return probe.connect_ex((host, port)) == 0
 

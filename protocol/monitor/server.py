@@ -239,7 +239,7 @@ class MonitorPort:
         self._stop.set()
         self._thread.join()
 
-    def _open(self) -> bool:
+    def _open(self) -> None:
         listen, port = self._settings.listen, self._settings.port or 0
         try:
             self._server = _Server(listen, port, self._settings.own_names(), self._pages, self._tls)
@@ -247,9 +247,8 @@ class MonitorPort:
             what = f"port {port} on {listen} cannot be used: {os.strerror(error.errno or 0).lower()}"
             if not self._thread.is_alive():
                 self._tell(NAME, f"{what}; the node works on. Stop what uses it, or change port in monitor.toml")
-            return False
-        self._tell(NAME, f"{self.address}")
-        return True
+        else:
+            self._tell(NAME, f"{self.address}")
 
     def _serve(self) -> None:
         while self._server is None:

@@ -150,14 +150,20 @@ class ConsoleReader:
     def ready(self) -> list[str]:
         """What is missing before parties can connect and students can be answered by what they bring."""
         place = self._kit.coordinator
-        host = "127.0.0.1" if place.listen in ("0.0.0.0", "::") else place.listen
-        ports = (("SuperLink", "127.0.0.1", place.internal_port), ("gateway", host, place.superlink_port))
+        ports = (
+            ("SuperLink", "127.0.0.1", place.internal_port),
+            ("gateway", self._host(), place.superlink_port),
+        )
         return [f"the {name} does not listen" for name, where, port in ports if not listens(port, where)]
 
     def serves_students(self) -> bool:
         """Whether the label service listens."""
-        place = self._kit.coordinator
-        return listens(place.label_port, "127.0.0.1" if place.listen in ("0.0.0.0", "::") else place.listen)
+        return listens(self._kit.coordinator.label_port, self._host())
+
+    def _host(self) -> str:
+        """Where this machine reaches the ports that others use."""
+        listen = self._kit.coordinator.listen
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen, listen)
 
     def _of_run(self) -> dict[str, Any]:
         run, found = current_run(self._kit), status(self._kit)
