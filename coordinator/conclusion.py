@@ -13,6 +13,7 @@ import numpy as np
 from consilium.coordinator.collection.roll import Roll, read_events
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.closing import Normal, close
+from consilium.coordinator.ledger.kit_runs import EVENTS, LEDGER, SUMMARY
 from consilium.coordinator.ledger.privacy import (
     by_party,
     by_phase,
@@ -25,8 +26,6 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.files import replace_text
-
-SUMMARY, EVENTS, LEDGER = "coordinator.json", "events.jsonl", "ledger.db"
 
 
 @dataclass(frozen=True)

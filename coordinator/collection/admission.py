@@ -73,7 +73,7 @@ class Steps:
         self._log.write("progress", stage=self._stage, done=done, total=total)
 
 
-class Quiet(Steps):
+class QuietSteps(Steps):
     """Tells nothing: what is done beside a stage that the run is in."""
 
     def __init__(self, log: EventLog, stage: str, total: int) -> None:
@@ -139,7 +139,7 @@ class Admission:
         if not due:
             return []
         request = self._greeting.request(self._config, late)
-        steps = Quiet if late or all(node in self._tries for node in due) else Steps
+        steps = QuietSteps if late or all(node in self._tries for node in due) else Steps
         tell = steps(self._log, "enrol", len(due))
         replies = exchange(
             self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from consilium.coordinator.collection.admission import Admission, Member, Quiet
+from consilium.coordinator.collection.admission import Admission, Member, QuietSteps
 from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.members import train_all
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
-from consilium.protocol.errors import ConsiliumError
 
 LOOK_SECONDS = 5.0
 
@@ -40,7 +39,7 @@ class Latecomers:
         fresh = self._admission.ask(late=True)
         if not fresh:
             return
-        trained = train_all(self._transport, self._config, fresh, Quiet(self._log, "train", len(fresh)))
+        trained = train_all(self._transport, self._config, fresh, QuietSteps(self._log, "train", len(fresh)))
         self._admission.fail(trained.failures)
         if trained.members:
             with self._lock:
@@ -59,6 +58,6 @@ class Latecomers:
         while not self._stop.wait(LOOK_SECONDS):
             try:
                 self.look()
-            except (ConsiliumError, OSError) as error:  # a full disk, a SuperLink that restarts: the next look may work
+            except Exception as error:  # a full disk, a SuperLink that restarts: the next look may work
                 if not self._stop.is_set():
                     self._log.write("not-looked", reason=type(error).__name__)

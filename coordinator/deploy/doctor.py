@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from consilium.coordinator.conclusion import LEDGER
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.expectation import expected
+from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.quorum import least_parties

@@ -1,10 +1,6 @@
 """Which federation a coordinator's kit serves: the one that was begun, until it is closed, whatever the kit holds now.
 
-state/serving                the folder of the federation that was begun last
-state/run-DIGEST/            one federation: federation.json and roster.json as they were when it was begun, ledger.db,
-                             events.jsonl; `close` once it is to be closed, coordinator.json once it is
-
-An update that is unpacked over the kit changes nothing of a federation that is open.
+An update that is unpacked over the kit changes nothing of a federation that is open. Folders: `ledger.kit_runs`.
 """
 
 from __future__ import annotations
@@ -15,17 +11,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.conclusion import EVENTS, LEDGER, SUMMARY, conclude_unserved
+from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.earlier import asked_in, config_of
+from consilium.coordinator.ledger.kit_runs import (
+    EVENTS,
+    FEDERATION,
+    LEDGER,
+    SERVING,
+    SUMMARY,
+    begun,
+    current_folder,
+    folder_of,
+    is_open,
+    runs_of,
+)
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, FederationOpen
 from consilium.protocol.files import private_folder, replace_text
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.secagg.roster import Roster
 
-SERVING, CLOSE, FEDERATION, ROSTER = "serving", "close", "federation.json", "roster.json"
-FAILURE = "failure.json"
+CLOSE, ROSTER, FAILURE = "close", "roster.json", "failure.json"
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class KitRun:
     @property
     def begun(self) -> bool:
         """Whether a coordinator was ever started with it."""
-        return (self / FEDERATION).exists() or (self / LEDGER).exists()
+        return begun(self.folder)
 
     @property
     def closed(self) -> bool:
@@ -56,7 +63,7 @@ class KitRun:
     @property
     def open(self) -> bool:
         """Begun and not closed."""
-        return self.begun and not self.closed
+        return is_open(self.folder)
 
     @property
     def events(self) -> Path:
@@ -85,7 +92,7 @@ def configuration(kit: Kit) -> FederationConfig:
 def run_of_kit(kit: Kit) -> KitRun:
     """The run of the federation that the kit holds now. Raises ConfigError."""
     config = configuration(kit)
-    return KitRun(kit.folder / "state" / f"run-{config.digest()[:12]}", config)
+    return KitRun(folder_of(kit.folder, config), config)
 
 
 def current_run(kit: Kit) -> KitRun:
@@ -95,17 +102,13 @@ def current_run(kit: Kit) -> KitRun:
     ------
     ConfigError, LedgerError : what says which one cannot be read.
     """
-    named = kit.folder / "state" / SERVING
-    if named.exists():
-        return _read(kit.folder / "state" / Path(named.read_text(encoding="utf-8").strip()).name)
-    held = run_of_kit(kit)
-    others = [] if held.begun else [run for run in _all(kit) if run.open]  # of a version that kept no such file
-    return others[0] if len(others) == 1 else held
+    folder = current_folder(kit.folder)
+    return _read(folder) if begun(folder) else run_of_kit(kit)
 
 
 def earlier_runs(kit: Kit, run: KitRun) -> list[KitRun]:
     """All federations of the kit but this one. Raises ConfigError, LedgerError."""
-    return [other for other in _all(kit) if other.folder != run.folder]
+    return [_read(folder) for folder in runs_of(kit.folder) if folder != run.folder]
 
 
 def asked_before(kit: Kit, run: KitRun) -> frozenset[str]:
@@ -167,14 +170,6 @@ def close_unserved(run: KitRun) -> dict[str, Any]:
             f"federation {run.short} was never started: there is nothing to close", "See: consilium status KIT"
         )
     return conclude_unserved(run.config, run.folder)
-
-
-def _all(kit: Kit) -> list[KitRun]:
-    return [_read(folder) for folder in sorted((kit.folder / "state").glob("run-*")) if _is_run(folder)]
-
-
-def _is_run(folder: Path) -> bool:
-    return (folder / FEDERATION).exists() or (folder / LEDGER).exists()
 
 
 def _read(folder: Path) -> KitRun:

@@ -16,13 +16,13 @@ from consilium.coordinator.deploy.room import Room
 from consilium.coordinator.deploy.runs import (
     CLOSE,
     FAILURE,
-    FEDERATION,
     ROSTER,
     KitRun,
     begin,
     close_unserved,
     current_run,
 )
+from consilium.coordinator.ledger.kit_runs import FEDERATION
 from consilium.coordinator.run_log import EventTail
 from consilium.protocol.errors import (
     BudgetExceeded,

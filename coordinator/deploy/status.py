@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from consilium.coordinator.collection.roll import Roll, RollEntry, read_events
-from consilium.coordinator.conclusion import LEDGER
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.ledger.earlier import asked_in
+from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.config_files import load

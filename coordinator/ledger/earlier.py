@@ -33,4 +33,5 @@ def _rows(path: Path, question: str) -> list[Any]:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
             return connection.execute(question).fetchall()
     except sqlite3.Error as error:
-        raise LedgerError(f"cannot read ledger {path}: {error}", "Restore its newest backup") from None
+        action = "Restore its newest backup; one of an earlier federation may be moved out of the kit's state instead"
+        raise LedgerError(f"cannot read ledger {path}: {error}", action) from None

@@ -22,7 +22,7 @@ from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.changes import checked_party, with_party, without
-from consilium.coordinator.provision.outlook import Outlook, told_of
+from consilium.coordinator.provision.outlook import ChangeOutlook, told_of
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
 from consilium.coordinator.provision.planned import read_planned
 from consilium.coordinator.provision.pool import read_pool, read_reference, remarks
@@ -72,7 +72,7 @@ class Made:
     warnings: tuple[RunWarning, ...] = ()
     planned: PlannedFederation | None = None
     least: int = 0
-    outlook: Outlook | None = None
+    outlook: ChangeOutlook | None = None
 
 
 def make(plan_file: Path, out: Path) -> Made:

@@ -49,7 +49,7 @@ class PartyOutlook:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class ChangeOutlook:
     """A change, and what follows from it.
 
     before, after: digests of the federation, as far as people compare them; the same where it stays the same. least:
@@ -141,7 +141,7 @@ def outlook(
     add: Mapping[str, int] | None = None,
     revoke: Sequence[str] = (),
     asked: int | None = None,
-) -> Outlook:
+) -> ChangeOutlook:
     """What these changes together would mean; nothing is made.
 
     Parameters
@@ -167,14 +167,14 @@ def outlook(
 
 def told_of(
     before: Registry, after: Registry, changes: Sequence[str], asked: int | None = None, impossible: str = ""
-) -> Outlook:
+) -> ChangeOutlook:
     """The outlook of a change that is known by the registry before it and after it."""
     config = after.plan.federation
     try:
         old = before.federation().digest()[:12]
     except ConfigError:
         old = ""
-    shown = Outlook(
+    shown = ChangeOutlook(
         tuple(changes), config.votes, old, "", config.privacy.delta, config.privacy.unit.value, 0, (),
         config.all_caps.queries, None if after.pool is None else after.pool.size, asked, impossible,
     )  # fmt: skip
@@ -230,7 +230,7 @@ def _epsilon(config: FederationConfig, weights: Sequence[int]) -> float:
         return math.inf
 
 
-def outlook_of(kits: Path, add: Mapping[str, int], revoke: Sequence[str], asked: int | None) -> Outlook:
+def outlook_of(kits: Path, add: Mapping[str, int], revoke: Sequence[str], asked: int | None) -> ChangeOutlook:
     """`outlook` for an operator's folder. Raises ConfigError."""
     if not add and not revoke:
         raise ConfigError("no change is named", "Give --add NAME or --revoke NAME")

@@ -9,7 +9,7 @@ from pathlib import Path
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, unreadable, write_private
 from consilium.protocol.node.sealing import is_sealed, make_password, read_archive, seal, unseal
-from consilium.protocol.node.unpacking import Opened, open_archive
+from consilium.protocol.node.unpacking import OpenedKit, open_archive
 
 SEALED = ".sealed"
 
@@ -36,7 +36,7 @@ def seal_all(archives: Sequence[Path], passwords: Path) -> list[Path]:
     return list(targets.values())
 
 
-def open_file(path: Path, into: Path, password: Path | Callable[[], str]) -> Opened:
+def open_file(path: Path, into: Path, password: Path | Callable[[], str]) -> OpenedKit:
     """Unpack a kit or an update, see `unpacking.open_archive`. password: its file, or what asks for it if needed.
 
     Raises

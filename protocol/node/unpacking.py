@@ -34,7 +34,7 @@ ASK = "Do not use it, and ask the operator, by telephone, what was sent"
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedKit:
     """A kit that is now in place. authority: the fingerprint that is compared over the telephone."""
 
     folder: Path
@@ -45,7 +45,7 @@ class Opened:
     authority: str
 
 
-def open_archive(content: bytes, name: str, into: Path) -> Opened:
+def open_archive(content: bytes, name: str, into: Path) -> OpenedKit:
     """Unpack an archive: as an update where `into` is a kit, else as a new kit in the folder `into`.
 
     name: of the file, for errors. An update may be unpacked again, which does nothing.
@@ -61,7 +61,7 @@ def open_archive(content: bytes, name: str, into: Path) -> Opened:
         return _update(staged, name, open_kit(into)) if update else _new(staged, name, into)
 
 
-def _new(staged: Path, name: str, into: Path) -> Opened:
+def _new(staged: Path, name: str, into: Path) -> OpenedKit:
     folders = list(staged.iterdir())
     if len(folders) != 1 or not (folders[0] / KIT_FILE).is_file():
         raise ConfigError(f"{name} holds no kit", "Give an update together with the folder of the kit that it is for")
@@ -79,12 +79,12 @@ def _new(staged: Path, name: str, into: Path) -> Opened:
     into.mkdir(mode=0o700, exist_ok=True)
     shutil.move(kit.folder, target)
     target.chmod(0o700)  # unpacking gives folders the usual mode
-    return Opened(
+    return OpenedKit(
         target, manifest.node, manifest.version, False, tuple(sorted(manifest.files)), _authority(target / "ca.crt")
     )
 
 
-def _update(staged: Path, name: str, kit: Kit) -> Opened:
+def _update(staged: Path, name: str, kit: Kit) -> OpenedKit:
     found = digests_of(staged)
     secret = sorted(SECRET & found.keys())
     if secret:
@@ -107,7 +107,7 @@ def _update(staged: Path, name: str, kit: Kit) -> Opened:
     for file in (*sorted(found), MANIFEST):  # the manifest last: before that, the kit says itself what is missing
         with replacing(kit / file) as written:
             written.write((staged / file).read_bytes())
-    return Opened(kit.folder, own, manifest.version, True, tuple(sorted(found)), _authority(kit.authority))
+    return OpenedKit(kit.folder, own, manifest.version, True, tuple(sorted(found)), _authority(kit.authority))
 
 
 def _check_newer(manifest: Manifest, kit: Kit, name: str) -> None:
