@@ -13,12 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.conclusion import LEDGER
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.console.journal import Journal, Trouble
 from consilium.coordinator.deploy.runs import current_run
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.deploy.status import Status, status
+from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.privacy import most_so_far
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventTail
