@@ -26,11 +26,15 @@ class LoggedLine(NamedTuple):
 
 
 class Heard:
-    """Passes on what is told, and remembers the last warnings and errors and how often each process ended."""
+    """Passes on what is told, and remembers the last warnings and errors and how often each process ended.
+
+    began: when it was made, seconds since 1970.
+    """
 
     def __init__(self, tell: Tell, clock: Callable[[], float] = time.time) -> None:
         self._tell = tell
         self._clock = clock
+        self.began = clock()
         self._lock = threading.Lock()
         self._said: deque[LoggedLine] = deque(maxlen=MOST_REMEMBERED)
         self._ended: Counter[str] = Counter()

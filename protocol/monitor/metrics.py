@@ -7,7 +7,6 @@ from rows or votes.
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -24,7 +23,6 @@ from consilium.protocol.node.kit import Kit
 from consilium.protocol.versions import DISTRIBUTION
 
 PREFIX = "consilium_"
-STARTED = time.time()
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def node_metrics(kit: Kit, heard: Heard, ready: bool, certificates: Sequence[Pat
         "node_info", "This node and its versions.", {versions: 1}, ("node", "kind", "version", "flower_version")
     )
     yield one("ready", "1 while the node does its work, see /readyz.", ready)
-    yield one("start_time_seconds", "When the node was started, seconds since 1970.", STARTED)
+    yield one("start_time_seconds", "When the node was started, seconds since 1970.", heard.began)
     yield MetricFamily(
         "log_lines", "Lines of the node's log.",
         {(level,): count for level, count in heard.lines.items()}, ("level",), counter=True,

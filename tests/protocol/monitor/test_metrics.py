@@ -41,6 +41,7 @@ def test_every_node_has_these(tmp_path: Path) -> None:
     text = exposition(node_metrics(kit, heard, True, [tmp_path / "ca.crt", tmp_path / "lost.crt"])).decode()
     found = samples(text)
     assert found[("consilium_ready",)] == 1
+    assert found[("consilium_start_time_seconds",)] == heard.began
     assert found[("consilium_process_ended_total", "supernode")] == 1
     assert found[("consilium_log_lines_total", "error")] == 1
     assert found[("consilium_process_resident_bytes", OWN)] > 1e6

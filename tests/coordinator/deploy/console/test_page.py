@@ -83,7 +83,7 @@ def test_nothing_is_loaded_run_or_submitted() -> None:
 
 def test_a_federation_that_has_not_begun() -> None:
     html = page(ConsoleView("2026-11-23T12:00:00+00:00", "F", "0", "1")).body.decode()
-    assert "Parties: none" in html
+    assert "Parties – none" in html
     assert "Nothing." in html
     assert "not running" in html
 
