@@ -91,7 +91,11 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
         parts = renewed.look()
         return None if parts is None else _configuration(*parts)
 
-    return grpc.dynamic_ssl_server_credentials(_configuration(*files.read()), fetch, require_client_authentication=True)
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(*files.read()),
+        fetch,  # type: ignore[arg-type]  # None stands for no change, which gRPC's stubs do not say
+        require_client_authentication=True,
+    )
 
 
 def _configuration(key: bytes, certificate: bytes, authority: bytes) -> grpc.ServerCertificateConfiguration:

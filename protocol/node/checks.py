@@ -138,7 +138,7 @@ def check_coordinator(kit: Kit) -> str:
         context = ssl.create_default_context(cafile=str(kit.authority))
         connection = http.client.HTTPSConnection(host.strip("[]"), int(port), timeout=10, context=context)
         connection.connect()
-        shown = ssl.DER_cert_to_PEM_cert(connection.sock.getpeercert(binary_form=True))
+        shown = connection.sock.getpeercert(binary_form=True)
         connection.request("GET", "/")
         date = connection.getresponse().getheader("date")
         connection.close()
@@ -157,7 +157,7 @@ def check_coordinator(kit: Kit) -> str:
             f"this clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the coordinator's",
             "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures from the future",
         )
-    end = _validity(x509.load_pem_x509_certificate(shown.encode()), Path("the coordinator's certificate"), None)
+    end = _validity(x509.load_der_x509_certificate(shown), Path("the coordinator's certificate"), None)
     return f"{address} answers; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
 
 

@@ -2,7 +2,7 @@
 
 kit.json            which node of which federation this is, and where the coordinator is
 ca.crt              the federation's certificate authority
-manifest.json       what the authority put in, signed by it (protocol.node.manifest)
+signed.json         what the authority put in, signed by it (protocol.node.manifest)
 state/              made by the node itself: ledgers, teachers, logs, Flower's own files
 coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [pool.npy]
 party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file;

@@ -1,4 +1,4 @@
-"""manifest.json: what the federation's authority put into a kit, signed by it, so that a file that changed is named.
+"""signed.json: what the federation's authority put into a kit, signed by it, so that a file that changed is named.
 
 The signature is held against ca.crt, which came with the kit. It proves that all files are of one authority and belong
 together; that this is the federation's authority is what its fingerprint is read out for over the telephone, once.
@@ -28,7 +28,7 @@ from consilium.protocol.node.enrolment import grouped
 from consilium.protocol.node.kit import KIT_FILE, Kit, node_id
 from consilium.protocol.secagg.framing import frame
 
-MANIFEST = "manifest.json"
+MANIFEST = "signed.json"
 SETTINGS = frozenset({KIT_FILE, "party.toml", "start.sh", "compose.yaml"})
 """Files, beside the units of systemd, that belong to the node's own people once they have come."""
 ALGORITHM = ec.ECDSA(hashes.SHA256())
@@ -58,7 +58,7 @@ class Manifest(Strict):
 
 
 class SignedManifest(Strict):
-    """The file manifest.json. signature: ECDSA of the authority's key, DER in hex."""
+    """The file signed.json. signature: ECDSA of the authority's key, DER in hex."""
 
     content: Manifest
     signature: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){8,80}$")]

@@ -113,9 +113,9 @@ class HelloRequest(Terms):
     UNSENT: ClassVar[frozenset[str]] = frozenset({"late"})
     protocol_version: int = Field(ge=0, le=1_000_000)
     ledger: Hash
-    batch: int = Field(default=0, ge=0, le=MOST_BATCHES)
-    head: Hash = "0" * 64
-    program: Program = ""
+    batch: int = Field(ge=0, le=MOST_BATCHES)
+    head: Hash
+    program: Program
     late: bool = False
 
     @property

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -56,7 +57,7 @@ def shown(port: int, authority: Path) -> int:
 @contextlib.contextmanager
 def label_port(files: TlsFiles) -> Iterator[int]:
     """A gRPC server with the label service's credentials, which asks for certificates only after its own is shown."""
-    server = grpc.server(None)
+    server = grpc.server(ThreadPoolExecutor(1))
     port = server.add_secure_port("127.0.0.1:0", server_credentials(files))
     server.start()
     try:

@@ -345,5 +345,6 @@ def test_the_operator_is_warned(
 def test_the_policy_of_a_kit_lets_its_party_serve_what_will_be_asked(tmp_path: Path, changes: dict) -> None:
     kit = make_kits(tmp_path, **changes) / f"party-{PARTIES[0]}"
     pinned = Terms.model_validate_json((kit / "terms.json").read_bytes())
-    asked = HelloRequest(**pinned.model_dump(), protocol_version=PROTOCOL_VERSION, ledger="0" * 64)
+    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, "program": ""}
+    asked = HelloRequest(**pinned.model_dump(), **fields)
     assert PartyNode(open_home(kit)).hello(asked).teachers == asked.teachers

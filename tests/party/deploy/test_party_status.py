@@ -17,6 +17,7 @@ from consilium.protocol.node.kit import open_kit
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.parties.records import to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.secagg.session import NO_LEDGER
 from tests.command_line import consilium
 from tests.deploy.kits import edit, make_kits
 from tests.federation import make_home
@@ -72,7 +73,7 @@ def enrol(kit: Path, **changes) -> None:
     """Ask the party of the kit as Flower would."""
     terms = open_home(kit).pinned_terms()
     assert terms is not None
-    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, **changes}
+    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), "program": "", **changes}
     call(to_record(HelloRequest(**fields)), context({"home": str(kit)}))
 
 
