@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.checks import (
     Check,
     check_authority,
@@ -35,6 +36,7 @@ def checks(kit: Kit, pool: Path | None = None) -> list[Check]:
         ("authority", lambda: check_authority(kit.authority)),
         ("certificate", lambda: check_certificate(kit.client_tls)),
         ("label service", lambda: check_tls_server(kit.coordinator.labels, kit.client_tls)),
+        *monitor_checks(kit, running=False),
         *([("pool", lambda: _pool(kit, pool))] if pool is not None else []),
     ]
 

@@ -28,12 +28,20 @@ def start(
     output: FormatOption = Format.text,
 ) -> None:
     """Serve parties and students until the federation is closed; SIGTERM stops it, and a later start goes on."""
+    from consilium.coordinator.deploy.console.node import watched
     from consilium.coordinator.deploy.start import start as serve
+    from consilium.protocol.monitor.heard import Heard
+    from consilium.protocol.monitor.lines import log_of
+    from consilium.protocol.monitor.node import monitored
+    from consilium.protocol.monitor.settings import load_monitor
     from consilium.protocol.node.kit import open_kit
-    from consilium.protocol.node.supervisor import stop_on_signals, tell_time
+    from consilium.protocol.node.supervisor import stop_on_signals
 
+    node = open_kit(kit, "coordinator")
+    settings = load_monitor(node)
+    heard = Heard(log_of(node, settings.log))
     with writing(kit), stop_on_signals() as stop:
-        summary = serve(open_kit(kit, "coordinator"), tell_time, stop, go_on)
+        summary = serve(node, heard.tell, stop, go_on, monitored(settings, watched(node, heard)))
     if summary is None:
         show(output, {"closed": False}, ())
     else:

@@ -12,6 +12,7 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.quorum import least_parties
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.checks import (
     Check,
     check_certificate,
@@ -43,6 +44,7 @@ def checks(kit: Kit, running: bool) -> list[Check]:
         ("expectation", lambda: _expectation(kit)),
         ("ledger", lambda: _ledger(kit)),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
+        *monitor_checks(kit, running),
     ]
     if (kit / "roster.json").exists():
         found.append(("roster", lambda: check_roster(kit, configuration(kit).roster, None)))

@@ -18,7 +18,7 @@ from consilium.protocol.files import private_folder, replace_text
 from consilium.protocol.models import Frozen
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.supervisor import Program, Tell
+from consilium.protocol.node.supervisor import Program, Tell, set_aside
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.versions import DISTRIBUTION
 
@@ -167,6 +167,7 @@ def write_app(kit: Kit, run_config: dict[str, str]) -> Path:
 
 def follow_run(kit: Kit, app: Path) -> subprocess.Popen:
     """Submit the app; the process ends when the run does, or the SuperLink."""
+    set_aside(kit.logs / "run.log")
     with open(kit.logs / "run.log", "ab") as output:
         (kit.logs / "run.log").chmod(0o600)
         return subprocess.Popen(

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from consilium.coordinator.deploy.runs import (
     current_run,
 )
 from consilium.coordinator.ledger.kit_runs import FEDERATION
+from consilium.coordinator.run_log import EventTail
 from consilium.protocol.errors import (
     BudgetExceeded,
     ConfigError,
@@ -67,12 +69,19 @@ def programs(kit: Kit) -> list[Program]:
     ]
 
 
-def start(kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> dict[str, Any] | None:
+def start(
+    kit: Kit,
+    tell: Tell,
+    stop: threading.Event,
+    go_on: bool = False,
+    console: AbstractContextManager[None] | None = None,
+) -> dict[str, Any] | None:
     """Serve until the federation is closed, whose summary is returned, or `stop` is set (None).
 
     A run that ended for want of parties, or with its process, is submitted again: ledger and sessions go on.
 
     go_on: serve the federation that is open, though an update for the next one was unpacked.
+    console: open while the node's processes run.
 
     Raises
     ------
@@ -93,7 +102,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> d
         prepare(kit)
         app = write_app(kit, run_config(kit, run))
         tell("coordinator", f"{kit.federation!r} ({run.short}): parties connect to {kit.coordinator.superlink}")
-        with Supervisor(programs(kit), tell), _Watch(run.events, tell):
+        with console or nullcontext(), Supervisor(programs(kit), tell), _Watch(run.events, tell):
             return _serve(kit, run, app, tell, stop)
 
 
@@ -185,11 +194,10 @@ class _Watch:
     """Tells what the run writes into its event log, from now on."""
 
     def __init__(self, path: Path, tell: Tell) -> None:
-        self._path = path
         self._tell = tell
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._position = path.stat().st_size if path.exists() else 0
+        self._tail = EventTail(path, path.stat().st_size if path.exists() else 0)
 
     def __enter__(self) -> _Watch:
         self._thread.start()
@@ -202,21 +210,11 @@ class _Watch:
     def _follow(self) -> None:
         last = ""
         while not self._stop.wait(0.5):
-            for event in self._fresh():
+            for event in self._tail.fresh():
                 words = in_words(event)
                 if words and words != last:
                     self._tell("run", words)
                     last = words
-
-    def _fresh(self) -> list[dict[str, Any]]:
-        if not self._path.exists():
-            return []
-        with open(self._path, "rb") as file:
-            file.seek(self._position)
-            text = file.read()
-        whole = text.rfind(b"\n") + 1
-        self._position += whole
-        return [json.loads(line) for line in text[:whole].splitlines()]
 
 
 def in_words(event: dict[str, Any]) -> str:
@@ -266,7 +264,7 @@ def _waiting(event: dict[str, Any]) -> str:
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
     """Whether somebody listens on this port now."""
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.settimeout(1)
         return probe.connect_ex((host, port)) == 0
 

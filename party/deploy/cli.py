@@ -94,9 +94,13 @@ def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
 def start(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """Serve the federation with this party's own rows until SIGTERM."""
     from consilium.party.deploy.start import start as serve
+    from consilium.protocol.monitor.lines import log_of
+    from consilium.protocol.monitor.settings import load_monitor
     from consilium.protocol.node.kit import open_kit
-    from consilium.protocol.node.supervisor import stop_on_signals, tell_time
+    from consilium.protocol.node.supervisor import stop_on_signals
 
+    node = open_kit(kit, "party")
+    tell = log_of(node, load_monitor(node).log)
     with writing(kit), stop_on_signals() as stop:
-        serve(open_kit(kit, "party"), tell_time, stop)
+        serve(node, tell, stop)
     show(output, {"kit": str(kit), "stopped": True}, ())

@@ -17,6 +17,7 @@ from consilium.party.spend import Share
 from consilium.party.units import check_promised_unit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.checks import (
     Advice,
     Check,
@@ -54,6 +55,7 @@ def checks(kit: Kit, running: bool) -> list[Check]:
         ("expectation", lambda: _expectation(kit)),
         ("data", lambda: _data(kit)),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
+        *monitor_checks(kit, running),
     ]
     if joined and ((kit / "roster.json").exists() or _asked(kit).roster):
         found.append(("roster", lambda: _roster(kit)))

@@ -12,9 +12,13 @@ from consilium.party.deploy.connection import note_connection
 from consilium.party.deploy.installed_app import check_flower, write_programs
 from consilium.party.deploy.keys import check_present
 from consilium.party.deploy.status import standing_of
+from consilium.party.deploy.watching import watched
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import held
+from consilium.protocol.monitor.heard import Heard
+from consilium.protocol.monitor.node import monitored
+from consilium.protocol.monitor.settings import load_monitor
 from consilium.protocol.node.checks import check_coordinator, check_disk
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
@@ -71,6 +75,11 @@ class NodeWatch:
         self._answers = journal.read(kit.folder)
         note_connection(kit, "not connected yet")
 
+    @property
+    def connected(self) -> bool:
+        """Whether the SuperNode said so, and has not ended since."""
+        return self._connected
+
     def tell(self, name: str, what: str) -> None:
         """A `Tell` that passes on every message, and notices whether there is a connection."""
         self._connected = what in (CONNECTED, BACK)
@@ -121,6 +130,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
     """
     check_flower()
     check_present(kit)
+    settings = load_monitor(kit)
     enter(kit, tell)
     home = open_home(kit.folder)
     if home.name != kit.name:
@@ -132,7 +142,11 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
     with held(kit.state / "lock", f"party {kit.name}"):
         end_leftovers(kit.logs, tell)
         tell("party", f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
-        watch = NodeWatch(kit, tell)
-        with Supervisor([supernode(kit)], watch.tell, backoff):
+        heard = Heard(tell)
+        watch = NodeWatch(kit, heard.tell)
+        with (
+            monitored(settings, watched(kit, heard, lambda: watch.connected)),
+            Supervisor([supernode(kit)], watch.tell, backoff),
+        ):
             watch.follow(stop)
         tell("party", "stopped")

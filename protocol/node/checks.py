@@ -204,8 +204,8 @@ def check_signature(kit: Kit) -> str:
     return f"{len(found.files)} files as the authority signed them, version {found.version} of {found.made}"
 
 
-def check_port(port: int, host: str, key: str) -> str:
-    """A port that can be bound."""
+def check_port(port: int, host: str, key: str, file: str = "kit.json") -> str:
+    """A port that can be bound; `key` of `file` says which."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -213,7 +213,7 @@ def check_port(port: int, host: str, key: str) -> str:
         except OSError as error:
             raise EngineError(
                 f"port {port} on {host} cannot be used: {error.strerror}",
-                f"Stop what uses it, or change {key} in kit.json",
+                f"Stop what uses it, or change {key} in {file}",
             ) from None
     return f"port {port} is free"
 

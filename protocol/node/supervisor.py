@@ -162,6 +162,12 @@ class Supervisor:
         return position + whole
 
 
+def set_aside(log: Path) -> None:
+    """Give a log that is too long another name; the one before goes. For logs that nobody writes at the moment."""
+    if log.exists() and log.stat().st_size > MOST_LOG_BYTES:
+        log.replace(log.with_suffix(".old"))
+
+
 def stop_group(process: subprocess.Popen, patience: float) -> None:
     """End a process and all that it started: SIGTERM, and SIGKILL for what is left after `patience` seconds."""
     with contextlib.suppress(ProcessLookupError):

@@ -20,7 +20,8 @@ from consilium.protocol.config_files import load
 from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.node.kit import open_kit
 from tests.coordinator.deploy.test_renewal import shown
-from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_data, write_pool
+from tests.deploy.kits import PARTIES, STUDENT, free_ports, make_kits, write_data, write_pool
+from tests.protocol.monitor.nodes import ask
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,6 +103,9 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         changes["ballot"] = {"rule": "relative", "reference": 50}
     out = make_kits(tmp_path, own=["ward-b"], votes=votes, **changes)
     write_data(out / "party-ward-c", 2, label=1)  # all its rows have one class, and it is a party like any other
+    watched = dict(zip(("coordinator", "party-ward-a"), free_ports(2), strict=True))
+    for name, port in watched.items():
+        (out / name / "monitor.toml").write_text(f'port = {port}\n[log]\nformat = "json"\n')
     logs = tmp_path / "logs"
     logs.mkdir()
     student = str(out / f"student-{STUDENT}")
@@ -137,6 +141,12 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         assert again.returncode == 2
         assert "already started" in again.stderr
 
+        assert [ask(port, "/readyz").status for port in watched.values()] == [200, 200]
+        console = ask(watched["coordinator"])
+        assert all(name in console.body.decode() for name in PARTIES)
+        assert json.loads(ask(watched["coordinator"], "/status.json").body)["running"]
+        assert b'consilium_process_count{process="supernode"}' in ask(watched["party-ward-a"], "/metrics").body
+
         # whoever has no certificate does not come in
         address = open_kit(out / "coordinator").coordinator.labels
         stranger = command(
@@ -171,6 +181,8 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
 
         seen = json.loads(command("status", str(out / "coordinator"), "--format", "json").stdout)
         assert seen["queries_left"] == 20
+        counted = b"consilium_queries_asked_total 20.0"
+        wait_for(lambda: counted in ask(watched["coordinator"], "/metrics").body, 500, nodes)
         assert seen["running"]
         assert sorted(seen["parties"]) == sorted(PARTIES)
         assert seen["errors"] == []
@@ -182,6 +194,9 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         assert [node.end() for node in nodes[1:]] == [0, 0, 0]
 
     assert with_text(str(out)) == []
+    lines = [json.loads(line) for line in nodes[1].said.splitlines()]
+    assert {"node": "ward-a", "kind": "party", "process": "party"}.items() <= lines[-1].items()
+    assert "connected to the coordinator" in {line["what"] for line in lines}
     config = load(out / "coordinator" / "federation.json", FederationConfig)
     run = out / "coordinator" / "state" / f"run-{config.digest()[:12]}"
     assert json.loads((run / "coordinator.json").read_text())["votes"] == votes

@@ -49,15 +49,19 @@ EXIT_CODES = {
 }
 
 ELSEWHERE = {
+    "cat": "into folders of the system",
     "chown": "root: the service's files",
     "cp": "root: into /etc/systemd/system",
+    "curl": "a node that serves: tests/protocol/monitor/test_server.py",
     "docker": "no daemon here; what goes into the image: tests/packaging/test_image.py",
     "export": "of the reader's shell",
     "flwr": "needs a free port and half a minute: tests/packaging/test_flwr_run.py",
     "journalctl": "systemd",
     "mkdir": "a folder of the system",
+    "openssl": "a program of the system; such a certificate may look: tests/protocol/monitor/test_server.py",
     "pip": "network",
     "python3": "network: installs afterwards",
+    "ssh": "another machine",
     "systemctl": "systemd",
     "tar": "into folders of the system; what is packed: tests/coordinator/provision/test_provision.py",
     "useradd": "root",

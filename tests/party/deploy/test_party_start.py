@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from consilium.coordinator.provision.authority import Authority
 from consilium.party.deploy.start import CONNECTED, NodeWatch
+from consilium.party.deploy.watching import watched
+from consilium.protocol.monitor.heard import Heard
 from consilium.protocol.node.kit import open_kit
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
@@ -56,6 +59,33 @@ def test_a_party_without_a_connection_says_why(out: Path) -> None:
     assert len(said) == 3
     for what, part in zip(said, ("Start the coordinator", "s ahead of the coordinator", "has expired"), strict=True):
         assert part in what
+
+
+def test_a_party_is_ready_while_it_is_connected(out: Path) -> None:
+    node, told = told_by(out)
+    seen = watched(open_kit(out / "party-ward-a"), Heard(lambda *_: None), lambda: node.connected)
+    said = []
+    for what in ("", CONNECTED, "ended (exit code 1); starts again in 1 s; log: x", CONNECTED):
+        if what:
+            node.tell("supernode", what)
+        said.append((seen.waits_for(), {family.name: family.samples[()] for family in seen.metrics()}["connected"]))
+    missing = ["no connection to the coordinator"]
+    assert said == [(missing, False), ([], True), (missing, False), ([], True)]
+    assert [path.name for path in seen.certificates] == ["ca.crt"]
+    assert len(told) == 3
+
+
+def test_what_a_party_shows_is_its_own_status(out: Path) -> None:
+    kit = open_kit(out / "party-ward-a")
+    seen = watched(kit, Heard(lambda *_: None), lambda: True)
+    assert json.loads(seen.pages["/status.json"]().body)["most_queries"] == 40
+    told = {family.name: family.samples[()] for family in seen.metrics()}
+    assert (told["queries_given"], told["queries_most"]) == (0, 40)
+    assert 0 < told["epsilon_promised"] <= told["epsilon_most"]
+    (kit / "party.toml").write_text("[policy")
+    broken = watched(kit, Heard(lambda *_: None), lambda: True)
+    assert broken.pages["/status.json"]().status == 503
+    assert [family.name for family in broken.metrics()] == ["connected"]
 
 
 def test_a_lost_supernode_is_looked_after_again(out: Path) -> None:

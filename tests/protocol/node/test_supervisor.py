@@ -148,6 +148,18 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.Monkey
         assert oct(child.log.with_suffix(".old").stat().st_mode & 0o777) == "0o600"
 
 
+def test_a_long_log_that_nobody_writes_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MOST_LOG_BYTES", 5)
+    log = tmp_path / "run.log"
+    supervisor.set_aside(log)
+    for text, kept in (("short", None), ("longer", "longer"), ("the longest", "the longest")):
+        log.write_text(text)
+        supervisor.set_aside(log)
+        old = tmp_path / "run.old"
+        assert (old.read_text() if old.exists() else None) == kept
+        assert log.exists() == (text == "short")
+
+
 def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
     told: list[str] = []
     (tmp_path / "logs").mkdir()
