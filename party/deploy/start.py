@@ -16,7 +16,7 @@ from consilium.party.deploy.watching import watched
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import held
-from consilium.protocol.monitor.heard import Heard
+from consilium.protocol.monitor.heard import ENDED, Heard
 from consilium.protocol.monitor.node import monitored
 from consilium.protocol.monitor.settings import load_monitor
 from consilium.protocol.node.checks import check_coordinator, check_disk
@@ -70,7 +70,7 @@ class NodeWatch:
     def __init__(self, kit: Kit, tell: Tell) -> None:
         self._kit = kit
         self._tell = tell
-        self._connected = False
+        self._connected = self._ever = False
         self._last: dict[str, str] = {}
         self._answers = journal.read(kit.folder)
         note_connection(kit, "not connected yet")
@@ -82,7 +82,10 @@ class NodeWatch:
 
     def tell(self, name: str, what: str) -> None:
         """A `Tell` that passes on every message, and notices whether there is a connection."""
+        if what == BACK and not self._ever:
+            return  # a first connection after some attempts: that there is one comes next
         self._connected = what in (CONNECTED, BACK)
+        self._ever = self._connected or (self._ever and not what.startswith(ENDED))
         note_connection(self._kit, what)
         self._tell(name, what)
 

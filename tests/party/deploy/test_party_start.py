@@ -13,7 +13,7 @@ import pytest
 
 from consilium.coordinator.provision.authority import Authority
 from consilium.party.deploy import start
-from consilium.party.deploy.start import CONNECTED, NodeWatch
+from consilium.party.deploy.start import BACK, CONNECTED, NodeWatch
 from consilium.party.deploy.watching import watched
 from consilium.protocol.monitor.heard import Heard
 from consilium.protocol.node.kit import open_kit
@@ -77,6 +77,17 @@ def test_a_party_is_ready_while_it_is_connected(out: Path) -> None:
     assert said == [(missing, False), ([], True), (missing, False), ([], True)]
     assert [path.name for path in seen.certificates] == ["ca.crt"]
     assert len(told) == 3
+
+
+def test_a_connection_is_back_that_was_there_before(out: Path) -> None:
+    node, told = told_by(out)
+    trying, ended = "a connection could not be made; trying on", "ended (exit code 1); starts again in 1 s; log: x"
+    seen = []
+    for what in (trying, BACK, CONNECTED, trying, BACK, ended, trying, BACK, CONNECTED):
+        node.tell("supernode", what)
+        seen.append(node.connected)
+    assert seen == [False, False, True, False, True, False, False, False, True]
+    assert [what for _, what in told] == [trying, CONNECTED, trying, BACK, ended, trying, CONNECTED]
 
 
 def test_what_a_party_shows_is_its_own_status(out: Path) -> None:
