@@ -27,6 +27,7 @@ from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tel
 
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""
+WAIT_SECONDS = 10.0
 CONNECTED, BACK = "connected to the coordinator", "the connection to the coordinator is back"
 NEWS = {
     "SuperNode ID:": CONNECTED,
@@ -155,5 +156,6 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
         ):
             # beside: a look at a coordinator that does not answer takes up to 25 s, for which no stop waits
             threading.Thread(target=watch.follow, args=(stop,), name="watch", daemon=True).start()
-            stop.wait()
+            while not stop.wait(WAIT_SECONDS):  # in turns: an event may tell a watchdog that its main thread waits on it
+                pass
         tell("party", "stopped")
