@@ -156,6 +156,6 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
         ):
             # beside: a look at a coordinator that does not answer takes up to 25 s, for which no stop waits
             threading.Thread(target=watch.follow, args=(stop,), name="watch", daemon=True).start()
-            while not stop.wait(WAIT_SECONDS):  # in turns: an event may tell a watchdog that its main thread waits on it
+            while not stop.wait(WAIT_SECONDS):  # in turns: it may tell a watchdog that its main thread waits on it
                 pass
         tell("party", "stopped")
