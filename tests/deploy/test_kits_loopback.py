@@ -35,8 +35,9 @@ class Node:
         self.log = log
         with open(log, "wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "consilium", *arguments], cwd=ROOT, stdout=output, stderr=output, text=True
-            )
+                [sys.executable, "-X", "faulthandler", "-m", "consilium", *arguments],
+                cwd=ROOT, stdout=output, stderr=output, text=True,
+            )  # fmt: skip
 
     @property
     def said(self) -> str:
@@ -47,6 +48,10 @@ class Node:
             self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # it says where each of its threads stands
+            self.process.wait()
+            pytest.fail(f"{self.log.name} did not stop within {seconds:g} s\n{self.said}")
         finally:
             self.process.kill()
 
