@@ -19,6 +19,7 @@ import consilium.coordinator.deploy.cli
 import consilium.coordinator.provision.cli
 import consilium.party.cli
 import consilium.party.deploy.cli
+import consilium.protocol.node.cli
 import consilium.simulations.cli
 import consilium.simulations.study.command
 import consilium.simulations.teacher_audit.command
@@ -116,11 +117,13 @@ def installed_version() -> str:
 consilium.simulations.cli.register(app)
 app.add_typer(consilium.simulations.study.command.app, name="study", cls=StudyGroup)
 app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
+app.add_typer(consilium.protocol.node.cli.app, name="kit")
 app.add_typer(consilium.coordinator.deploy.cli.app, name="coordinator")
 for _command in (
     consilium.party.deploy.cli.keys,
     consilium.party.deploy.cli.join,
     consilium.party.deploy.cli.fingerprint,
+    consilium.party.deploy.cli.status,
     consilium.party.deploy.cli.start,
 ):
     consilium.party.cli.app.command()(_command)

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from consilium.coordinator.collection.admission import Admission, KnownNodes, Member, assemble
 from consilium.coordinator.collection.clear import ClearCollector, Histogram, Standing
 from consilium.coordinator.collection.exchange import Transport
+from consilium.coordinator.collection.greeting import SEEN_FILE, Greeting, SeenPositions
+from consilium.coordinator.collection.late import Latecomers
 from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
+from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.labels.service import Collector, LabelService, NoiseFor
-from consilium.coordinator.ledger.closing import Normal, close
-from consilium.coordinator.ledger.privacy import by_party, by_phase, promised_in_other_units, promised_to_student, spent
 from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.quorum import least_parties
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
-from consilium.protocol.files import replace_text, replacing
+from consilium.protocol.files import replacing
 from consilium.protocol.labels.service import Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
+from consilium.protocol.parties.messages import LedgerPosition
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.before import before_run
@@ -46,9 +50,14 @@ def run_federation(
     keys: SecureKeys | None = None,
     door: Door = OPEN_DOOR,
     pool: PoolTree | None = None,
+    nodes: KnownNodes | None = None,
+    spent_before: Collection[str] = (),
 ) -> None:
     """Enrol, train, answer the student, close. Without `student`, one is awaited on the socket `config.service`, at
     `door`.
+
+    nodes: of a deployment, the parties that may connect, who are then waited for, and let in late. spent_before: ids of
+    queries that these parties answered in an earlier federation, and do not answer again.
 
     Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes.npz.
     Secure and distributed votes need `keys`, a federation whose queries were fixed beforehand its `pool`.
@@ -65,7 +74,7 @@ def run_federation(
         raise ConfigError("the federation's queries are fixed to a pool, and this is not its file", "Name its pool.npy")
     ledger = Ledger(run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
     try:
-        _run(transport, config, run_dir, ledger, log, student, keys, door, pool)
+        _run(transport, config, run_dir, ledger, log, student, keys, door, pool, nodes, spent_before)
     finally:
         ledger.close()
 
@@ -80,19 +89,44 @@ def _run(
     keys: SecureKeys | None,
     door: Door,
     pool: PoolTree | None,
+    nodes: KnownNodes | None,
+    spent_before: Collection[str],
 ) -> None:
     clock = _Clock()
-    members = enrol(transport, config, ledger.id, log, _agreed(config, ledger, keys))
-    if config.most_weight > 1:
-        ledger.pin_weights({member.party: member.weight for member in members})
+    agreed, admission, least = _agreed(config, ledger, keys), None, None
+    seen = SeenPositions(run_dir / SEEN_FILE)
+    # a simulated party's state goes with its home, which a run that is resumed makes anew
+    greeting = Greeting(ledger.position, {} if config.simulation else seen.least)
+    if nodes is None:
+        members = enrol(transport, config, ledger.id, log, agreed, greeting)
+    else:
+        log.write("awaiting", parties=sorted(nodes.names()))
+        least = least_parties(config, None if keys is None else keys.roster)
+        admission = Admission(transport, config, ledger.id, log, agreed, nodes, greeting=greeting)
+        members = assemble(admission, least, config.timeouts.join, log, door.closing)
+        if not members:  # it is to be closed
+            conclude(config, run_dir, ledger, log, Participation(roll=True))
+            return
+    _pin(config, ledger, members)
     clock.lap("enrol")
-    members, left_out_for_data = train(transport, config, members, log)
+    trained = train(transport, config, members, log, least)
+    members = trained.members
+    if admission is not None:
+        admission.fail(trained.failures)
+        log.write("takes-part", parties=[member.party for member in members])
     clock.lap("train")
     votes = sum(member.votes for member in members)
     check_threshold(config, votes)
     check_sanitised(config, votes)
-    standing = Standing(ledger.position, pool if config.pool else None)
-    votes_of = _Votes()
+    standpoint = _Standpoint(ledger)
+    standing = Standing(standpoint, pool if config.pool else None)
+    late = None if admission is None else Latecomers(admission, transport, config, log)
+    votes_of = _Votes(log)
+
+    def join() -> None:
+        fresh = [] if late is None else late.take()
+        _pin(config, ledger, fresh)
+        members.extend(fresh)
 
     def service_of(phase: int | None) -> LabelService:
         if keys is not None and config.votes != "clear":
@@ -102,48 +136,27 @@ def _run(
         else:
             sinks = partial(_votes_sink, run_dir) if config.record_votes else None
             collector = ClearCollector(transport, config, members, standing, log, sinks, phase or 1)
-        timed = _Timed(collector, votes_of)
-        return LabelService(config, ledger, noise_for(config), timed, len(members), log, standing.pool, phase)
+        noting = collector if config.simulation else _Noting(collector, seen, standpoint)
+        timed = _Timed(noting, votes_of, join)
+        return LabelService(
+            config, ledger, noise_for(config), timed, len(members), log, standing.pool, phase, spent_before
+        )
 
     services = [service_of(phase) for phase in config.phase_numbers]
     service = services[0]
     log.write("promised", **service.promised.to_json())
     for warning in before_run(expected(config, len(members), len(config.rows.classes), votes)):
         log.write("warned", **warning.to_json())
-    if student is not None:
-        student(*services)
-    else:
-        _serve(services, config, log, door)
+    with late or contextlib.nullcontext():
+        if student is not None:
+            student(*services)
+        else:
+            _serve(services, config, log, door)
     clock.lap("student", minus=votes_of.seconds)
-    sanitised = close(config, ledger, normal_for(config), log)
-    batches = ledger.batches()
-    guarantees = spent(config, batches, closed=sanitised is not None)
-    summary = {
-        "federation": config.digest(),
-        "federation_digest": config.federation_digest(),
-        "parties": sorted(member.party for member in members),
-        "teachers": sum(member.teachers for member in members),
-        "parties_left_out_for_data": left_out_for_data,
-        "parties_counted": votes_of.counted,
-        "votes": config.votes,
-        "asked": sum(len(batch.query_ids) for batch in batches),
-        "answered": sum(int(batch.answered.sum()) for batch in batches),
-        "reinforced": sum(int(batch.reinforced.sum()) for batch in batches),
-        "noise": "system" if config.noise_seed is None else "seeded",
-        "privacy": {
-            "promised": service.promised.to_json(),
-            "student": promised_to_student(config).to_json(),
-            **{name: guarantee.to_json() for name, guarantee in promised_in_other_units(config).items()},
-            **{name: guarantee.to_json() for name, guarantee in guarantees.items()},
-            **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
-        },
-        **by_party(config, {member.party: member.weight for member in members}),
-        "sanitised": sanitised,
-        **by_phase(config, batches),
-        "seconds": {**clock.laps, "vote": votes_of.seconds},
-    }
-    replace_text(run_dir / "coordinator.json", json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
-    log.write("closed", asked=summary["asked"], answered=summary["answered"])
+    weights = {member.party: member.weight for member in members}
+    seconds = {**clock.laps, "vote": votes_of.seconds}
+    told = Participation(weights, trained.left_out_for_data, votes_of.counted, seconds, admission is not None)
+    conclude(config, run_dir, ledger, log, told)
 
 
 def _agreed(config: FederationConfig, ledger: Ledger, keys: SecureKeys | None) -> dict[str, int]:
@@ -155,26 +168,71 @@ def _agreed(config: FederationConfig, ledger: Ledger, keys: SecureKeys | None) -
 
 @dataclass
 class _Votes:
-    """Seconds that collecting votes took, and the number of parties in each sum."""
+    """Seconds that collecting votes took, the number of parties in each sum, and all that were in any."""
 
+    log: EventLog
     seconds: float = 0.0
     counted: list[int] = field(default_factory=list)
+    named: set[str] = field(default_factory=set)
+
+    def note(self, parties: Sequence[str], seconds: float) -> None:
+        """Of one sum."""
+        self.seconds += seconds
+        if parties:
+            self.counted.append(len(parties))
+        if fresh := sorted({*parties} - self.named):
+            self.named.update(fresh)
+            self.log.write("voted", parties=fresh)
+
+
+class _Standpoint:
+    """Where the ledger stands; and where it stood when a request for votes last said so."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.told: LedgerPosition | None = None
+
+    def __call__(self) -> LedgerPosition:
+        self.told = self._ledger.position()
+        return self.told
+
+
+class _Noting:
+    """A collector that notes who voted at which position of the ledger.
+
+    Nothing is noted of a session that is brought to its end after a restart: its parties were asked earlier.
+    """
+
+    def __init__(self, collector: Collector, seen: SeenPositions, standpoint: _Standpoint) -> None:
+        self._collector, self._seen, self._standpoint = collector, seen, standpoint
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
+        self._standpoint.told = None
+        histogram = self._collector(queries, query_set, progress, phase)
+        if self._standpoint.told is not None:
+            self._seen.note(histogram.parties, self._standpoint.told.batch)
+        return histogram
+
+    def settle(self) -> None:
+        self._collector.settle()
 
 
 class _Timed:
-    """A collector that notes what it took."""
+    """A collector that notes what it took. join: takes in the parties that came since the last sum."""
 
-    def __init__(self, collector: Collector, noted: _Votes) -> None:
+    def __init__(self, collector: Collector, noted: _Votes, join: Callable[[], None]) -> None:
         self._collector = collector
         self._noted = noted
+        self._join = join
 
     def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
-        start = time.monotonic()
+        self._join()
+        start, parties = time.monotonic(), ()
         try:
             histogram = self._collector(queries, query_set, progress, phase)
+            parties = histogram.parties
         finally:
-            self._noted.seconds += time.monotonic() - start
-        self._noted.counted.append(len(histogram.parties))
+            self._noted.note(parties, time.monotonic() - start)
         return histogram
 
     def settle(self) -> None:
@@ -194,20 +252,18 @@ class _Clock:
         self._last = now
 
 
+def _pin(config: FederationConfig, ledger: Ledger, members: Sequence[Member]) -> None:
+    """Keep the weights with which parties enrolled, where they may differ."""
+    if config.most_weight > 1 and members:
+        ledger.pin_weights({member.party: member.weight for member in members})
+
+
 def noise_for(config: FederationConfig) -> NoiseFor:
     """The operating system's noise; in a simulation that asks for it, noise seeded by seed and number of the batch."""
     if config.noise_seed is None:
         return lambda _: SystemNoise()
     seed = config.noise_seed
     return lambda batch: SeededNoise(int(canonical_digest([seed, batch]), 16))
-
-
-def normal_for(config: FederationConfig) -> Normal | None:
-    """The noise of the closing: None for the operating system's; seeded in a simulation that asks for it."""
-    if config.noise_seed is None:
-        return None
-    generator = np.random.default_rng(int(canonical_digest([config.noise_seed, "closing"]), 16))
-    return lambda: float(generator.standard_normal())
 
 
 def _serve(services: Sequence[LabelService], config: FederationConfig, log: EventLog, door: Door) -> None:

@@ -7,6 +7,7 @@ votes.
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -47,6 +48,32 @@ class EventLog:
         """Close the file. What a full disk did not take is given up: whoever wrote it was told."""
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+class EventTail:
+    """Reads an event log as it grows, each line once. A log that was begun anew is read from its beginning."""
+
+    def __init__(self, path: Path, position: int = 0) -> None:
+        """position: bytes that are skipped."""
+        self._path = path
+        self._position = position
+
+    def fresh(self) -> list[dict[str, Any]]:
+        """Events of whole lines since the last call; a line that is no event is passed over."""
+        if not self._path.exists():
+            return []
+        with open(self._path, "rb") as file:
+            if file.seek(0, 2) < self._position:
+                self._position = 0
+            file.seek(self._position)
+            text = file.read()
+        whole = text.rfind(b"\n") + 1
+        self._position += whole
+        found = []
+        for line in text[:whole].splitlines():
+            with contextlib.suppress(ValueError):  # what a power cut left
+                found.append(json.loads(line))
+        return [event for event in found if isinstance(event, dict)]
 
 
 def _cut_torn_line(path: Path) -> None:

@@ -4,7 +4,8 @@ run_config: `federation-file` (configuration), `run-dir` (where ledger and event
 of an entry point in group `consilium.in_process_student`, which simulations provide); for secure and distributed votes
 `roster-file` and `identity-file` (the coordinator's signing key); `pool-file` (all rows that may be asked, where they
 were fixed beforehand); `kit` (the coordinator's kit: the label service then
-uses mutual TLS, and serves one student after another until the file `close` is in the run folder).
+uses mutual TLS, and serves one student after another until the file `close` is in the run folder; its list of nodes
+says who is waited for).
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from flwr.serverapp import Grid, ServerApp
 from consilium.coordinator.collection.flower_transport import FlowerTransport
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
+from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import typed
-from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
@@ -59,13 +62,10 @@ def pool_tree(context: Context) -> PoolTree | None:
     return PoolTree.load(Path(name)) if name else None
 
 
-def label_door(context: Context, run_dir: Path) -> Door:
-    """Mutual TLS and the students' list of the kit that the run config names; else open, for loopback."""
+def kit_of(context: Context) -> Kit | None:
+    """The coordinator's kit that the run config names; None in a simulation. Raises ConfigError."""
     folder = str(context.run_config.get("kit") or "")
-    if not folder:
-        return OPEN_DOOR
-    kit = open_kit(Path(folder), "coordinator")
-    return Door(kit.server_tls, kit / "students.json", run_dir / "close")
+    return open_kit(Path(folder), "coordinator") if folder else None
 
 
 @app.main()
@@ -85,8 +85,12 @@ def main(grid: Grid, context: Context) -> None:
         name = str(context.run_config.get("student") or "socket")
         student = None if name == "socket" else in_process_student(name, run_dir)
         keys = secure_keys(context) if config.votes != "clear" else None
-        door = label_door(context, run_dir)
-        run_federation(FlowerTransport(grid), config, run_dir, log, student, keys, door, pool_tree(context))
+        kit = kit_of(context)
+        door = OPEN_DOOR if kit is None else Door(kit.server_tls, kit / "students.json", run_dir / CLOSE)
+        nodes = None if kit is None else RegisteredNodes(kit.folder)
+        spent = frozenset() if kit is None else asked_before(kit, KitRun(run_dir, config))
+        transport, pool = FlowerTransport(grid), pool_tree(context)
+        run_federation(transport, config, run_dir, log, student, keys, door, pool, nodes, spent)
     except (ConsiliumError, OSError) as error:
         known = error if isinstance(error, ConsiliumError) else typed(error, run_dir)
         if known is None:

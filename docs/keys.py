@@ -22,6 +22,7 @@ from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.plan import PlannedMechanism
 from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.coordinator.provision.plan import PartyPlan, RowsPlan, StudentPlan
+from consilium.protocol.monitor.settings import LogSettings, MonitorSettings
 from consilium.protocol.node.kit import Coordinator
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
@@ -77,6 +78,8 @@ TABLES = {
     "rows": lambda: of_model(RowsPlan, "rows"),
     "coordinator": lambda: of_model(Coordinator, "coordinator"),
     "party": lambda: of_model(PartyPlan, "party"),
+    "monitor": lambda: of_model(MonitorSettings, ""),
+    "log": lambda: of_model(LogSettings, "log"),
     "students": lambda: of_model(StudentPlan, "student"),
 }
 

@@ -17,11 +17,12 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from threadpoolctl import ThreadpoolController
 
+from consilium.party import journal
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.secagg.votes import refusal_of
 from consilium.party.storage import storage_failed
-from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage
 from consilium.protocol.parties.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
@@ -65,13 +66,18 @@ def _answer(
     action: Callable[[PartyNode, Request], WireModel],
 ) -> Message:
     """Run one action; whatever goes wrong becomes a typed refusal, and its text stays in this party's log."""
+    node, request, refusal = None, None, None
     try:
         request = from_record(message.content, model)
         node = PartyNode(open_home(home_folder(context)))
         with thread_pools().limit(limits=1):  # many parties may share one machine: a pool each would only thrash
             reply = to_record(action(node, request))
     except Exception as error:  # Flower would send the text of any exception to the coordinator
-        reply = refusal_to_record(_refusal(model.kind, error))
+        refusal = _refusal(model.kind, error)
+        reply = refusal_to_record(refusal)
+    if node is not None:
+        told = (str(getattr(request, "federation", "")), bool(getattr(request, "late", False)))
+        journal.note(node.home, model.kind, *told, refusal)
     return Message(reply, reply_to=message)
 
 
@@ -90,7 +96,7 @@ def _refusal(kind: str, error: Exception) -> Refusal:
         case SecAggError():
             log.warning("%s refused: %s", kind, error)
             return refusal_of(error)
-        case ConfigError():
+        case ConfigError() | LedgerError():
             log.error("%s: %s", kind, error)
             return Refusal(rule=Rule.POLICY)
         case _:

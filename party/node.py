@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,9 @@ from consilium.protocol.parties.teachers import TeacherKind, teacher_from_json
 from consilium.protocol.rows.pool import proves
 from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, query_ids, query_set_hash
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.versions import program_versions
+
+log = logging.getLogger("consilium.party")
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,11 @@ class PartyNode:
         weight = self.spend.enrol(
             request.terms, request.ledger, self.home.policy, agreed_weight(self.home, request.terms)
         )
-        return HelloReply(party=self.home.name, teachers=request.teachers, weight=weight)
+        seen = self.spend.seen(request.federation, request.position)
+        own = program_versions()
+        if request.program != own:
+            log.warning("another version: the coordinator runs %s, this party %s", request.program or "none", own)
+        return HelloReply(party=self.home.name, teachers=request.teachers, weight=weight, seen=seen, program=own)
 
     def train(self, request: TrainRequest) -> TrainReply:
         """Train the teachers and keep them; a repeated request finds them there and trains nothing.

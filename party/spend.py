@@ -22,6 +22,7 @@ import numpy as np
 from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, epsilon, parse_events, promise_of
+from consilium.party.storage import check_format
 from consilium.party.weight import check_within, own_weight
 from consilium.protocol.parties.messages import LedgerPosition, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
@@ -35,6 +36,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
     " head TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, release INTEGER, phase INTEGER, query BLOB,"
     " PRIMARY KEY (federation, teachers, release, phase, query)) WITHOUT ROWID",
@@ -59,11 +61,15 @@ class SpendStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, committed at the end and undone by any error; Refused (POLICY) if the file is unusable."""
+        """One transaction, committed at the end and undone by any error.
+
+        Refused (POLICY) if the file is unusable, LedgerError if a newer program wrote it.
+        """
         try:
             with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
+                check_format(connection, self._path)
                 for statement in TABLES:
                     connection.execute(statement)
                 yield connection
@@ -79,11 +85,12 @@ class SpendStore:
 
         Raises
         ------
-        Refused : the promise is none, or too much (MOST_EPSILON); other terms (PROMISE) or another ledger (LEDGER) than
-            this federation came with first.
+        Refused : the promise is none, or too much (MOST_EPSILON, MOST_QUERIES); other terms (PROMISE) or another ledger
+            (LEDGER) than this federation came with first.
         """
         promise = promise_of(terms)
         with self._transaction() as connection:
+            _check_queries(terms, promise, policy, _answered_elsewhere(connection, terms.federation))
             weight = self._weight(connection, terms.federation, promise, policy, agreed)
             connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (terms.federation, weight))
             _keep_first(connection, terms.federation, terms.model_dump_json())
@@ -104,10 +111,19 @@ class SpendStore:
         promise = promise_of(terms)
         if self._path.exists():
             with self._transaction() as connection:
+                _check_queries(terms, promise, policy, _answered_elsewhere(connection, terms.federation))
                 weight = self._weight(connection, terms.federation, promise, policy, agreed)
         else:
+            _check_queries(terms, promise, policy, 0)
             weight = own_weight(promise, policy, agreed=agreed)
         return Share(weight, epsilon(promise.at(weight).events, policy))
+
+    def answered(self) -> int:
+        """Queries ever answered, over all federations."""
+        if not self._path.exists():
+            return 0
+        with self._transaction() as connection:
+            return _answered(connection)
 
     def weight(self, federation: str) -> int:
         """How often this party's answers count in a federation that it enrolled in."""
@@ -132,13 +148,20 @@ class SpendStore:
             forgotten, and the same queries would be answered again with fresh noise.
         """
         with self._transaction() as connection:
-            batch, head = _ledger_of(connection, federation, position.ledger)
-            if position.batch < batch or (position.batch == batch and position.head != head):
-                raise Refused(Rule.LEDGER, limit=batch, requested=position.batch)
+            _check_position(connection, federation, position)
             connection.execute(
                 "UPDATE ledgers SET batch = ?, head = ? WHERE federation = ?",
                 (position.batch, position.head, federation),
             )
+            connection.execute("INSERT OR REPLACE INTO asked_at VALUES (?, ?)", (federation, position.batch))
+
+    def seen(self, federation: str, position: LedgerPosition) -> int:
+        """One more than the last batch at which votes were asked for, 0 where they never were. Refused (LEDGER) as
+        `follow`."""
+        with self._transaction() as connection:
+            _check_position(connection, federation, position)
+            found = connection.execute("SELECT batch FROM asked_at WHERE federation = ?", (federation,)).fetchone()
+        return 0 if found is None else found[0] + 1
 
     def charge(
         self,
@@ -279,6 +302,30 @@ def _ledger_of(connection: sqlite3.Connection, federation: str, ledger: str) -> 
     if found is None or found[0] != ledger:
         raise Refused(Rule.LEDGER, detail="not the ledger that this federation came with first")
     return found[1], found[2]
+
+
+def _check_position(connection: sqlite3.Connection, federation: str, position: LedgerPosition) -> None:
+    """Refused (LEDGER) for another ledger than before, or one that stands before where it stood."""
+    batch, head = _ledger_of(connection, federation, position.ledger)
+    if position.batch < batch or (position.batch == batch and position.head != head):
+        raise Refused(Rule.LEDGER, limit=batch, requested=position.batch)
+
+
+def _check_queries(terms: Terms, promise: Promise, policy: Policy, elsewhere: int) -> None:
+    """Raise Refused (MOST_QUERIES) if the policy would end sums of this federation half way.
+
+    A party that refuses in the middle of a sum costs the others, whose queries are used up. Of clear votes it is left
+    out alone, and answers as many as it likes.
+    """
+    promised = sum(event.queries_in(1) for event in (promise.release, *promise.later))
+    if terms.votes != "clear" and elsewhere + promised > policy.most_queries:
+        raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=elsewhere + promised)
+
+
+def _answered_elsewhere(connection: sqlite3.Connection, federation: str) -> int:
+    """Queries ever answered in other federations."""
+    own = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = 1"
+    return _answered(connection) - connection.execute(own, (federation,)).fetchone()[0]
 
 
 def _answered(connection: sqlite3.Connection) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 DISTRIBUTION = "consilium-pate"
@@ -10,10 +12,17 @@ DISTRIBUTION = "consilium-pate"
 PACKAGES = (DISTRIBUTION, "flwr", "numpy", "scipy", "scikit-learn", "torch", "safetensors", "opendp", "polars", "ray")
 
 
-def versions() -> dict[str, str]:
+@cache
+def program_versions() -> str:
+    """What a node says of itself to the others: its own version and Flower's."""
+    found = versions((DISTRIBUTION, "flwr"))
+    return ", ".join(f"{name} {number}" for name, number in found.items() if name != "python")
+
+
+def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
     """Package -> version, of those that are installed, and Python's."""
     found = {"python": platform.python_version()}
-    for package in PACKAGES:
+    for package in packages:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -5,7 +5,7 @@ Registered as entry point `simulation` in group `consilium.in_process_student`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,9 @@ class _Recorded:
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
     ) -> Answers:
         return self._source.ask(queries, probabilities=probabilities)
+
+    def known(self, ids: Sequence[str]) -> np.ndarray:
+        return self._source.known(ids)
 
     def finish(self) -> None:
         self._source.finish()

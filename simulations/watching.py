@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from consilium.coordinator.deploy.start import run_folder
+from consilium.coordinator.deploy.runs import current_run
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import is_held
 from consilium.protocol.node.kit import Kit, open_kit
@@ -104,7 +104,7 @@ class DeployedRun:
     @property
     def events(self) -> Path:
         """See `WatchedRun`."""
-        return run_folder(self.kit) / EVENTS
+        return current_run(self.kit).events
 
     def alive(self) -> bool:
         """See `WatchedRun`."""
@@ -112,7 +112,7 @@ class DeployedRun:
 
     def ending(self) -> Ending | None:
         """See `WatchedRun`."""
-        if (run_folder(self.kit) / "coordinator.json").exists():
+        if current_run(self.kit).closed:
             return Ending("closed", "the federation is closed")
         again = f"Start it with: consilium coordinator start {shlex.quote(str(self.kit.folder))}"
         return Ending("stopped", "the coordinator is not running", again)

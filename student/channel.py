@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import grpc
 import numpy as np
@@ -13,10 +14,13 @@ from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.labels.service import Answers, LabelTerms, Progress, no_progress
 from consilium.protocol.labels.tls import TlsFiles, channel_credentials, why_no_connection
 from consilium.protocol.labels.wire import (
+    ID_BYTES,
     HistogramReader,
     answers_from_wire,
     blocks,
+    id_blocks,
     refusal_from_wire,
+    standings_of,
     terms_from_wire,
 )
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
@@ -104,6 +108,17 @@ class LabelChannel:
         raise MalformedMessage(
             "the coordinator ended the stream without an answer", "Ask again: it costs nothing twice"
         )
+
+    def known(self, ids: Sequence[str]) -> np.ndarray:
+        """See `LabelSource.known`."""
+        found = [np.zeros(0, dtype=np.uint8)]
+        try:
+            for block in id_blocks(ids):
+                reply = self._stub.Known(pb.KnownRequest(query_ids=block), timeout=self._wait)
+                found.append(standings_of(reply.standings, len(block) // ID_BYTES))
+        except grpc.RpcError as error:
+            raise self._failed(error) from None
+        return np.concatenate(found)
 
     def finish(self) -> None:
         """See `LabelSource.finish`."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from consilium.protocol.rows.csv_files import CsvRule
     from consilium.student.asking.pool import PoolFile
     from consilium.student.channel import LabelChannel
+    from consilium.student.watching import StudentBoard
 
 LabelOption = Annotated[
     str | None,
@@ -94,13 +95,16 @@ def start(
     quiet: QuietOption = False,
 ) -> None:
     """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
+    from consilium.protocol.monitor.settings import load_monitor
     from consilium.protocol.node.kit import open_kit
     from consilium.student.deploy import open_channel
+    from consilium.student.watching import student_monitor
 
     node = open_kit(kit, "student")
     given = pool or node / "pool.npz"
     rows = _pool(given, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
-    _ask(lambda: open_channel(node, wait), rows, out, config, seed, resume, output, quiet)
+    with student_monitor(node, load_monitor(node), lambda _, what: None if quiet else _note(what)) as board:
+        _ask(lambda: open_channel(node, wait), rows, out, config, seed, resume, output, quiet, board)
 
 
 def predict(
@@ -170,6 +174,7 @@ def _ask(
     resume: bool,
     output: Format,
     quiet: bool,
+    board: StudentBoard | None = None,
 ) -> None:
     from consilium.protocol.config_files import load
     from consilium.protocol.files import writing
@@ -178,7 +183,9 @@ def _ask(
     from consilium.protocol.warnings.kinds import listed
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
+    from consilium.student.watching import StudentBoard
 
+    board = board or StudentBoard()
     spec = StudentSpec() if config is None else load(config, StudentSpec)
     pool.check()
     _check_out(out, resume)
@@ -186,13 +193,17 @@ def _ask(
     with writing(out, again), showing(quiet) as display, channel() as connection:
         source, *later = connection.phases()
         terms, left = source.describe(), sum(each.describe().queries_left for each in (source, *later))
+        board.connected = True
         rows = pool.load(terms.schema, _note)
         display.say(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon_worst_case:.3f} at delta"
             f" {terms.delta:g}, unit: a {terms.unit}; {left} queries left",
             time.time(),
         )
-        result = run_student(source, rows, spec, out, seed, progress_on(display), later)
+        progress = board.follow(progress_on(display))
+        result = run_student(
+            source, rows, spec, out, seed, progress, later, lambda remark: display.say(remark, time.time())
+        )
     told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
     told["warnings"] = listed(result.warnings)
     if not quiet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from consilium.protocol.labels.service import (
     LabelTerms,
     Outcome,
     Progress,
+    RowStanding,
     no_progress,
 )
 from consilium.protocol.node.device import asked_device, resolve_device
@@ -121,12 +122,17 @@ def run_student(
     seed: int,
     progress: Progress = no_progress,
     later: Sequence[LabelSource] = (),
+    tell: Callable[[str], None] = lambda remark: None,
 ) -> StudentResult:
     """Ask for labels, train on them, evaluate on the pool's test rows if there are any, and save.
 
     In the first round queries are drawn by lot, unless `spec.selection` needs no model; in later ones by it, and the
     present model's probabilities go with them. Run again on the same `out` after a crash, it asks the same queries:
     those that were charged are answered from the ledger.
+
+    Rows of a fixed pool that others asked before cost nothing: a student of a federation without schedule begins with
+    their labels, and what is left of the caps is for others. Rows that were spent in an earlier federation are left
+    out. `tell` hears of both before anything is asked.
 
     later: the sources of the phases after the first, where the federation has a schedule. A phase begins when the one
     before has nothing left to ask, with a model of its own student (`StudentSpec.later`) on the labels so far, and
@@ -151,9 +157,15 @@ def run_student(
         _check_student(phase.spec, terms)
     queries = canonical_queries(pool.queries, len(terms.schema.features))
     classes = len(terms.schema.classes)
-    plans = _plans(out / "student", phases, terms.federation, len(queries))
+    ids = query_ids(queries)
+    standings = source.known(ids)
+    spent = np.flatnonzero(standings == RowStanding.SPENT)
+    plans = _plans(out / "student", phases, terms.federation, len(queries) - len(spent), _first_of(ids, standings))
+    if remark := _asked_before(standings, plans[0].given, terms.queries_left):
+        tell(remark)
     choice: dict[str, Any] = {}
-    asked, model, job = Asked(sum(plan.total for plan in plans)), None, Job(out / "student", progress, choice.update)
+    planned = len(plans[0].given) + sum(plan.total for plan in plans)
+    asked, model, job = Asked(planned), None, Job(out / "student", progress, choice.update)
 
     def learnt(own: StudentSpec, rows: np.ndarray) -> Model:
         labelled, labels = asked.labelled()
@@ -165,6 +177,10 @@ def run_student(
     progress(ASK, 0, asked.planned)
     rounds = [_split(plan.total, phase.spec.rounds) for plan, phase in zip(plans, phases, strict=True)]
     number, most, learner = 0, sum(map(len, rounds)), spec.first
+    if len(plans[0].given):
+        rows = inputs(learner, terms.schema, queries)
+        _ask(source, queries, plans[0].given, rows, None, asked, learner.batch, progress)
+        model = learnt(learner, rows)
     for at, (phase, plan) in enumerate(zip(phases, plans, strict=True)):
         own = phase.spec
         rows = inputs(own, terms.schema, queries)
@@ -176,7 +192,8 @@ def run_student(
                 progress(ROUND, 0, most)
             chosen = plan.rows(within)
             if chosen is None:
-                taken = np.concatenate([np.array(asked.rows, dtype=np.int64), *(each.chosen for each in plans[:at])])
+                gone = (np.array(asked.rows, dtype=np.int64), spent, *(each.chosen for each in plans[:at]))
+                taken = np.concatenate(gone)
                 candidates = np.setdiff1d(np.arange(len(rows)), taken)
                 generator = np.random.default_rng([seed, 0x617368, number])
                 strategy = "random" if model is None and own.selection not in BY_ROWS else own.selection
@@ -233,15 +250,39 @@ def _phases(spec: StudentSpec, sources: Sequence[LabelSource]) -> list[_Phase]:
     return [_Phase(source, own) for source, own in zip(sources, specs, strict=True)]
 
 
-def _plans(folder: Path, phases: Sequence[_Phase], federation: str, pool: int) -> list[AskingPlan]:
-    """What is to be asked in each phase of a pool of so many rows, as it was begun or as the caps allow now."""
+def _plans(folder: Path, phases: Sequence[_Phase], federation: str, pool: int, free: np.ndarray) -> list[AskingPlan]:
+    """What is to be asked in each phase of a pool of so many rows, as it was begun or as the caps allow now. free: rows
+    whose outcome is recorded."""
     plans, left = [], pool
     for number, phase in enumerate(phases, 1):
         name = "plan.json" if number == 1 else f"plan-{number}.json"
         wanted = min(left, phase.spec.queries or left)
-        plans.append(AskingPlan(folder / name, federation, min(wanted, phase.source.describe().queries_left)))
+        given = free[:wanted] if len(phases) == 1 else free[:0]
+        total = min(wanted - len(given), phase.source.describe().queries_left)
+        plans.append(AskingPlan(folder / name, federation, total))
+        if len(given) and not plans[-1].begun:
+            plans[-1].take(given)
         left -= plans[-1].total
     return plans
+
+
+def _first_of(ids: Sequence[str], standings: np.ndarray) -> np.ndarray:
+    """Rows, int64, whose outcome is recorded already; equal rows once."""
+    recorded = np.flatnonzero(standings == RowStanding.RECORDED)
+    _, first = np.unique(np.array(ids)[recorded], return_index=True)
+    return recorded[np.sort(first)]
+
+
+def _asked_before(standings: np.ndarray, given: np.ndarray, left: int) -> str:
+    """What a student is told of rows that were asked before it came, or nothing."""
+    spent, told = int((standings == RowStanding.SPENT).sum()), []
+    if len(given):
+        told.append(
+            f"{len(given)} rows of the pool were asked before: their outcomes are free; {left} queries are left"
+        )
+    if spent:
+        told.append(f"{spent} rows were answered in an earlier federation of these parties and are left out")
+    return "; ".join(told)
 
 
 def _check_student(spec: StudentSpec, terms: LabelTerms) -> None:

@@ -37,7 +37,7 @@ from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.protocol.secagg.errors import SecAggError
 from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
 
-FREE = {"batch", "party", "teachers"}
+FREE = {"batch", "party", "program", "teachers"}
 """Fields in which another number or name may be honest too: they are only given other types and impossible values."""
 COMPLAINED = {"nonces", "ciphertexts", "challenges", "values"}
 """Arrays of what peers sealed: bits flipped in them are answered, with a complaint about the peer."""

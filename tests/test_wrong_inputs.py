@@ -193,7 +193,7 @@ ROWS = [
     Wrong(f"{ASK} --pool pool.npz --resume", 2, "there is no folder new: nothing to resume"),
     Wrong(f"{ASK} --pool pool.npz --out home --resume", 2, "is finished", change=put("home/student/student.json", "")),
     Wrong(f"{ASK} --pool pool.npz", 9, "127.0.0.1:9"),
-    Wrong(f"student start {STUDENT} --pool pool.npz --out new", 2, "not a PEM", change=cut(f"{STUDENT}/client.crt")),
+    Wrong(f"student start {STUDENT} --pool pool.npz --out new", 2, "is not as", change=cut(f"{STUDENT}/client.crt")),
     Wrong("predict absent rows.csv", 2, "absent is not there"),
     Wrong("predict student absent.csv", 2, "cannot read absent.csv: No such file"),
     Wrong("predict student rows.csv", 3, "is no safetensors file", change=cut("student/model.safetensors")),

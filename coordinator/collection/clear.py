@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from consilium.coordinator.collection.admission import Member, tell_left_out
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
-from consilium.coordinator.collection.members import Member, require, tell_left_out
+from consilium.coordinator.collection.members import require
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.labels.service import Progress, no_progress

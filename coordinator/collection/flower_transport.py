@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -25,14 +26,19 @@ MEANINGS = {
 
 
 class FlowerTransport:
-    """Pushes one message to each node and pulls replies until all are there or the time is up."""
+    """Pushes one message to each node and pulls replies until all are there or the time is up.
+
+    Exchanges of several threads may go on at once: each call of the grid is made by itself.
+    """
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
+        self._lock = threading.Lock()
 
     def nodes(self) -> list[int]:
         """See `Transport.nodes`."""
-        return sorted(self._grid.get_node_ids())
+        with self._lock:
+            return sorted(self._grid.get_node_ids())
 
     def exchange(
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
@@ -48,13 +54,16 @@ class FlowerTransport:
         deadline = time.monotonic() + timeout
         waiting: dict[str, int] = {}
         result: dict[int, RecordDict | Failure] = {}
-        for message, message_id in zip(messages, self._grid.push_messages(messages), strict=False):
+        with self._lock:
+            sent = list(self._grid.push_messages(messages))
+        for message, message_id in zip(messages, sent, strict=False):
             if message_id:
                 waiting[message_id] = message.metadata.dst_node_id
         pause = SHORTEST_PAUSE
         while waiting and time.monotonic() < deadline:
             started = time.monotonic()
-            replies = list(self._grid.pull_messages(list(waiting)))
+            with self._lock:
+                replies = list(self._grid.pull_messages(list(waiting)))
             for reply in replies:
                 # errors made by the SuperLink have its own source id: only the id of the request tells the node
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)

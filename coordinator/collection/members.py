@@ -3,53 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from consilium.coordinator.collection.admission import Admission, Member, Steps, tell_left_out
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.collection.greeting import Greeting
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import NotEnoughParties
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, TrainReply
-
-
-@dataclass(frozen=True)
-class Member:
-    """A party that serves: its node, its name, its number of teachers, and how often each of their answers counts."""
-
-    node: int
-    party: str
-    teachers: int
-    weight: int = 1
-
-    @property
-    def votes(self) -> int:
-        """That it gives to each query."""
-        return self.teachers * self.weight
+from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.parties.messages import TrainReply
 
 
 def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
-    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first."""
+    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first. What to do
+    about the first for which something is known is said too."""
     if members >= minimum:
         return
     reasons: dict[str, int] = {}
     for failure in failures.values():
         reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
+    cure = next(filter(None, (cure_of(failure.reason) for failure in failures.values())), "")
     told = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3])
     raise NotEnoughParties(
         f"{members} parties after stage {stage!r}, at least {minimum} are required" + (f" ({told})" if told else ""),
-        "See events.jsonl for each party's reason, or lower federation.minimum_parties",
+        f"{f'{cure}. ' if cure else ''}See events.jsonl for each party's reason, or lower federation.minimum_parties",
     )
 
 
 def enrol(
-    transport: Transport, config: FederationConfig, ledger: str, log: EventLog, agreed: Mapping[str, int] | None = None
+    transport: Transport,
+    config: FederationConfig,
+    ledger: str,
+    log: EventLog,
+    agreed: Mapping[str, int] | None = None,
+    greeting: Greeting | None = None,
 ) -> list[Member]:
-    """Ask `query.hello` of every connected node; returns the members sorted by name. `ledger`: its id.
+    """Ask `query.hello` of every connected node once; returns the members sorted by name. `ledger`: its id.
 
     Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
     can tell which is the party. agreed: weights that are fixed already, by the roster or by an earlier enrolment.
+    greeting: where the ledger and the parties' states stand; left out where the ledger is empty.
 
     Raises
     ------
@@ -59,73 +54,46 @@ def enrol(
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
         time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
-    request = HelloRequest(**config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, ledger=ledger)
-    log.write("stage", stage="enrol", total=len(nodes))
-    replies = exchange(
-        transport,
-        dict.fromkeys(nodes, request),
-        HelloReply,
-        config.timeouts.enrol,
-        lambda done, total: log.write("progress", stage="enrol", done=done, total=total),
-    )
-    failures = {f"node {node}": failure for node, failure in replies.failures.items()}
-    by_name: dict[str, list[Member]] = {}
-    for node, reply in replies.answers.items():
-        wrong = _fault(reply, config, (agreed or {}).get(reply.party))
-        if wrong is not None:
-            failures[reply.party] = Failure(wrong)
-        else:
-            by_name.setdefault(reply.party, []).append(Member(node, reply.party, reply.teachers, reply.weight))
-    for name, claimants in by_name.items():
-        if len(claimants) > 1:
-            failures[name] = Failure(f"{len(claimants)} nodes claim this name")
-    members = sorted((who[0] for who in by_name.values() if len(who) == 1), key=lambda member: member.party)
-    tell_left_out(log, "enrol", failures)
-    require(len(members), config.minimum_parties, "enrol", failures)
+    admission = Admission(transport, config, ledger, log, agreed, greeting=greeting)
+    members = admission.ask()
+    require(len(members), config.minimum_parties, "enrol", admission.failures)
     return members
 
 
-def _fault(reply: HelloReply, config: FederationConfig, agreed: int | None) -> str | None:
-    """Why a party that announces itself so cannot be a member, or None."""
-    if reply.teachers != config.teachers_per_party:
-        return f"offers {reply.teachers} teachers, the federation asks {config.teachers_per_party}"
-    if reply.weight > config.most_weight:
-        return f"claims weight {reply.weight}, the federation allows {config.most_weight}"
-    if agreed is not None and reply.weight != agreed:
-        return f"claims weight {reply.weight}, {agreed} was agreed"
-    return None
-
-
 class Training(NamedTuple):
-    """Members that have trained, and how many others are left out because of what their data hold."""
+    """Members that have trained, and why others have not."""
 
     members: list[Member]
-    left_out_for_data: int
+    failures: dict[Member, Failure]
+
+    @property
+    def left_out_for_data(self) -> int:
+        """Parties that are left out because of what their data hold."""
+        return sum(failure.for_data for failure in self.failures.values())
 
 
-def train(transport: Transport, config: FederationConfig, members: list[Member], log: EventLog) -> Training:
-    """Ask `train.teacher` of every member. Raises NotEnoughParties."""
-    request = config.train_request()
-    log.write("stage", stage="train", total=len(members))
-    by_node = {member.node: member for member in members}
-    replies = exchange(
-        transport,
-        dict.fromkeys(by_node, request),
-        TrainReply,
-        config.timeouts.train,
-        lambda done, total: log.write("progress", stage="train", done=done, total=total),
-    )
-    failures = {by_node[node].party: failure for node, failure in replies.failures.items()}
+def train_all(
+    transport: Transport, config: FederationConfig, members: list[Member], tell: Callable[[int, int], None]
+) -> Training:
+    """Ask `train.teacher` of every member. `tell(done, total)` is called as they answer."""
+    request, by_node = config.train_request(), {member.node: member for member in members}
+    replies = exchange(transport, dict.fromkeys(by_node, request), TrainReply, config.timeouts.train, tell)
+    failures = {by_node[node]: failure for node, failure in replies.failures.items()}
     for node, reply in replies.answers.items():
         if reply.party != by_node[node].party or reply.teachers != by_node[node].teachers:
-            failures[by_node[node].party] = Failure("answers for another party, or with another number of teachers")
-    trained = [member for member in members if member.party not in failures]
-    tell_left_out(log, "train", failures)
-    require(len(trained), config.minimum_parties, "train", failures)
-    return Training(trained, sum(failure.for_data for failure in failures.values()))
+            failures[by_node[node]] = Failure("answers for another party, or with another number of teachers")
+    return Training([member for member in members if member not in failures], failures)
 
 
-def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
-    """Write one event for each party that is left out: its name, the reason, and whether that is what its data hold."""
-    for party, failure in sorted(failures.items()):
-        log.write("left-out", stage=stage, party=party, reason=failure.reason, for_data=failure.for_data)
+def train(
+    transport: Transport, config: FederationConfig, members: list[Member], log: EventLog, least: int | None = None
+) -> Training:
+    """Ask `train.teacher` of every member, and leave out by name who does not train.
+
+    least: parties that there must be; the federation's `minimum_parties` where None. Raises NotEnoughParties.
+    """
+    trained = train_all(transport, config, members, Steps(log, "train", len(members)))
+    by_name = {member.party: failure for member, failure in trained.failures.items()}
+    tell_left_out(log, "train", by_name)
+    require(len(trained.members), config.minimum_parties if least is None else least, "train", by_name)
+    return trained

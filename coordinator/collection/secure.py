@@ -16,9 +16,9 @@ from typing import Literal, cast
 import numpy as np
 
 from consilium.accounting.events import PartyNoise
+from consilium.coordinator.collection.admission import Member, tell_left_out
 from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
-from consilium.coordinator.collection.members import Member, tell_left_out
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.drive import drive
@@ -105,7 +105,7 @@ class SecureCollector:
         keys.check(config)
         self._standing, self._number = standing, number
         self._transport, self._config, self._keys, self._log = transport, config, keys, log
-        self._nodes = {member.party: member.node for member in members}
+        self._members = members
         self._folder = folder
         self._summed: list[Path] = []
         self._accused: dict[str, set[str]] = {}
@@ -150,6 +150,11 @@ class SecureCollector:
         for path in self._summed:
             path.unlink(missing_ok=True)
         self._summed.clear()
+
+    @property
+    def _nodes(self) -> dict[str, int]:
+        """Node by party; of those, too, that came after the first sum."""
+        return {member.party: member.node for member in self._members}
 
     def _invited(self) -> list[str]:
         return [name for name in self._nodes if name not in self._history.left_out]

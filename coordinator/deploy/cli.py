@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, show
+
+if TYPE_CHECKING:
+    from consilium.coordinator.deploy.status import Status
 
 app = typer.Typer(no_args_is_help=True, help="The coordinator node, from its kit.")
 
@@ -16,14 +19,29 @@ Folder = Annotated[Path, typer.Argument(metavar="KIT", help="The node's kit.")]
 
 
 @app.command()
-def start(kit: Folder, output: FormatOption = Format.text) -> None:
+def start(
+    kit: Folder,
+    go_on: Annotated[
+        bool,
+        typer.Option("--go-on", help="Serve the federation that is open, though an update for the next was unpacked."),
+    ] = False,
+    output: FormatOption = Format.text,
+) -> None:
     """Serve parties and students until the federation is closed; SIGTERM stops it, and a later start goes on."""
+    from consilium.coordinator.deploy.console.node import watched
     from consilium.coordinator.deploy.start import start as serve
+    from consilium.protocol.monitor.heard import Heard
+    from consilium.protocol.monitor.lines import log_of
+    from consilium.protocol.monitor.node import monitored
+    from consilium.protocol.monitor.settings import load_monitor
     from consilium.protocol.node.kit import open_kit
-    from consilium.protocol.node.supervisor import stop_on_signals, tell_time
+    from consilium.protocol.node.supervisor import stop_on_signals
 
+    node = open_kit(kit, "coordinator")
+    settings = load_monitor(node)
+    heard = Heard(log_of(node, settings.log))
     with writing(kit), stop_on_signals() as stop:
-        summary = serve(open_kit(kit, "coordinator"), tell_time, stop)
+        summary = serve(node, heard.tell, stop, go_on, monitored(settings, watched(node, heard)))
     if summary is None:
         show(output, {"closed": False}, ())
     else:
@@ -36,16 +54,18 @@ def close(
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for it.")] = 60,
     output: FormatOption = Format.text,
 ) -> None:
-    """End the federation: no student is answered any more, and the summary is written."""
+    """End the federation that is open: no student is answered any more, and the summary is written."""
     from consilium.coordinator.deploy.start import close as ask
     from consilium.protocol.node.kit import open_kit
 
-    _show_closed(ask(open_kit(kit, "coordinator"), wait), output)
+    with writing(kit):
+        summary = ask(open_kit(kit, "coordinator"), wait)
+    _show_closed(summary, output)
 
 
 def _show_closed(summary: dict[str, Any], output: Format) -> None:
     told = {"closed": True, **{key: summary[key] for key in ("asked", "answered", "parties", "votes")}}
-    parties = ", ".join(told["parties"])
+    parties = ", ".join(told["parties"]) or "nobody"
     show(
         output,
         told,
@@ -67,10 +87,12 @@ def status(kit: Folder, output: FormatOption = Format.text) -> None:
         return
     table = Table(show_header=False, box=None)
     rows = [
-        ("federation", found.federation),
+        ("federation", f"{found.federation} ({found.run})"),
+        *([("next", f"the kit holds another federation, {found.next}: close this one first")] if found.next else []),
         ("coordinator", "running" if found.running else "not running"),
         ("stage", f"{found.stage}{f', since {found.since}' if found.since else ''}"),
         ("left", f"{found.queries_left} queries, {found.answers_left} answers"),
+        *([("pool", _pool_words(found))] if found.rows_open is not None else []),
         ("epsilon", f"at most {found.epsilon_promised:.3f} at delta {found.delta:g}, all caps used up"),
         *((f"phase {of['phase']}", _of_phase(of)) for of in found.phases),
         *(("party", f"{name}: {state}") for name, state in found.parties.items()),
@@ -79,6 +101,11 @@ def status(kit: Folder, output: FormatOption = Format.text) -> None:
     for row in rows:
         table.add_row(*row)
     Console(markup=False, highlight=False, soft_wrap=True).print(table)
+
+
+def _pool_words(found: Status) -> str:
+    spent = f"; {found.rows_spent} were answered in earlier federations" if found.rows_spent else ""
+    return f"{found.rows_open} rows can still be asked{spent}"
 
 
 def _of_phase(of: dict[str, Any]) -> str:

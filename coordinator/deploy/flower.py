@@ -11,13 +11,14 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field
 
+from consilium.coordinator.deploy.loopback import loopback_tls, make_loopback
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import private_folder, replace_text
 from consilium.protocol.models import Frozen
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.supervisor import Program, Tell
+from consilium.protocol.node.supervisor import Program, Tell, set_aside
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.versions import DISTRIBUTION
 
@@ -47,9 +48,10 @@ def environment(kit: Kit) -> dict[str, str]:
 
 
 def prepare(kit: Kit) -> None:
-    """Tell `flwr` where its SuperLink is, and forget what a SuperLink knew whose database is gone."""
+    """Make the SuperLink's certificate, tell `flwr` where it is, and forget what a SuperLink knew whose database is
+    gone."""
     home = private_folder(kit.state / "flower")
-    table = {"address": kit.coordinator.internal, "root-certificates": str(kit.authority)}
+    table = {"address": kit.coordinator.internal, "root-certificates": str(make_loopback(kit).authority)}
     replace_text(home / "config.toml", tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: table}}))
     if not (kit.state / DATABASE).exists():
         (kit.state / REGISTERED).unlink(missing_ok=True)
@@ -57,7 +59,7 @@ def prepare(kit: Kit) -> None:
 
 def super_link(kit: Kit) -> Program:
     """The SuperLink, on loopback, behind the gateway."""
-    files = kit.server_tls
+    files = loopback_tls(kit)
     return Program(
         name="superlink",
         command=[
@@ -165,6 +167,7 @@ def write_app(kit: Kit, run_config: dict[str, str]) -> Path:
 
 def follow_run(kit: Kit, app: Path) -> subprocess.Popen:
     """Submit the app; the process ends when the run does, or the SuperLink."""
+    set_aside(kit.logs / "run.log")
     with open(kit.logs / "run.log", "ab") as output:
         (kit.logs / "run.log").chmod(0o600)
         return subprocess.Popen(

@@ -21,7 +21,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from consilium.protocol.labels.tls import TlsFiles
+from consilium.protocol.labels.tls import RenewedFiles, TlsFiles
 
 STRANGERS = 512
 """Connections in all on which no registered node has spoken: two for each node of the largest federations that start at
@@ -82,6 +82,7 @@ class ConnectionPlaces:
         self._of_node = of_node
         self._strangers: defaultdict[str, dict[Connection, None]] = defaultdict(dict)  # each in order of arrival
         self._nodes: defaultdict[str, set[Connection]] = defaultdict(set)
+        self._apart: dict[str, list[str]] = {}
 
     @property
     def strangers(self) -> int:
@@ -107,6 +108,17 @@ class ConnectionPlaces:
         connection.node = node
         self._nodes[node].add(connection)
         return True
+
+    def addresses(self, node: str) -> list[str]:
+        """From which a node is connected now."""
+        return sorted({connection.group for connection in self._nodes[node]})
+
+    def apart(self, node: str) -> bool:
+        """Whether a node is connected from other several addresses than when this was asked last."""
+        now = self.addresses(node)
+        news = len(now) > 1 and self._apart.get(node) != now
+        self._apart[node] = now
+        return news
 
     def leave(self, connection: Connection) -> None:
         """It is closed."""
@@ -178,8 +190,12 @@ class Http(H11Protocol):
 class Front:
     """Accepts connections for a uvicorn server. It takes the place of asyncio's own server, which has no limits."""
 
-    def __init__(self, server: uvicorn.Server, places: ConnectionPlaces, timing: Timing) -> None:
+    def __init__(
+        self, server: uvicorn.Server, places: ConnectionPlaces, timing: Timing, renewed: RenewedFiles | None = None
+    ) -> None:
+        """renewed: the certificate's files, from which a new one is taken while the server runs."""
         self._server = server
+        self._renewed = renewed
         self._places = places
         self._timing = timing
         self._listeners: list[socket.socket] = []
@@ -239,6 +255,8 @@ class Front:
     async def _greet(self, connection: Connection, accepted: socket.socket) -> None:
         """Handshake, and from then on HTTP."""
         config, timing = self._server.config, self._timing
+        if config.ssl and self._renewed is not None and self._renewed.look() is not None:
+            config.ssl.load_cert_chain(self._renewed.files.certificate, self._renewed.files.key)
         tls = {"ssl_handshake_timeout": timing.handshake, "ssl_shutdown_timeout": timing.close} if config.ssl else {}
         state = {"connection": connection, "places": self._places, "head_seconds": timing.head}
 
@@ -265,10 +283,16 @@ async def _readable(connected: socket.socket, seconds: float) -> None:
 class FrontServer(uvicorn.Server):
     """A uvicorn server behind a `Front`."""
 
-    def __init__(self, config: uvicorn.Config, places: ConnectionPlaces | None = None, timing: Timing = TIMING) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        places: ConnectionPlaces | None = None,
+        timing: Timing = TIMING,
+        renewed: RenewedFiles | None = None,
+    ) -> None:
         super().__init__(config)
         self.places = places or ConnectionPlaces()
-        self.front = Front(self, self.places, timing)
+        self.front = Front(self, self.places, timing, renewed)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's, with another socket."""
@@ -286,7 +310,10 @@ class FrontServer(uvicorn.Server):
 def tls_server(
     app: Any, host: str, port: int, files: TlsFiles, places: ConnectionPlaces | None = None, timing: Timing = TIMING
 ) -> FrontServer:
-    """A server of an ASGI application over TLS: `run` it, or await `serve`."""
+    """A server of an ASGI application over TLS: `run` it, or await `serve`.
+
+    A certificate that is renewed in its file is shown from the next handshake on.
+    """
     sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
     config = uvicorn.Config(
         app,
@@ -301,4 +328,4 @@ def tls_server(
         access_log=False,
         server_header=False,
     )
-    return FrontServer(config, places, timing)
+    return FrontServer(config, places, timing, RenewedFiles(files))

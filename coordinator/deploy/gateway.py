@@ -27,6 +27,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from consilium.coordinator.deploy.front import tls_server
+from consilium.coordinator.deploy.loopback import loopback_tls
 from consilium.coordinator.deploy.node_keys import NodeKeys
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import more_descriptors
@@ -57,6 +58,7 @@ more than that the connection is closed."""
 DROPPED = frozenset({"host", "connection", "transfer-encoding", "content-length", "keep-alive", "upgrade", "expect"})
 """Headers of one connection, which do not travel on. The length of a body that is passed on is set anew."""
 
+TWICE = "does its kit run twice?"
 log = logging.getLogger("consilium.gateway")
 
 
@@ -133,6 +135,8 @@ class Gateway:
         places, connection = (getattr(request.state, name, None) for name in ("places", "connection"))
         if places is not None and not places.know(connection, node):
             return await self._refuse(request, 503, f"{node} has too many connections")
+        if places is not None and places.apart(node):
+            log.warning("%s is connected from %s: %s", node, " and ".join(places.addresses(node)), TWICE)
         return await self._pass_on(request, node, length)
 
     async def _refuse(self, request: Request, status: int, why: str) -> Response:
@@ -257,7 +261,7 @@ def serve(kit: Kit) -> None:
     """
     more_descriptors()  # two for each request under way, one for each stranger
     place = kit.coordinator
-    app = Gateway(place.internal, kit.authority, NodeKeys(kit / "nodes.json")).app()
+    app = Gateway(place.internal, loopback_tls(kit).authority, NodeKeys(kit / "nodes.json")).app()
     tls_server(app, place.listen, place.superlink_port, kit.server_tls).run()
 
 

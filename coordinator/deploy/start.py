@@ -7,12 +7,23 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.flower import follow_run, prepare, super_link, sync_nodes, write_app
-from consilium.protocol.config_files import load
+from consilium.coordinator.deploy.room import Room
+from consilium.coordinator.deploy.runs import (
+    CLOSE,
+    FAILURE,
+    ROSTER,
+    KitRun,
+    begin,
+    close_unserved,
+    current_run,
+)
+from consilium.coordinator.ledger.kit_runs import FEDERATION
+from consilium.coordinator.run_log import EventTail
 from consilium.protocol.errors import (
     BudgetExceeded,
     ConfigError,
@@ -24,11 +35,13 @@ from consilium.protocol.errors import (
     ServiceError,
     StorageError,
 )
-from consilium.protocol.files import held, private_folder
+from consilium.protocol.files import held, is_held
 from consilium.protocol.node.checks import Advice, check_certificate
 from consilium.protocol.node.flower import flower_environment, python_module
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
+from consilium.protocol.parties.cures import cure_of
 
 START_SECONDS = 60
 RETRY = BackOff(first=5, most=60)
@@ -36,85 +49,107 @@ FINAL = {kind.__name__: kind for kind in (ConfigError, DataError, LedgerError, B
 """Failures of a run that another attempt would only repeat."""
 
 
-def configuration(kit: Kit) -> FederationConfig:
-    """The federation that the kit serves now. Raises ConfigError."""
-    return load(kit / "federation.json", FederationConfig)
+def gateway(kit: Kit) -> Program:
+    """What stands before the SuperLink, at the port that parties connect to."""
+    return Program(
+        name="gateway",
+        command=python_module("consilium.coordinator.deploy.gateway", str(kit.folder)),
+        folder=kit.state,
+        log=kit.logs / "gateway.log",
+        environment=flower_environment(kit.state / "flower"),
+        news={
+            "address already in use": "superlink_port in kit.json is taken by another program",
+            "does its kit run twice?": "a party is connected from several addresses at once; its name is in"
+            " state/logs/gateway.log. If its kit runs twice, stop one of the two",
+            "a new certificate is shown": "the renewed certificate is in use",
+        },
+    )
 
 
-def run_folder(kit: Kit) -> Path:
-    """Where ledger, events and outcome are. A new roster is a new federation with a ledger of its own."""
-    return private_folder(kit.state / f"run-{configuration(kit).digest()[:12]}")
-
-
-def programs(kit: Kit) -> list[Program]:
-    """The coordinator's lasting processes. Raises EngineError if Flower is not installed."""
-    return [
-        super_link(kit),
-        Program(
-            name="gateway",
-            command=python_module("consilium.coordinator.deploy.gateway", str(kit.folder)),
-            folder=kit.state,
-            log=kit.logs / "gateway.log",
-            environment=flower_environment(kit.state / "flower"),
-            news={"address already in use": "superlink_port in kit.json is taken by another program"},
-        ),
-    ]
-
-
-def start(kit: Kit, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
+def start(
+    kit: Kit,
+    tell: Tell,
+    stop: threading.Event,
+    go_on: bool = False,
+    console: AbstractContextManager[None] | None = None,
+) -> dict[str, Any] | None:
     """Serve until the federation is closed, whose summary is returned, or `stop` is set (None).
 
     A run that ended for want of parties, or with its process, is submitted again: ledger and sessions go on.
 
+    go_on: serve the federation that is open, though an update for the next one was unpacked.
+    console: open while the node's processes run.
+
     Raises
     ------
+    FederationOpen : an update for the next federation was unpacked, and one is open.
     ConsiliumError : what another attempt would only repeat.
     """
-    config = configuration(kit)
     with held(kit.state / "lock", "the coordinator"):
         end_leftovers(kit.logs, tell)
-        if (run_folder(kit) / "coordinator.json").exists():
+        enter(kit, tell)
+        run = begin(kit, go_on)
+        if run.closed:
             tell("coordinator", "this federation is closed already")
-            return _summary(kit)
+            return run.summary()
         try:
             check_certificate(kit.server_tls, kit.coordinator.hosts)
         except Advice as advice:
             tell("certificate", str(advice))
         prepare(kit)
-        app = write_app(kit, run_config(kit, config))
-        tell("coordinator", f"{kit.federation!r}: parties connect to {kit.coordinator.superlink}")
-        with Supervisor(programs(kit), tell), _Watch(run_folder(kit) / "events.jsonl", tell):
-            return _serve(kit, app, tell, stop)
+        app = write_app(kit, run_config(kit, run))
+        tell("coordinator", f"{kit.federation!r} ({run.short}): parties connect to {kit.coordinator.superlink}")
+        with console or nullcontext(), Supervisor([super_link(kit)], tell), _Watch(run.events, tell):
+            return _serve(kit, run, app, tell, stop)
 
 
-def run_config(kit: Kit, config: FederationConfig) -> dict[str, str]:
-    """The run configuration that the ServerApp gets."""
-    secure = config.votes != "clear"
+def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
+    """The run configuration that the ServerApp gets: the files that the run began with, whatever the kit holds now."""
+    secure = run.config.votes != "clear"
     return {
-        "federation-file": str(kit / "federation.json"),
-        "run-dir": str(run_folder(kit)),
+        "federation-file": str(run / FEDERATION),
+        "run-dir": str(run.folder),
         "student": "socket",
         "party-root": "",
-        "roster-file": str(kit / "roster.json") if secure else "",
+        "roster-file": str(run / ROSTER) if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
-        "pool-file": str(kit / "pool.npy") if config.pool else "",
+        "pool-file": str(kit / "pool.npy") if run.config.pool else "",
         "kit": str(kit.folder),
     }
 
 
-def _serve(kit: Kit, app: Path, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
+def _serve(kit: Kit, run: KitRun, app: Path, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
     port = kit.coordinator.internal_port
     wait_until(lambda: listens(port), START_SECONDS, "the SuperLink does not listen", stop)
+    if run.closing:
+        return close_unserved(run)
     nodes = _Nodes(kit, tell)
-    failures = 0
+    if not stop.is_set():
+        nodes.sync()  # first: to a party that comes before its key is registered Flower says that it is refused
+    with Supervisor([gateway(kit)], tell):
+        return _submit(kit, run, app, nodes, tell, stop)
+
+
+def _submit(
+    kit: Kit, run: KitRun, app: Path, nodes: _Nodes, tell: Tell, stop: threading.Event
+) -> dict[str, Any] | None:
+    """Submit the run until it is closed, or cannot be served."""
+    room = Room(kit, tell)
+    failures, told = 0, ""
     while not stop.is_set():
+        if run.closing:
+            return close_unserved(run)
         nodes.sync()
         wait_until(
             lambda: not listens(kit.coordinator.label_port), START_SECONDS, "the label service's port is not free", stop
         )
-        failure = run_folder(kit) / "failure.json"
+        room.wait(stop)
+        if stop.is_set():
+            break
+        failure = run / FAILURE
         failure.unlink(missing_ok=True)
-        tell("run", "submitted")
+        if not told:
+            tell("run", "submitted")
         process = follow_run(kit, app)
         try:
             while process.poll() is None and not stop.wait(1):
@@ -123,16 +158,25 @@ def _serve(kit: Kit, app: Path, tell: Tell, stop: threading.Event) -> dict[str, 
             stop_group(process, 5)
         if stop.is_set():
             break
-        if (run_folder(kit) / "coordinator.json").exists():
-            return _summary(kit)
-        error = _failure(failure)
+        if run.closed:
+            return run.summary()
+        error = room.meant(_failure(failure))
         if type(error) in FINAL.values():
             raise error
         failures += 1
-        tell("run", f"{error}; again in {RETRY.pause(failures):g} s")
-        stop.wait(RETRY.pause(failures))
+        if str(error) != told:  # the same again is no news
+            told = str(error)
+            tell("run", f"{error}; again in {RETRY.pause(failures):g} s, and from then on")
+        _pause(run, RETRY.pause(failures), stop)
     tell("coordinator", "stopped")
     return None
+
+
+def _pause(run: KitRun, seconds: float, stop: threading.Event) -> None:
+    """Wait, unless the node is stopped or the federation is to be closed meanwhile."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not run.closing and not stop.wait(min(0.5, seconds)):
+        pass
 
 
 class _Nodes:
@@ -160,11 +204,10 @@ class _Watch:
     """Tells what the run writes into its event log, from now on."""
 
     def __init__(self, path: Path, tell: Tell) -> None:
-        self._path = path
         self._tell = tell
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._position = path.stat().st_size if path.exists() else 0
+        self._tail = EventTail(path, path.stat().st_size if path.exists() else 0)
 
     def __enter__(self) -> _Watch:
         self._thread.start()
@@ -177,32 +220,35 @@ class _Watch:
     def _follow(self) -> None:
         last = ""
         while not self._stop.wait(0.5):
-            for event in self._fresh():
+            for event in self._tail.fresh():
                 words = in_words(event)
                 if words and words != last:
                     self._tell("run", words)
                     last = words
-
-    def _fresh(self) -> list[dict[str, Any]]:
-        if not self._path.exists():
-            return []
-        with open(self._path, "rb") as file:
-            file.seek(self._position)
-            text = file.read()
-        whole = text.rfind(b"\n") + 1
-        self._position += whole
-        return [json.loads(line) for line in text[:whole].splitlines()]
 
 
 def in_words(event: dict[str, Any]) -> str:
     """One event of the run for a person, or nothing if it is not worth a line."""
     match event.get("event"):
         case "waiting":
-            return f"{event['connected']} of {event['required']} parties connected"
+            return _waiting(event)
+        case "connected" | "lost" as what:
+            return f"{', '.join(event['parties'])}: {'connected' if what == 'connected' else 'the connection is lost'}"
+        case "enrolled":
+            return f"enrolled: {', '.join(event['parties'])}"
+        case "late":
+            return f"late, and in sums from the next questions on: {', '.join(event['parties'])}"
+        case "takes-part":
+            return f"take part: {', '.join(event['parties'])}"
         case "stage":
             return f"stage {event['stage']}: {event['total']} parties"
         case "left-out":
-            return f"{event['party']} left out of stage {event['stage']}: {event['reason']}"
+            cure = cure_of(event["reason"])
+            return (
+                f"{event['party']} left out of stage {event['stage']}: {event['reason']}{f'. {cure}' if cure else ''}"
+            )
+        case "version":
+            return f"{event['party']} runs {event['theirs']}, this coordinator {event['ours']}: install one version"
         case "warned":
             return f"warning: {event['text']} ({event['code']})"
         case "serving":
@@ -217,9 +263,18 @@ def in_words(event: dict[str, Any]) -> str:
     return ""
 
 
+def _waiting(event: dict[str, Any]) -> str:
+    told = f"{event['connected']} of {event['required']} parties connected"
+    if event.get("awaited"):
+        told += f"; waiting for {', '.join(event['awaited'])}"
+    if event.get("refused"):
+        told += f"; refused: {', '.join(event['refused'])}"
+    return told + (f", at most {event['at_most_seconds']} s more" if "at_most_seconds" in event else "")
+
+
 def listens(port: int, host: str = "127.0.0.1") -> bool:
     """Whether somebody listens on this port now."""
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.settimeout(1)
         return probe.connect_ex((host, port)) == 0
 
@@ -235,20 +290,28 @@ def _failure(path: Path) -> ConsiliumError:
     return kind(table["what"], table["action"])
 
 
-def _summary(kit: Kit) -> dict[str, Any]:
-    return json.loads((run_folder(kit) / "coordinator.json").read_text(encoding="utf-8"))
-
-
 def close(kit: Kit, seconds: float, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
-    """Ask a serving coordinator to close the federation, and wait for its summary.
+    """Close the federation that is open, whatever the kit holds by now, and return its summary.
+
+    A coordinator that runs is asked to, and waited for; where none runs it is closed here, from its ledger.
 
     Raises
     ------
-    EngineError : it did not close in time; it still will.
+    ConfigError : none was ever started. EngineError : it did not close in time; it still will.
     """
-    (run_folder(kit) / "close").touch(mode=0o600)
+    run = current_run(kit)
+    if run.closed:
+        return run.summary()
+    lock = kit.state / "lock"
+    if not is_held(lock):
+        with held(lock, "the coordinator"):
+            return close_unserved(run)
+    (run / CLOSE).touch(mode=0o600)
     for _ in range(max(1, int(seconds * 2))):
-        if (run_folder(kit) / "coordinator.json").exists():
-            return _summary(kit)
+        if run.closed:
+            return run.summary()
         sleep(0.5)
-    raise EngineError(f"the federation is not closed after {seconds:g} s", "It closes when the coordinator serves")
+    raise EngineError(
+        f"federation {run.short} is not closed after {seconds:g} s",
+        "It closes as soon as the parties have trained, or the question under way is answered: see consilium status",
+    )

@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
+from consilium.coordinator.collection.roll import Roll, RollEntry, read_events
 from consilium.coordinator.deploy.flower import NodesFile
-from consilium.coordinator.deploy.start import configuration, listens, run_folder
+from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
+from consilium.coordinator.deploy.start import listens
+from consilium.coordinator.ledger.earlier import asked_in
+from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.left import use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.config_files import load
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.rows.pool import PoolTree
 
 MOST_ERRORS = 5
+REVOKED = "revoked: it is not in nodes.json"
 
 
 @dataclass
 class Status:
-    """Of the current federation. `epsilon_promised` is the worst case at the caps; nothing here is data-dependent.
+    """Of the federation that was begun last. `epsilon_promised` is the worst case at the caps; nothing here is
+    data-dependent.
 
+    run: its digest, as far as people compare it. next: that of the federation that the kit holds, where an update made
+    it another one. parties: how each stands, in words; roll: the same in parts. rows_open, rows_spent: of the fixed
+    pool, how many can still be asked, and how many the parties answered in earlier federations; None without a pool.
     phases: of each phase of a schedule what `ledger.left.PhaseUse` tells; empty where there is none.
     """
 
     federation: str
+    run: str = ""
+    next: str = ""
     stage: str = "not started"
     since: str = ""
     running: bool = False
     parties: dict[str, str] = field(default_factory=dict)
+    roll: dict[str, dict[str, Any]] = field(default_factory=dict)
     queries_left: int = 0
     answers_left: int = 0
+    rows_open: int | None = None
+    rows_spent: int | None = None
     epsilon_promised: float = 0.0
     delta: float = 0.0
     phases: list[dict[str, Any]] = field(default_factory=list)
@@ -44,15 +59,15 @@ class Status:
 
 
 def status(kit: Kit) -> Status:
-    """Parties, stage, budget and last errors.
+    """Parties, stage, budget and last errors of the federation that runs, and whether the kit holds another one.
 
     Raises
     ------
     ConfigError, LedgerError : files of the kit cannot be read.
     """
-    config = configuration(kit)
-    ledger_file = run_folder(kit) / "ledger.db"
-    ledger = Ledger(ledger_file, config.digest(), "", read_only=True) if ledger_file.exists() else None
+    run, held = current_run(kit), run_of_kit(kit)
+    config = run.config
+    ledger = Ledger(run / LEDGER, config.digest(), "", read_only=True) if (run / LEDGER).exists() else None
     try:
         used = use_of_phases(config, ledger)
     finally:
@@ -60,22 +75,49 @@ def status(kit: Kit) -> Status:
             ledger.close()
     found = Status(
         federation=kit.federation,
+        run=run.short,
+        next="" if held.folder == run.folder else held.short,
         running=listens(kit.coordinator.internal_port),
-        parties=dict.fromkeys(sorted(load(kit / "nodes.json", NodesFile).nodes), "may connect"),
         queries_left=sum(phase.queries_left for phase in used),
         answers_left=sum(phase.answers_left for phase in used),
         epsilon_promised=promised(config).epsilon,
         delta=config.privacy.delta,
         phases=[phase.to_json() for phase in used] if config.schedule else [],
     )
-    _follow(run_folder(kit) / "events.jsonl", found)
+    if config.pool is not None and (kit / "pool.npy").exists():
+        found.rows_open, found.rows_spent = _rows(kit, run)
+    for name, entry in parties(kit, run).items():
+        found.parties[name] = entry.words
+        found.roll[name] = entry.to_json()
+    _follow(read_events(run.events), found)
     return found
 
 
-def _follow(path: Path, found: Status) -> None:
+def parties(kit: Kit, run: KitRun) -> dict[str, RollEntry]:
+    """How each party stands, by name: those that may connect, and those that took part before they were revoked.
+
+    Where no coordinator runs, nobody is connected. Raises ConfigError.
+    """
+    names = load(kit / "nodes.json", NodesFile).nodes
+    roll, running = Roll.of(read_events(run.events), names), listens(kit.coordinator.internal_port)
+    for name, entry in roll.entries.items():
+        entry.connected = entry.connected and running and name in names
+        entry.reason = entry.reason if name in names else REVOKED
+    return dict(sorted(roll.entries.items()))
+
+
+def _rows(kit: Kit, run: KitRun) -> tuple[int, int]:
+    """Rows of the pool that can still be asked, and those that parties answered in earlier federations."""
+    rows = len(PoolTree.load(kit / "pool.npy").leaves)
+    spent = asked_before(kit, run)
+    asked = asked_in(run / LEDGER) if (run / LEDGER).exists() else frozenset()
+    return rows - len(spent | asked), len(spent)
+
+
+def _follow(events: Iterable[dict[str, Any]], found: Status) -> None:
     """Stage and errors, by reading the events in order."""
     errors: deque[str] = deque(maxlen=MOST_ERRORS)
-    for event in _events(path):
+    for event in events:
         match event.get("event"):
             case "stage":
                 found.stage, found.since = event["stage"], event["at"]
@@ -88,23 +130,11 @@ def _follow(path: Path, found: Status) -> None:
                 found.stage, found.since = "serving students", event["at"]
             case "left-out":
                 errors.append(f"{event['at']} {event['party']} left out of stage {event['stage']}: {event['reason']}")
-                if event["party"] in found.parties:
-                    found.parties[event["party"]] = f"left out: {event['reason']}"
+                if cure := cure_of(event["reason"]):
+                    errors[-1] += f". {cure}"
             case "failed":
                 found.stage, found.since = "failed", event["at"]
                 errors.append(f"{event['at']} {event['what']}. {event['action']}")
             case "closed":
                 found.stage, found.since = "closed", event["at"]
     found.errors = list(errors)
-
-
-def _events(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    events = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            events.append(json.loads(line))
-        except ValueError:  # the last line of a process that was killed
-            continue
-    return events

@@ -32,7 +32,14 @@ from consilium.protocol.files import more_descriptors
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels.service import Answers
 from consilium.protocol.labels.tls import AllowList, TlsFiles, server_credentials
-from consilium.protocol.labels.wire import GENERIC, answers_to_wire, histogram_blocks, refusal_to_wire, terms_to_wire
+from consilium.protocol.labels.wire import (
+    GENERIC,
+    answers_to_wire,
+    histogram_blocks,
+    ids_of,
+    refusal_to_wire,
+    terms_to_wire,
+)
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 
 log = logging.getLogger("consilium.coordinator")
@@ -64,6 +71,10 @@ class Door:
     allowed: Path | None = None
     close_file: Path | None = None
 
+    def closing(self) -> bool:
+        """Whether the service is to be closed."""
+        return self.close_file is not None and self.close_file.exists()
+
 
 OPEN_DOOR = Door()
 
@@ -94,6 +105,9 @@ class _Servicer:
             ),
             "Ask": grpc.stream_stream_rpc_method_handler(
                 self.ask, pb.QueryBlock.FromString, pb.AskReply.SerializeToString
+            ),
+            "Known": grpc.stream_unary_rpc_method_handler(
+                self.known, pb.KnownRequest.FromString, pb.KnownReply.SerializeToString
             ),
             "Finish": grpc.stream_unary_rpc_method_handler(
                 self.finish, pb.FinishRequest.FromString, pb.FinishReply.SerializeToString
@@ -139,6 +153,12 @@ class _Servicer:
             # whoever names no phase may not know yet that there are any: the terms say so
             service = self._of_phase(request.phase) if request.phase else self._services[0]
             return terms_to_wire(service.describe())
+
+        return self._one(requests, context, answer)
+
+    def known(self, requests: Iterator[pb.KnownRequest], context: grpc.ServicerContext) -> pb.KnownReply:
+        def answer(request: pb.KnownRequest) -> pb.KnownReply:
+            return pb.KnownReply(standings=self._services[0].known(ids_of(request.query_ids)).tobytes())
 
         return self._one(requests, context, answer)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +24,7 @@ from consilium.protocol.labels.service import (
     LabelTerms,
     Outcome,
     Progress,
+    RowStanding,
     no_progress,
 )
 from consilium.protocol.noise import NoiseSource
@@ -64,8 +65,10 @@ class LabelService:
         log: EventLog,
         pool: PoolTree | None = None,
         phase: int | None = None,
+        spent_before: Collection[str] = (),
     ) -> None:
-        """phase: its number in the schedule, from 1; None in a federation without one."""
+        """phase: its number in the schedule, from 1; None in a federation without one. spent_before: ids of queries
+        that these parties answered in an earlier federation."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
         self._config = config
@@ -75,6 +78,7 @@ class LabelService:
         self._parties = parties
         self._log = log
         self._pool = pool
+        self._spent_before = frozenset(spent_before)
         self._number = phase
         self._phase = config.phase(phase)
         self._gives_counts = self._phase.mechanism.count_sigma(parties) > 0
@@ -125,6 +129,7 @@ class LabelService:
             for index, query_id in enumerate(ids):
                 first_at.setdefault(query_id, index)
             new = [index for query_id, index in first_at.items() if query_id not in recorded]
+            self._check_unspent([index for index in new if ids[index] in self._spent_before], len(first_at))
             if new and not self._answered_out(len(new), len(first_at)):
                 self._check_caps(len(new))
                 try:
@@ -153,9 +158,27 @@ class LabelService:
             sigmas=np.array([sigma[count] for count in parties], dtype=np.float64),
         )
 
+    def known(self, ids: Sequence[str]) -> np.ndarray:
+        """See `LabelSource.known`."""
+        standings = np.full(len(ids), RowStanding.OPEN, dtype=np.uint8)
+        if self._pool is not None:
+            recorded = self._ledger.find(ids)
+            standings[[query_id in self._spent_before for query_id in ids]] = RowStanding.SPENT
+            standings[[query_id in recorded for query_id in ids]] = RowStanding.RECORDED
+        return standings
+
     def finish(self) -> None:
         """See `LabelSource.finish`."""
         self.finished.set()
+
+    def _check_unspent(self, spent: list[int], asked: int) -> None:
+        if spent:
+            raise DataError(
+                f"{len(spent)} of {asked} queries were answered in an earlier federation of these parties, who answer"
+                f" each row once (first: row {spent[0]})",
+                "Leave them out, as `consilium student start` does; their labels are those of that federation, and"
+                " nothing was charged",
+            )
 
     def _answered_out(self, new: int, total: int) -> bool:
         """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""

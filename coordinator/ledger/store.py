@@ -97,6 +97,12 @@ class Ledger:
         self._check(found, federation)
 
     def _check(self, found: dict[str, str], federation: str) -> None:
+        written = found.get("format", "")
+        if written.isdecimal() and len(written) < 10 and int(written) > FORMAT:
+            raise LedgerError(
+                f"ledger {self.path} has format {written}, this program knows {FORMAT}",
+                "A newer version of Consilium wrote it: install that version again",
+            )
         if found.get("format") != str(FORMAT) or found.get("federation") != federation or "id" not in found:
             raise LedgerError(
                 f"ledger {self.path} belongs to another federation or format",

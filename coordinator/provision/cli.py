@@ -75,6 +75,38 @@ def revoke(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
 
 
 @app.command()
+def plan(
+    kits: Kits,
+    add: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[:WEIGHT]", help="A party that would be added; may be repeated.")
+    ] = None,
+    revoke: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A party that would be shut out; may be repeated.")
+    ] = None,
+    asked: Annotated[
+        int | None, typer.Option(min=0, help="Rows asked so far, over all federations, as `consilium status` says.")
+    ] = None,
+    output: FormatOption = Format.text,
+) -> None:
+    """What a change of the parties would mean for each of them. Changes nothing."""
+    from consilium.coordinator.provision.outlook import outlook_of
+
+    shown = outlook_of(kits, dict(map(_weighted, add or [])), revoke or [], asked)
+    show(output, shown.to_json(), shown.lines())
+
+
+def _weighted(text: str) -> tuple[str, int]:
+    from consilium.protocol.errors import ConfigError
+
+    name, _, weight = text.partition(":")
+    if weight and not (weight.isascii() and weight.isdigit()):
+        raise ConfigError(
+            f"--add {text!r}: {weight!r} is no weight", "Give NAME, or NAME:2 for an answer counted twice"
+        )
+    return name, int(weight or 1)
+
+
+@app.command()
 def renew(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
     """A new certificate, for the same key, of `coordinator` or of a student."""
     from consilium.coordinator.provision import kits as make_kits
@@ -89,19 +121,25 @@ def _tell(made: Made, output: Format) -> None:
     if made.promised is not None:
         lines.append(f"federation_digest  {made.federation_digest}")
         lines.append(f"epsilon promised   {made.promised.epsilon:.4g} at delta {made.promised.delta:g}")
+        lines.append(f"parties needed     {made.least}: fewer are waited for, and no sum is of fewer")
+    if made.authority:
+        lines.append(f"authority          {made.authority}")
     lines += [f"kit     {kit}.tar.gz" for kit in made.kits]
-    lines += [f"update  {update}  (at the node: tar -xzf FILE -C KIT)" for update in made.updates]
-    if made.planned is not None:
-        lines += made.planned.lines()
+    lines += [f"update  {update}  (at the node: consilium kit open FILE --into KIT)" for update in made.updates]
+    lines += made.planned.lines() if made.planned is not None else []
+    lines += made.outlook.lines() if made.outlook is not None else []
     for name, fingerprint in made.enrolled.items():
         lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
     told = {
         "federation_digest": made.federation_digest,
         "promised": None if made.promised is None else made.promised.to_json(),
+        "authority": made.authority,
         "kits": [f"{kit}.tar.gz" for kit in made.kits],
         "updates": [str(update) for update in made.updates],
         "enrolled": dict(made.enrolled),
         "planned": None if made.planned is None else made.planned.to_json(),
+        "least_parties": made.least,
+        "outlook": None if made.outlook is None else made.outlook.to_json(),
         "note": made.note,
         "warnings": listed(made.warnings),
     }

@@ -1,6 +1,6 @@
 """Making kits, and changing who takes part without touching the kits that are deployed.
 
-OUT/operator/           ca.key, ca.crt, registry.json: stays with the operator
+OUT/operator/           ca.key, ca.crt, registry.json, manifests: stays with the operator
 OUT/coordinator/        one kit for each node, and the same as .tar.gz
 OUT/party-NAME/
 OUT/student-NAME/
@@ -21,11 +21,13 @@ from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.provision.changes import checked_party, with_party, without
+from consilium.coordinator.provision.outlook import ChangeOutlook, told_of
 from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
-from consilium.coordinator.provision.plan import PartyPlan
 from consilium.coordinator.provision.planned import read_planned
 from consilium.coordinator.provision.pool import read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
+from consilium.coordinator.provision.sign import manifests_of, sign_update
 from consilium.coordinator.provision.write import (
     coordinator_kit,
     federation,
@@ -38,9 +40,11 @@ from consilium.coordinator.provision.write import (
     students,
     terms,
 )
+from consilium.coordinator.quorum import least_parties
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
+from consilium.protocol.node.manifest import authority_fingerprint
 from consilium.protocol.rows.reference import reference_text
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.warnings.before import before_run
@@ -53,8 +57,9 @@ UPDATES = "updates"
 class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
-    enrolled: fingerprints of the parties that made their own keys. federation_digest, promised, warnings: of a new
-    federation. planned: of a new federation whose mechanism was left open.
+    enrolled: fingerprints of the parties that made their own keys. federation_digest, authority (its fingerprint),
+    promised, warnings, least: of a new federation, the last of parties that must be there, 0 elsewhere. planned: of a
+    new federation whose mechanism was left open. outlook: what a change of the parties means for each.
     """
 
     kits: tuple[Path, ...] = ()
@@ -62,9 +67,12 @@ class Made:
     note: str = ""
     enrolled: Mapping[str, str] = field(default_factory=dict)
     federation_digest: str = ""
+    authority: str = ""
     promised: Guarantee | None = None
     warnings: tuple[RunWarning, ...] = ()
     planned: PlannedFederation | None = None
+    least: int = 0
+    outlook: ChangeOutlook | None = None
 
 
 def make(plan_file: Path, out: Path) -> Made:
@@ -123,9 +131,11 @@ def make(plan_file: Path, out: Path) -> Made:
         note=pool.note if pool else remarks(plan_file, plan, rows),
         enrolled=_enrolled(keys),
         federation_digest=registry.federation_digest,
+        authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),
         warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes))),
         planned=planned,
+        least=least_parties(plan.federation, registry.roster()),
     )
 
 
@@ -142,26 +152,14 @@ def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None,
         party's, or no safe roster of these parties exists.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    try:
-        party = PartyPlan(name=name, port=port)
-    except ValueError:
-        raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
-    most = registry.plan.federation.most_weight
-    if not 1 <= weight <= most:
-        raise ConfigError(f"weight {weight} of {name!r} is not from 1 to the federation's most_weight {most}")
-    registry.check_new(name)
-    made = keys_of(name, keys)
-    record = made.record(party.port, weight)
-    changed = registry.model_copy(
-        update={"version": registry.version + 1, "parties": {**registry.parties, name: record}}
-    )
-    check_distinct(changed.parties, changed.coordinator_identity, changed.revoked_keys)
-    changed.federation()
+    party, made = checked_party(registry, name, port, weight), keys_of(name, keys)
+    changed = with_party(registry, party, made, weight)
     with new_here(*_of_change(kits, changed, f"party-{name}")):
         kit = party_kit(kits, changed, authority, name, made)
-        updates = _updates(kits, changed, _members(changed, but=name))
+        updates = _updates(kits, changed, authority, _members(changed, but=name))
         changed.save(kits)
-    return Made((kit,), updates, enrolled=_enrolled({name: made}))
+    shown = told_of(registry, changed, [f"add {name}, weight {weight}"])
+    return Made((kit,), updates, enrolled=_enrolled({name: made}), outlook=shown)
 
 
 def add_student(kits: Path, name: str) -> Made:
@@ -178,7 +176,7 @@ def add_student(kits: Path, name: str) -> Made:
     )
     with new_here(*_of_change(kits, changed, f"student-{name}")):
         kit = student_kit(kits, changed, authority, name, issued)
-        updates = _updates(kits, changed, {"coordinator": {"students.json": students(changed)}})
+        updates = _updates(kits, changed, authority, {"coordinator": {"students.json": students(changed)}})
         changed.save(kits)
     return Made((kit,), updates)
 
@@ -189,22 +187,8 @@ def revoke(kits: Path, name: str) -> Made:
     It must always be possible: where the others are too few for a federation, the party is shut out all the same, and
     the note says so. Raises ConfigError if there is no such node.
     """
-    registry = load_registry(kits)
-    if name not in registry.parties and name not in registry.students:
-        raise ConfigError(
-            f"no party or student {name!r}", f"There are {sorted([*registry.parties, *registry.students])}"
-        )
-    gone = registry.parties.get(name)
-    changed = registry.model_copy(
-        update={
-            "version": registry.version + 1,
-            "parties": {other: record for other, record in registry.parties.items() if other != name},
-            "students": {other: pins for other, pins in registry.students.items() if other != name},
-            "revoked": [*registry.revoked, name],
-            "revoked_keys": [*registry.revoked_keys, *((gone.identity, gone.node) if gone else ())],
-        }
-    )
-    note = ""
+    registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
+    changed, note, shown = without(registry, name), "", None
     if name in registry.students:
         files = {"coordinator": {"students.json": students(changed)}}
     else:
@@ -213,10 +197,11 @@ def revoke(kits: Path, name: str) -> Made:
             files = _members(changed)
         except ConfigError as error:
             files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
+        shown = told_of(registry, changed, [f"revoke {name}"])
     with new_here(*_of_change(kits, changed)):
-        updates = _updates(kits, changed, files)
+        updates = _updates(kits, changed, authority, files)
         changed.save(kits)
-    return Made((), updates, note)
+    return Made((), updates, note, outlook=shown)
 
 
 def renew(kits: Path, name: str) -> Made:
@@ -247,15 +232,16 @@ def renew(kits: Path, name: str) -> Made:
     if name != "coordinator":
         files["coordinator"] = {"students.json": students(changed)}
     with new_here(*_of_change(kits, changed)):
-        updates = _updates(kits, changed, files)
+        updates = _updates(kits, changed, authority, files)
         changed.save(kits)
     return Made((), updates)
 
 
 def _of_change(kits: Path, changed: Registry, kit: str = "") -> list[Path]:
     """What one change makes. A new kit that the registry does not list must not stay: its name could not be used."""
-    updates = kits / UPDATES / f"{changed.version:04d}"
-    return [kits / UPDATES, updates, *([kits / kit, kits / f"{kit}.tar.gz"] if kit else [])]
+    updates, manifests = kits / UPDATES / f"{changed.version:04d}", manifests_of(kits, changed.version)
+    own = [kits / kit, kits / f"{kit}.tar.gz"] if kit else []
+    return [kits / UPDATES, updates, manifests.parent, manifests, *own]
 
 
 def _enrolled(keys: Mapping[str, PartyKeys]) -> dict[str, str]:
@@ -277,12 +263,15 @@ def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:
     return files | {f"party-{name}": told for name in registry.parties if name != but}
 
 
-def _updates(kits: Path, registry: Registry, files: Mapping[str, Mapping[str, str]]) -> tuple[Path, ...]:
+def _updates(
+    kits: Path, registry: Registry, authority: Authority, files: Mapping[str, Mapping[str, str]]
+) -> tuple[Path, ...]:
     folder = kits / UPDATES / f"{registry.version:04d}"
     archives = []
     for node, texts in files.items():
         target = private_folder(folder / node)
         for name, text in texts.items():
             (target / name).write_text(text, encoding="utf-8")
+        sign_update(kits, target, registry, authority)
         archives.append(pack(target, strip=True))
     return tuple(archives)

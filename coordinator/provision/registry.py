@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.provision.plan import Plan
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
@@ -37,12 +37,20 @@ class PartyRecord(Countable, Frozen):
     weight: int = 1
 
 
+class EarlierFederation(Frozen):
+    """A federation that was provisioned and is none of this registry any more. parties: weights by name."""
+
+    digest: str
+    parties: dict[PartyName, int]
+
+
 class Registry(Frozen):
     """The file `operator/registry.json`. Revoked nodes are not in it, but their names are never given again.
 
     federation_digest: of the plan's federation; simulations of the same file show the same one. certificates: PEM, by
     node. students: accepted fingerprints. version: counts the changes, and names their updates. revoked_keys: both
     public keys of each revoked party; no other party is enrolled with one. reference: text of the reference rows.
+    earlier: federations before this one, whose promises count on; older registries kept none.
     """
 
     format: int = 2
@@ -58,6 +66,7 @@ class Registry(Frozen):
     certificates: dict[str, str]
     revoked: list[str] = Field(default_factory=list)
     revoked_keys: list[str] = Field(default_factory=list)
+    earlier: list[EarlierFederation] = Field(default_factory=list)
 
     @property
     def place(self) -> Coordinator:
@@ -86,6 +95,7 @@ class Registry(Frozen):
                 f"{len(self.parties)} parties are left, minimum_parties is {config.minimum_parties}",
                 "Provision a new federation with fewer",
             )
+        check_threshold(config, config.teachers_per_party * sum(each.weight for each in self.parties.values()))
         return config
 
     def check_new(self, name: str) -> None:

@@ -16,6 +16,8 @@ from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.versions import DISTRIBUTION
 
 PLACE = "/srv/consilium"
+LEAST_ROWS = 20
+"""That a kit's policy asks for every teacher."""
 
 
 def _template(file: str, /, **values: Any) -> str:
@@ -44,10 +46,16 @@ def party_settings(name: str, config: FederationConfig, roster: Roster | None, w
         epsilon=f"{epsilon:.4g}",
         weight=weight,
         most_weight=config.most_weight,
-        # a party adds federations up on its own grid of orders: leave it the last digit
-        limit=math.ceil(epsilon * 1.01 * 100) / 100,
+        limit=limit_for(epsilon),
+        least_rows=LEAST_ROWS,
         delta=repr(config.privacy.delta),
     )
+
+
+def limit_for(epsilon: float) -> float:
+    """The `most_epsilon` that is just enough: parties add federations up on their own grid of orders, and are left the
+    last digit."""
+    return math.ceil(epsilon * 1.01 * 100) / 100 if math.isfinite(epsilon) else math.inf
 
 
 def write_start_files(folder: Path, kit: KitFile) -> None:

@@ -17,6 +17,7 @@ from consilium.coordinator.provision.party_keys import PartyKeys
 from consilium.coordinator.provision.pool import POOL_IDS, POOL_ROWS
 from consilium.coordinator.provision.registry import OPERATOR, Registry
 from consilium.coordinator.provision.render import party_settings, write_start_files
+from consilium.coordinator.provision.sign import sign_kit
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, write_private
 from consilium.protocol.node.kit import KIT_FILE, KitFile, NodeKind
@@ -83,6 +84,7 @@ def _kit(
     (folder / "ca.crt").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
     fill(folder)
     write_start_files(folder, kit)
+    sign_kit(folder.parent, folder, registry, authority)
     pack(folder)
     return folder
 

@@ -1,4 +1,4 @@
-"""`consilium party keys`, `join`, `fingerprint` and `start`."""
+"""`consilium party keys`, `join`, `fingerprint`, `status` and `start`."""
 
 from __future__ import annotations
 
@@ -73,12 +73,34 @@ def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
     show(output, asdict(found), lines)
 
 
+def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
+    """Where this party stands: connection, enrolment, what it was asked last, and what it has given."""
+    from consilium.party.deploy.status import status as read
+    from consilium.protocol.node.kit import open_kit
+
+    found = read(open_kit(kit, "party"))
+    epsilon = "not allowed" if found.epsilon is None else f"at most {found.epsilon:.3f} in this federation"
+    lines = [
+        f"party        {found.party}, federation {found.federation}",
+        f"connection   {found.connection}",
+        f"standing     {found.standing}{f' (since {found.since})' if found.since else ''}",
+        f"queries      {found.queries} answered ever, of {found.most_queries} that its policy allows",
+        f"epsilon      {epsilon}; its policy allows {found.most_epsilon:g} over all federations",
+        *([f"problem      {found.problem}"] if found.problem else []),
+    ]
+    show(output, found.to_json(), lines)
+
+
 def start(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """Serve the federation with this party's own rows until SIGTERM."""
     from consilium.party.deploy.start import start as serve
+    from consilium.protocol.monitor.lines import log_of
+    from consilium.protocol.monitor.settings import load_monitor
     from consilium.protocol.node.kit import open_kit
-    from consilium.protocol.node.supervisor import stop_on_signals, tell_time
+    from consilium.protocol.node.supervisor import stop_on_signals
 
+    node = open_kit(kit, "party")
+    tell = log_of(node, load_monitor(node).log)
     with writing(kit), stop_on_signals() as stop:
-        serve(open_kit(kit, "party"), tell_time, stop)
+        serve(node, tell, stop)
     show(output, {"kit": str(kit), "stopped": True}, ())

@@ -17,6 +17,7 @@ from consilium.party.spend import Share
 from consilium.party.units import check_promised_unit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.checks import (
     Advice,
     Check,
@@ -26,10 +27,12 @@ from consilium.protocol.node.checks import (
     check_kit,
     check_port,
     check_roster,
+    check_signature,
     expectation,
 )
 from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.state import check_versions
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.warnings.kinds import RunWarning
@@ -40,13 +43,19 @@ LEAST_FREE_BYTES = 500_000_000
 def checks(kit: Kit, running: bool) -> list[Check]:
     """In the order in which to mend. running: the party is started, so that its own port is taken by itself."""
     joined = not lacks_own_keys(kit)
+    unjoined: list[Check] = [
+        ("signature", lambda: check_signature(kit)),
+        ("authority", lambda: check_authority(kit.authority)),
+    ]
     found: list[Check] = [
-        *(check_kit(kit, [NODE_KEY, IDENTITY]) if joined else [("authority", lambda: check_authority(kit.authority))]),
+        *(check_kit(kit, [NODE_KEY, IDENTITY]) if joined else unjoined),
+        ("versions", lambda: check_versions(kit)),
         ("own keys", lambda: check_own(kit)),
         ("policy", lambda: _policy(kit)),
         ("expectation", lambda: _expectation(kit)),
         ("data", lambda: _data(kit)),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
+        *monitor_checks(kit, running),
     ]
     if joined and ((kit / "roster.json").exists() or _asked(kit).roster):
         found.append(("roster", lambda: _roster(kit)))
@@ -90,7 +99,8 @@ def _share(kit: Kit) -> Share:
     _refused_is_wrong(
         lambda: found.append(own_share(open_home(kit.folder), _asked(kit))),
         "policy in party.toml",
-        "Raise policy.most_epsilon if you agree to that much, over all federations so far and this one",
+        "Raise what is named, policy.most_epsilon or policy.most_queries, to what is requested if you agree to that"
+        " much: over all federations so far and this one",
     )
     return found[0]
 

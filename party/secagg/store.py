@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.party.storage import check_format
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.secagg.packing import Value, pack, unpack
 from consilium.protocol.secagg.stages import Stage
@@ -192,7 +193,7 @@ class SessionStore:
 
         Raises
         ------
-        LedgerError : the file cannot be read or written.
+        LedgerError : the file cannot be read or written, or a newer program wrote it.
         """
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -204,6 +205,7 @@ class SessionStore:
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.execute("PRAGMA secure_delete=ON")
                 connection.execute("BEGIN IMMEDIATE")
+                check_format(connection, self.path)
                 for statement in TABLES:
                     connection.execute(statement)
                 yield Transaction(connection)

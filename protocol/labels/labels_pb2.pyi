@@ -130,6 +130,18 @@ class AskReply(_message.Message):
     histograms: HistogramBlock
     def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., histograms: _Optional[_Union[HistogramBlock, _Mapping]] = ...) -> None: ...
 
+class KnownRequest(_message.Message):
+    __slots__ = ("query_ids",)
+    QUERY_IDS_FIELD_NUMBER: _ClassVar[int]
+    query_ids: bytes
+    def __init__(self, query_ids: _Optional[bytes] = ...) -> None: ...
+
+class KnownReply(_message.Message):
+    __slots__ = ("standings",)
+    STANDINGS_FIELD_NUMBER: _ClassVar[int]
+    standings: bytes
+    def __init__(self, standings: _Optional[bytes] = ...) -> None: ...
+
 class FinishRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -44,6 +44,11 @@ class LabelServiceStub:
                 request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.QueryBlock.SerializeToString,
                 response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.AskReply.FromString,
                 _registered_method=True)
+        self.Known = channel.unary_unary(
+                '/consilium.labels.v1.LabelService/Known',
+                request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.SerializeToString,
+                response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.FromString,
+                _registered_method=True)
         self.Finish = channel.unary_unary(
                 '/consilium.labels.v1.LabelService/Finish',
                 request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.FinishRequest.SerializeToString,
@@ -68,6 +73,13 @@ class LabelServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Known(self, request, context):
+        """Which rows of a pool that was fixed beforehand were asked already. Nothing is asked or charged.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Finish(self, request, context):
         """The student needs nothing more.
         """
@@ -87,6 +99,11 @@ def add_LabelServiceServicer_to_server(servicer, server):
                     servicer.Ask,
                     request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.QueryBlock.FromString,
                     response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.AskReply.SerializeToString,
+            ),
+            'Known': grpc.unary_unary_rpc_method_handler(
+                    servicer.Known,
+                    request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.FromString,
+                    response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.SerializeToString,
             ),
             'Finish': grpc.unary_unary_rpc_method_handler(
                     servicer.Finish,
@@ -148,6 +165,33 @@ class LabelService:
             '/consilium.labels.v1.LabelService/Ask',
             consilium_dot_protocol_dot_labels_dot_labels__pb2.QueryBlock.SerializeToString,
             consilium_dot_protocol_dot_labels_dot_labels__pb2.AskReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Known(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/consilium.labels.v1.LabelService/Known',
+            consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.SerializeToString,
+            consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -23,6 +23,16 @@ class Outcome(IntEnum):
     NOT_ASKED = 3
     REINFORCED = 4
     """Interactive only: the parties do not contradict the student's own confident prediction; costs no label."""
+
+
+class RowStanding(IntEnum):
+    """What became of a row of the pool so far; numbers as in labels.proto."""
+
+    OPEN = 0
+    RECORDED = 1
+    """Asked before, by whatever student: its outcome is in the ledger, and asking again costs nothing."""
+    SPENT = 2
+    """The parties answered it in an earlier federation, and answer no row twice."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,14 @@ class LabelSource(Protocol):
         """Queries (n, features) -> answers; `probabilities` float64 (n, classes) are the student's own predictions.
 
         Raises BudgetExceeded, DataError, NotEnoughParties or ServiceError.
+        """
+        ...
+
+    def known(self, ids: Sequence[str]) -> np.ndarray:
+        """Query ids (hex) -> `RowStanding`, uint8 (ids,). All OPEN where the federation has no pool that was fixed
+        beforehand: what other students made up is not told.
+
+        Raises ServiceError.
         """
         ...
 

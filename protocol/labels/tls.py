@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import ssl
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, unreadable
+
+log = logging.getLogger("consilium.tls")
 
 
 @dataclass(frozen=True)
@@ -35,22 +38,68 @@ class TlsFiles:
 
         Raises
         ------
-        ConfigError : one cannot be read or is damaged, or others can read the key.
+        ConfigError : one cannot be read or is damaged, others can read the key, or it is not the certificate's.
         """
         key = read_private(self.key)
         try:
-            load_pem_private_key(key, password=None)
+            private = load_pem_private_key(key, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             raise ConfigError(f"{self.key}: not an unencrypted key in PEM form", "Unpack the kit again") from None
-        for path in (self.certificate, self.authority):
-            load_certificate(path)
+        load_certificate(self.authority)
+        if load_certificate(self.certificate).public_key() != private.public_key():
+            raise ConfigError(f"{self.key} is not the key of {self.certificate.name}", "Unpack the kit again")
         return key, _public(self.certificate), _public(self.authority)
 
 
+class RenewedFiles:
+    """Notices that a server's certificate was replaced while the server runs."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self.files = files
+        self._stamp = self._stamp_now()
+
+    def look(self) -> tuple[bytes, bytes, bytes] | None:
+        """Key, certificate and authority if the file of the certificate has changed since, and is of use; else None."""
+        stamp = self._stamp_now()
+        if stamp == self._stamp:
+            return None
+        try:
+            parts = self.files.read()
+        except ConfigError as error:
+            if stamp is not None:  # half an update: the old one stays until the next handshake
+                log.warning("the certificate was replaced, and the new one cannot be used yet: %s", error)
+            return None
+        self._stamp = stamp
+        log.warning("a new certificate is shown from now on: %s", self.files.certificate)
+        return parts
+
+    def _stamp_now(self) -> int | None:
+        try:
+            return self.files.certificate.stat().st_mtime_ns
+        except OSError:
+            return None
+
+
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Of a server that asks every client for a certificate of the same authority. Raises ConfigError."""
-    key, certificate, authority = files.read()
-    return grpc.ssl_server_credentials([(key, certificate)], root_certificates=authority, require_client_auth=True)
+    """Of a server that asks every client for a certificate of the same authority. Raises ConfigError.
+
+    A certificate that is renewed in its file is shown from the next handshake on.
+    """
+    renewed = RenewedFiles(files)
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        parts = renewed.look()
+        return None if parts is None else _configuration(*parts)
+
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(*files.read()),
+        fetch,  # type: ignore[arg-type]  # None stands for no change, which gRPC's stubs do not say
+        require_client_authentication=True,
+    )
+
+
+def _configuration(key: bytes, certificate: bytes, authority: bytes) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
 
 
 def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
@@ -91,6 +140,24 @@ class AllowList:
             return None
 
 
+CURES = {
+    9: "set this machine's clock by NTP: by it the certificate is not valid yet",
+    10: "check this machine's clock; if it is right, the operator renews the certificate (consilium provision renew)",
+    **dict.fromkeys(
+        (18, 19, 20, 21),
+        "ca.crt is of another federation, or something on the way reads the traffic (TLS inspection): compare the"
+        " authority's fingerprint with the operator, and ask the network team",
+    ),
+    **dict.fromkeys((62, 64), "the operator puts the name or address into coordinator.hosts, and provisions anew"),
+}
+"""By OpenSSL's code of why a certificate is not accepted."""
+
+
+def tls_cure(error: ssl.SSLCertVerificationError) -> str:
+    """What to do about a certificate that is not accepted, as the end of a sentence."""
+    return CURES.get(error.verify_code, "check this machine's clock; else ask the operator whether ca.crt is right")
+
+
 def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) -> str:
     """In words, why the server at host:port does not answer as expected; empty where nothing is wrong with TLS.
 
@@ -113,7 +180,7 @@ def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) 
     except TimeoutError:
         return ""
     except ssl.SSLCertVerificationError as error:
-        return f"the server's certificate is not accepted: {error.verify_message}"
+        return f"the server's certificate is not accepted: {error.verify_message} ({tls_cure(error)})"
     except ssl.SSLError as error:
         return f"TLS failed: {error.reason or 'the connection was closed'}"
     except OSError as error:

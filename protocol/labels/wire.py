@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from pydantic import ValidationError
 
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb
-from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
+from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, RowStanding
 from consilium.protocol.parties.messages import MOST_RELEASES, PROTOCOL_VERSION
 from consilium.protocol.rows.queries import QUERY_DTYPE
 from consilium.protocol.rows.schema import Schema
 
 BLOCK_BYTES = 1_000_000
 """Rows of a query set travel in blocks of about this size; gRPC's own limit is 4 MB a message."""
+
+ID_BYTES = 32
+"""Of a query id: SHA-256."""
 
 MOST_COUNT = 2**53
 """Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
@@ -100,6 +105,28 @@ def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None, phase: 
         )
         for start in range(0, len(queries), step)
     ]
+
+
+def id_blocks(ids: Sequence[str]) -> list[bytes]:
+    """Query ids, hex -> their bytes, in blocks of about the size of blocks of rows."""
+    step = BLOCK_BYTES // ID_BYTES
+    return [bytes.fromhex("".join(ids[start : start + step])) for start in range(0, len(ids), step)]
+
+
+def ids_of(block: bytes) -> list[str]:
+    """Block -> query ids, hex; MalformedMessage if the bytes are no whole ids."""
+    if not block or len(block) % ID_BYTES:
+        raise MalformedMessage(f"{len(block)} bytes are no query ids of {ID_BYTES}")
+    text = block.hex()
+    return [text[start : start + 2 * ID_BYTES] for start in range(0, len(text), 2 * ID_BYTES)]
+
+
+def standings_of(reply: bytes, count: int) -> np.ndarray:
+    """Reply -> `RowStanding`, uint8 (count,); MalformedMessage if it is not that."""
+    standings = np.frombuffer(reply, dtype=np.uint8)
+    if len(standings) != count or not np.isin(standings, list(RowStanding)).all():
+        raise MalformedMessage(f"{len(standings)} standings for {count} rows, or one of an unknown kind")
+    return standings
 
 
 def rows_of(block: pb.QueryBlock) -> np.ndarray:

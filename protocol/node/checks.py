@@ -20,8 +20,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
 from consilium.protocol.files import others_may_read, read_private
-from consilium.protocol.labels.tls import TlsFiles, load_certificate, why_no_connection
+from consilium.protocol.labels.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.manifest import check_signed
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.warnings.kinds import RunWarning
@@ -83,7 +84,7 @@ def check_private(folder: Path, names: Sequence[str]) -> str:
 
 def check_authority(path: Path, now: datetime | None = None) -> str:
     """The federation's authority."""
-    return f"valid until {_validity(load_certificate(path), path, now):%Y-%m-%d}"
+    return _validity(load_certificate(path), path, now)
 
 
 def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime | None = None) -> str:
@@ -106,7 +107,7 @@ def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime 
             f"{files.certificate}: made for {sorted(alternative_names(certificate))}, not for {missing[0]}",
             "Put the host into federation.toml and provision anew",
         )
-    return f"valid until {end:%Y-%m-%d}"
+    return end
 
 
 def alternative_names(certificate: x509.Certificate) -> set[str]:
@@ -136,13 +137,15 @@ def check_coordinator(kit: Kit) -> str:
     try:
         context = ssl.create_default_context(cafile=str(kit.authority))
         connection = http.client.HTTPSConnection(host.strip("[]"), int(port), timeout=10, context=context)
+        connection.connect()
+        shown = connection.sock.getpeercert(binary_form=True) or b""
         connection.request("GET", "/")
         date = connection.getresponse().getheader("date")
         connection.close()
     except ssl.SSLCertVerificationError as error:
         raise ServiceError(
             f"{address}: its certificate is not accepted: {error.verify_message}",
-            "Check this machine's clock; else ask the operator whether ca.crt is the federation's",
+            f"{tls_cure(error)[:1].upper()}{tls_cure(error)[1:]}",
         ) from None
     except (OSError, http.client.HTTPException) as error:
         raise ServiceError(
@@ -155,7 +158,8 @@ def check_coordinator(kit: Kit) -> str:
             f"this clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the coordinator's",
             "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures from the future",
         )
-    return f"{address} answers; clocks differ by {abs(skew):.0f} s"
+    end = _validity(x509.load_der_x509_certificate(shown), Path("the coordinator's certificate"), None)
+    return f"{address} answers; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
 
 
 def check_reachable(address: str) -> None:
@@ -183,16 +187,25 @@ def check_disk(folder: Path, least: int) -> str:
 
 
 def check_kit(kit: Kit, keys: Sequence[str]) -> list[Check]:
-    """What every node's kit must have: its keys, its identity and the authority."""
+    """What every node's kit must have: its files as they were signed, its keys, its identity and the authority."""
     return [
+        ("signature", lambda: check_signature(kit)),
         ("keys", lambda: check_private(kit.folder, keys)),
         ("identity", lambda: check_identity(kit)),
         ("authority", lambda: check_authority(kit.authority)),
     ]
 
 
-def check_port(port: int, host: str, key: str) -> str:
-    """A port that can be bound."""
+def check_signature(kit: Kit) -> str:
+    """That all files are those that the authority signed, and that they belong together."""
+    found = check_signed(kit)
+    if found is None:
+        raise Advice("this kit is not signed: an older version made it", "Take the next one from a newer provision")
+    return f"{len(found.files)} files as the authority signed them, version {found.version} of {found.made}"
+
+
+def check_port(port: int, host: str, key: str, file: str = "kit.json") -> str:
+    """A port that can be bound; `key` of `file` says which."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -200,7 +213,7 @@ def check_port(port: int, host: str, key: str) -> str:
         except OSError as error:
             raise EngineError(
                 f"port {port} on {host} cannot be used: {error.strerror}",
-                f"Stop what uses it, or change {key} in kit.json",
+                f"Stop what uses it, or change {key} in {file}",
             ) from None
     return f"port {port} is free"
 
@@ -231,8 +244,8 @@ def check_identity(kit: Kit) -> str:
     return f"public key {Identity.load(kit / 'identity.pem').public.hex()[:12]}"
 
 
-def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -> datetime:
-    """The end of a certificate that is valid now."""
+def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -> str:
+    """The age and end of a certificate that is valid now."""
     now = now or datetime.now(UTC)
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if now < start:
@@ -244,4 +257,4 @@ def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -
         raise ConfigError(f"{path.name} expired on {end:%Y-%m-%d}", "Ask the operator to renew it; see docs/deploy.md")
     if end - now < SOON:
         raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", "Ask the operator for a new certificate in time")
-    return end
+    return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"

@@ -2,6 +2,7 @@
 
 kit.json            which node of which federation this is, and where the coordinator is
 ca.crt              the federation's certificate authority
+signed.json         what the authority put in, signed by it (protocol.node.manifest)
 state/              made by the node itself: ledgers, teachers, logs, Flower's own files
 coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [pool.npy]
 party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file;
@@ -28,6 +29,15 @@ KIT_FILE = "kit.json"
 NodeKind = Literal["coordinator", "party", "student"]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,45})$")]
+
+
+def node_id(kind: NodeKind, name: str) -> str:
+    """A node's name among all nodes of a federation: that of its kit's folder.
+
+    >>> node_id("party", "zurich"), node_id("coordinator", "coordinator")
+    ('party-zurich', 'coordinator')
+    """
+    return kind if kind == "coordinator" else f"{kind}-{name}"
 
 
 def joined(host: str, port: int) -> str:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -46,7 +46,11 @@ class BackOff:
 
 @dataclass(frozen=True)
 class Program:
-    """What to run. news: texts in its log that are worth telling, and in which words; each once for each start."""
+    """What to run.
+
+    news: texts in its log that are worth telling, and in which words; each once for each start. well: the words that
+    say that all is well again, after which the others are news once more.
+    """
 
     name: str
     command: Sequence[str]
@@ -54,6 +58,27 @@ class Program:
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     news: Mapping[str, str] = field(default_factory=dict)
+    well: frozenset[str] = frozenset()
+
+
+class News:
+    """What of a program's log is to be told, in its order; one for each start of the program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._told: set[str] = set()
+
+    def of(self, text: str) -> list[str]:
+        """Of the next part of the log."""
+        found = sorted((text.rfind(mark), words) for mark, words in self._program.news.items() if mark in text)
+        fresh = []
+        for _, words in found:
+            if words in self._told:
+                continue
+            self._told -= self._told if words in self._program.well else self._program.well
+            self._told.add(words)
+            fresh.append(words)
+        return fresh
 
 
 class Supervisor:
@@ -105,37 +130,42 @@ class Supervisor:
         except OSError as error:
             return f"could not be started: {error.strerror}"
         mark = program.log.with_suffix(".pid")
-        mark.write_text(str(process.pid))
-        told: set[str] = set()
+        with contextlib.suppress(OSError):  # on a full disk the process still runs, and is still ended
+            mark.write_text(str(process.pid))
+        news = News(program)
         try:
             while not self._stop.is_set() and process.poll() is None:
-                position = self._tell_news(program, position, told)
+                position = self._tell_news(program, position, news)
                 self._stop.wait(LOOK_SECONDS)
-            self._tell_news(program, position, told)
+            self._tell_news(program, position, news)
         finally:
             stop_group(process, self._patience)
             mark.unlink(missing_ok=True)
         code = process.returncode
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
-    def _tell_news(self, program: Program, position: int, told: set[str]) -> int:
+    def _tell_news(self, program: Program, position: int, news: News) -> int:
         """Tell what is new in the log, from a byte position; returns the position after it."""
         with open(program.log, "r+b") as file:
             file.seek(position)
             fresh = file.read()
             if position + len(fresh) > MOST_LOG_BYTES:
                 # the process appends, so that it goes on at the start; only the last part is kept aside
-                program.log.with_suffix(".old").write_bytes(fresh[-MOST_LOG_BYTES:])
-                os.chmod(program.log.with_suffix(".old"), 0o600)
+                with contextlib.suppress(OSError):  # on a full disk nothing is
+                    program.log.with_suffix(".old").write_bytes(fresh[-MOST_LOG_BYTES:])
+                    os.chmod(program.log.with_suffix(".old"), 0o600)
                 file.truncate(0)
                 return 0
         whole = fresh.rfind(b"\n") + 1
-        text = fresh[:whole].decode(errors="replace")
-        for mark, words in program.news.items():
-            if mark in text and mark not in told:
-                told.add(mark)
-                self._tell(program.name, words)
+        for words in news.of(fresh[:whole].decode(errors="replace")):
+            self._tell(program.name, words)
         return position + whole
+
+
+def set_aside(log: Path) -> None:
+    """Give a log that is too long another name; the one before goes. For logs that nobody writes at the moment."""
+    if log.exists() and log.stat().st_size > MOST_LOG_BYTES:
+        log.replace(log.with_suffix(".old"))
 
 
 def stop_group(process: subprocess.Popen, patience: float) -> None:
@@ -171,19 +201,35 @@ def end_leftovers(logs: Path, tell: Tell) -> None:
 
 
 @contextlib.contextmanager
-def stop_on_signals():
-    """An event that SIGTERM and SIGINT set while the context is open. For the main thread."""
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set while the context is open. For the main thread.
+
+    A thread of its own sets it. The signals' handler runs in the main thread, wherever that is: within the event's own
+    lock too, for which it would wait for ever.
+    """
     stop = threading.Event()
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
 
     def ask(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
+        with contextlib.suppress(BlockingIOError):  # there are thousands before it
+            os.write(told, b"s")
 
+    def wait() -> None:
+        if os.read(heard, 1):
+            stop.set()
+
+    thread = threading.Thread(target=wait, name="signals")
+    thread.start()
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(told)
+        thread.join()
+        os.close(heard)
 
 
 def wait_until(true: Callable[[], bool], seconds: float, what: str, stop: threading.Event) -> None:

@@ -16,7 +16,7 @@ from consilium.protocol.models import Strict
 from consilium.protocol.rows.queries import QUERY_DTYPE, query_set_hash
 from consilium.protocol.rows.reference import MOST_NUMBERS
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
 MOST_WEIGHT = 50
@@ -34,6 +34,7 @@ VOTES_MODES: tuple[VotesMode, ...] = ("clear", "secure", "distributed")
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 PartyName = Annotated[str, Field(pattern=NAME_PATTERN)]
 Class = Annotated[str, Field(min_length=1, max_length=100)]
+Program = Annotated[str, Field(pattern=r"^[ -~]{0,200}$")]
 PromiseText = Annotated[str, Field(max_length=4000)]
 
 
@@ -101,26 +102,47 @@ class LedgerPosition(Strict):
 
 
 class HelloRequest(Terms):
-    """Who are you, and would you serve in this federation? `ledger`: id of the one ledger that it is charged to."""
+    """Who are you, and would you serve in this federation?
+
+    ledger: id of the one ledger that it is charged to; with batch and head, where it stands: see `LedgerPosition`.
+    program: the coordinator's versions, for people. late: the others serve already, so that this party's votes count
+    from the next questions on.
+    """
 
     kind: ClassVar[str] = "query.hello"
+    UNSENT: ClassVar[frozenset[str]] = frozenset({"late"})
     protocol_version: int = Field(ge=0, le=1_000_000)
     ledger: Hash
+    batch: int = Field(ge=0, le=MOST_BATCHES)
+    head: Hash
+    program: Program
+    late: bool = False
 
     @property
     def terms(self) -> Terms:
         """What is to be pinned."""
         return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
 
+    @property
+    def position(self) -> LedgerPosition:
+        """Where the coordinator's ledger stands."""
+        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
+
 
 class HelloReply(WireModel):
     """Name, number of teachers, and how often each of their answers counts. No counts of records: they are not covered
-    by the guarantee. The weight follows from policy and terms alone (`party.weight`)."""
+    by the guarantee. The weight follows from policy and terms alone (`party.weight`).
+
+    seen: one more than the last batch at which this federation asked the party for votes, 0 where it never did.
+    program: the party's versions, for people.
+    """
 
     kind: ClassVar[str] = "query.hello"
     party: PartyName
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
+    seen: int = Field(default=0, ge=0, le=MOST_BATCHES + 1)
+    program: Program = ""
 
 
 class TrainRequest(WireModel):

@@ -18,8 +18,9 @@ import polars as pl
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.collection.members import require
+from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
-from consilium.coordinator.federation import noise_for, normal_for
+from consilium.coordinator.federation import noise_for
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.closing import close

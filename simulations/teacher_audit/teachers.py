@@ -62,7 +62,9 @@ class AuditedParty:
         )
         self._home = replace(home, folder=folder, policy=policy, terms_file=None)
         terms = self._config.terms().model_dump()
-        self._hello = HelloRequest(**terms, protocol_version=PROTOCOL_VERSION, ledger="0" * 64)
+        self._hello = HelloRequest(
+            **terms, protocol_version=PROTOCOL_VERSION, ledger="0" * 64, batch=0, head="0" * 64, program=""
+        )
 
     def predictions(self, data_file: Path, queries: np.ndarray) -> Predictions:
         """Train on `data_file` and vote on canonical queries (n, features).

@@ -10,8 +10,9 @@ import tomli_w
 
 import consilium.coordinator.federation
 import consilium.party.secagg.votes
+from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import Caps, FederationConfig
-from consilium.coordinator.federation import noise_for, normal_for, run_federation
+from consilium.coordinator.federation import noise_for, run_federation
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode

@@ -88,11 +88,11 @@ def test_sound_kits_are_sound(sound: Path) -> None:
     coordinator_kit = open_kit(sound / "coordinator")
     found = examine(consilium.coordinator.deploy.doctor.checks(coordinator_kit, running=False))
     assert wanting(found) == {"expectation": "advice"}
-    assert {"roster", "certificate", "label port", "ledger", "nodes"} <= levels(found).keys()
+    assert {"roster", "certificate", "label port", "ledger", "nodes", "monitor"} <= levels(found).keys()
     with Https(coordinator_kit):
         found = examine(consilium.party.deploy.doctor.checks(open_kit(sound / "party-ward-a"), running=False))
         assert wanting(found) == {"expectation": "advice"}
-        assert {"policy", "data", "roster", "port", "coordinator"} <= levels(found).keys()
+        assert {"policy", "data", "roster", "port", "coordinator", "monitor"} <= levels(found).keys()
 
 
 @pytest.mark.parametrize(("teachers", "expected"), [(4, {"expectation": "advice"}), (60, {})])
@@ -154,7 +154,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     ),
     "budget too small": (
         lambda kit: edit(kit / "party.toml", "most_epsilon = ", "most_epsilon = 0.1 # "),
-        "policy", "limit 0.1", "Raise policy.most_epsilon",
+        "policy", "limit 0.1", "policy.most_epsilon",
     ),
     "terms damaged": (lambda kit: (kit / "terms.json").write_text("{}"), "policy", "terms.json", "Unpack"),
     "no data": (lambda kit: (kit / "data.npz").unlink(), "data", "data.npz", "docs/parties.md"),
@@ -206,7 +206,7 @@ COORDINATOR_CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "host not in the certificate": (
         lambda kit: edit(kit / "kit.json", '"localhost"', '"moved.example.org"'), "certificate", "moved.example.org",
     ),
-    "too few nodes": (fewer_nodes, "nodes", "1 parties may connect, 2"),
+    "too few nodes": (fewer_nodes, "nodes", "1 parties may connect, 3"),
     "federation damaged": (lambda kit: edit(kit / "federation.json", '"caps"', '"cap"'), "federation", "cap"),
     "old roster": (old_roster, "roster", "hash"),
     "foreign identity": (foreign_identity, "roster", "no entry"),
@@ -294,7 +294,7 @@ def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
 def test_the_command_prints_one_line_each_and_exits_with_1(out: Path) -> None:
     done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
     assert done.exit_code == 0, done.output
-    assert len(done.output.splitlines()) == 13
+    assert len(done.output.splitlines()) == 17
     (out / "coordinator" / "server.key").chmod(0o644)
     done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
     assert done.exit_code == 1

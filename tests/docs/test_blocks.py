@@ -15,6 +15,8 @@ import pytest
 import tomli_w
 
 from consilium.party.home import open_home
+from consilium.protocol.config_files import validate
+from consilium.protocol.monitor.settings import MonitorSettings
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import expand
@@ -82,6 +84,7 @@ def as_study(shown: dict[str, Any], folder: Path) -> None:
 
 
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
+    "docs/console.md": lambda shown, _: validate(shown, MonitorSettings, "monitor.toml"),
     "docs/data.md": as_own_data,
     "docs/models.md": as_model,
     "docs/parties.md": as_party,

@@ -27,6 +27,7 @@ ONLY_PARSED = {
     r"run --resume": "needs a run that was killed: tests/simulations/test_resume.py",
     r"audit (kits|runs)/.*": "a deployed run: tests/simulations/test_deployed.py; a simulated one is audited below",
     r"audit teachers": "minutes: tests/simulations/teacher_audit/test_teacher_audit.py",
+    r"kit (open|seal)": "kits on their way: tests/coordinator/provision/test_signed.py",
     r"(coordinator|party|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
     r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",
     r"study (hospitals|skewed|cite|cache)": "minutes, and needs what it left: tests/simulations/study/test_command.py",
@@ -48,15 +49,19 @@ EXIT_CODES = {
 }
 
 ELSEWHERE = {
+    "cat": "into folders of the system",
     "chown": "root: the service's files",
     "cp": "root: into /etc/systemd/system",
+    "curl": "a node that serves: tests/protocol/monitor/test_server.py",
     "docker": "no daemon here; what goes into the image: tests/packaging/test_image.py",
     "export": "of the reader's shell",
     "flwr": "needs a free port and half a minute: tests/packaging/test_flwr_run.py",
     "journalctl": "systemd",
     "mkdir": "a folder of the system",
+    "openssl": "a program of the system; such a certificate may look: tests/protocol/monitor/test_server.py",
     "pip": "network",
     "python3": "network: installs afterwards",
+    "ssh": "another machine",
     "systemctl": "systemd",
     "tar": "into folders of the system; what is packed: tests/coordinator/provision/test_provision.py",
     "useradd": "root",

@@ -236,6 +236,9 @@ class Game:
             pool=self.pick([TREE.terms(0.0).model_dump_json()] * 20 + ["", "", "{}", "[1]"]),
             request=self.train.digest(),
             ledger="c" * 64,
+            batch=0,
+            head="0" * 64,
+            program="",
         )
 
     def play(self, messages: int = 6) -> Outcome:

@@ -20,6 +20,7 @@ from consilium.protocol.parties.messages import HelloRequest, TrainReply, TrainR
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, RandomForestSpec
 from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.versions import program_versions
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 from tests.specs import teacher_of
 
@@ -71,7 +72,8 @@ def refused(action, request) -> Rule:
 
 def test_hello_tells_name_teachers_and_weight_only(tmp_path: Path) -> None:
     reply = node(tmp_path).hello(hello())
-    assert reply.model_dump() == {"party": "p", "teachers": 1, "weight": 1}
+    own = program_versions()
+    assert reply.model_dump() == {"party": "p", "teachers": 1, "weight": 1, "seen": 0, "program": own}
 
 
 @pytest.mark.parametrize(

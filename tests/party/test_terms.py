@@ -293,6 +293,10 @@ def test_the_dearest_promise_that_is_no_nonsense_costs_little_work(tmp_path: Pat
         {"pool": "x" * 501},
         {"votes": "open"},
         {"ledger": ""},
+        {"batch": -1},
+        {"head": ""},
+        {"program": "x" * 201},
+        {"program": "two\nlines"},
     ],
 )
 def test_numbers_and_texts_of_a_hello_have_bounds(change: dict) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,9 @@ class Dying:
             raise Broken
         self._left -= 1
         return self._source.ask(queries, *arguments, **named)
+
+    def known(self, ids: Sequence[str]) -> np.ndarray:
+        return self._source.known(ids)
 
     def finish(self) -> None:
         self._source.finish()

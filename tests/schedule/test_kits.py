@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from consilium.cli import app
 from consilium.coordinator.config import Caps
 from consilium.coordinator.deploy import doctor
-from consilium.coordinator.deploy.start import configuration, in_words, run_folder
+from consilium.coordinator.deploy.runs import begin, configuration
+from consilium.coordinator.deploy.start import in_words
 from consilium.coordinator.deploy.status import status
 from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.left import PhaseUse, use_of_phases
@@ -48,7 +49,7 @@ def coordinator(kits: Path) -> Kit:
 def charge(kit: Kit, phase: int, count: int) -> None:
     """One batch, all answered."""
     config = configuration(kit)
-    ledger = Ledger(run_folder(kit) / "ledger.db", config.digest(), config.model_dump_json())
+    ledger = Ledger(begin(kit) / "ledger.db", config.digest(), config.model_dump_json())
     ids = tuple(f"{phase:032x}{at:032x}" for at in range(count))
     labels = np.zeros(count, dtype=np.int64)
     caps = config.phase(phase).caps

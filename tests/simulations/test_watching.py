@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.deploy.start import run_folder
+from consilium.coordinator.deploy.runs import begin
 from consilium.protocol import files
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import is_held
@@ -199,12 +199,12 @@ def test_a_coordinators_kit(tmp_path: Path) -> None:
     make_kits(tmp_path)
     kit = open_kit(tmp_path / "kits" / "coordinator")
     log = event("stage", stage="enrol", total=9) + event("stage", stage="enrol", total=2)
-    (run_folder(kit) / "events.jsonl").write_text(log + event("serving", address="127.0.0.1:1"))
+    (begin(kit) / "events.jsonl").write_text(log + event("serving", address="127.0.0.1:1"))
     done = consilium("watch", kit.folder)
     assert (done.exit_code, done.stdout.splitlines()[0]) == (1, "the coordinator is not running")
     assert "parties enrol (2)" in done.stderr and "(9)" not in done.stderr
     assert "students may ask at 127.0.0.1:1" in done.stderr
-    (run_folder(kit) / "coordinator.json").write_text("{}")
+    (begin(kit) / "coordinator.json").write_text("{}")
     assert consilium("watch", kit.folder, "--quiet").output == ""
     assert consilium("watch", kit.folder, "--quiet", "--format", "json").json()["status"] == "closed"
     wrong = consilium("watch", tmp_path / "kits" / "party-ward-a")

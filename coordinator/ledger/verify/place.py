@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from consilium.coordinator.config import FederationConfig
-from consilium.protocol.config_files import load
+from consilium.coordinator.ledger.kit_runs import current_folder
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
 from consilium.protocol.node.kit import KIT_FILE, open_kit
@@ -57,7 +56,7 @@ def _of_kit(kit: Path) -> RunPlace:
     if not runs:
         raise DataError(f"{kit} has not been started: there is no run here yet", "Give a kit that has served")
     try:
-        current = f"run-{load(kit / 'federation.json', FederationConfig).digest()[:12]}"
+        current = current_folder(kit).name
     except ConfigError:
         current = runs[0] if len(runs) == 1 else ""  # the check of the kit reports the damaged file
     if current not in runs:

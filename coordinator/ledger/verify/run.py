@@ -180,7 +180,8 @@ def _counts(files: Files, recorded: Recorded, found: _Found) -> str:
     parties, teachers = entry(summary, COORDINATOR, "parties"), entry(summary, COORDINATOR, "teachers")
     if not isinstance(parties, list) or not all(isinstance(party, str) for party in parties):
         raise Damaged(f"{COORDINATOR}: parties is no list of names")
-    if len(set(parties)) != len(parties) or len(parties) < config.minimum_parties:
+    least = config.minimum_parties if recorded.batches else 0  # one that nobody came to can be closed too
+    if len(set(parties)) != len(parties) or len(parties) < least:
         raise Contradiction(f"{COORDINATOR}: {len(set(parties))} parties, at least {config.minimum_parties} take part")
     agree(f"{COORDINATOR}: teachers", teachers, len(parties) * config.teachers_per_party)
     counted = entry(summary, COORDINATOR, "parties_counted")

@@ -144,13 +144,13 @@ def _plan(files: Files, recorded: Recorded, table: Labels) -> str:
 
 
 def _planned(files: Files, name: str, recorded: Recorded) -> tuple[list[int], int]:
-    """The rows that a plan has chosen, and in how many rounds."""
+    """The rows that a student began with, as others had asked them, and those that it chose; in how many rounds."""
     plan = files.object(name)
     agree(f"{name}: federation", entry(plan, name, "federation"), recorded.config.digest())
-    rounds, total = entry(plan, name, "rounds"), entry(plan, name, "total")
-    if not isinstance(rounds, list) or not all(isinstance(rows, list) for rows in rounds):
-        raise Damaged(f"{name}: rounds is no list of lists")
+    rounds, total, given = entry(plan, name, "rounds"), entry(plan, name, "total"), plan.get("given", [])
+    if not isinstance(rounds, list) or not all(isinstance(rows, list) for rows in (*rounds, given)):
+        raise Damaged(f"{name}: rounds is no list of lists, or given no list")
     chosen = [row for rows in rounds for row in rows]
     if type(total) is not int or len(chosen) > total:
         raise Contradiction(f"{name}: {len(chosen)} rows were chosen, it says at most {str(total)[:20]}")
-    return chosen, len(rounds)
+    return [*given, *chosen], len(rounds)

@@ -147,9 +147,9 @@ def test_parties_that_are_left_out_for_what_their_data_hold_are_counted_as_such(
     gaps = write_rows(make_home(tmp_path / "gaps", "gaps"), x=x)
     columns = write_rows(make_home(tmp_path / "columns", "columns"), features=np.array(["a", "b", "c"]))
     transport = FakeTransport([*homes, few, gaps, columns], {(1, "train.teacher"): drop})
-    members, for_data = train(transport, CONFIG, enrol(transport, CONFIG, NO_LEDGER.ledger, log), log)
-    assert [member.party for member in members] == ["p00", "p02", "p03", "p04"]
-    assert for_data == 3
+    trained = train(transport, CONFIG, enrol(transport, CONFIG, NO_LEDGER.ledger, log), log)
+    assert [member.party for member in trained.members] == ["p00", "p02", "p03", "p04"]
+    assert trained.left_out_for_data == 3
     told = {event["party"]: event["for_data"] for event in told_left_out(log)}
     assert told == {"few": True, "gaps": True, "columns": True, "p01": False}
 

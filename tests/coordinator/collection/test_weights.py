@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection import clear, members, secure
+from consilium.coordinator.collection import clear, secure
+from consilium.coordinator.collection.admission import Admission
 from consilium.coordinator.collection.clear import collect
 from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector
@@ -117,7 +118,7 @@ def test_a_party_that_claims_a_weight_above_the_most_is_left_out_by_name(tmp_pat
     histogram = nine_times(tmp_path / "attack")
     assert left_out(log) == {"p04": "claims weight 9, the federation allows 3"}
     assert histogram.teachers == TOTAL - WEIGHTS["p04"]
-    monkeypatch.setattr(members, "_fault", lambda *_: None)
+    monkeypatch.setattr(Admission, "_fault", lambda *_: None)
     assert nine_times(tmp_path / "control").teachers == TOTAL - WEIGHTS["p04"] + 9  # it would have counted
 
 

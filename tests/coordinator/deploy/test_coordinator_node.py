@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 from consilium.coordinator.deploy import flower
 from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy.flower import DATABASE, REGISTERED, prepare, sync_nodes
-from consilium.coordinator.deploy.start import close, configuration, in_words, run_config, run_folder
+from consilium.coordinator.deploy.runs import begin, current_run, run_of_kit
+from consilium.coordinator.deploy.start import close, in_words, run_config
 from consilium.coordinator.deploy.status import status
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision import kits
@@ -29,7 +31,11 @@ from consilium.protocol.errors import (
     NotEnoughParties,
     ServiceError,
 )
+from consilium.protocol.files import held
 from consilium.protocol.node.kit import Kit, open_kit
+from consilium.protocol.node.manifest import MANIFEST
+from consilium.protocol.node.supervisor import Program, Tell
+from consilium.protocol.rows.pool import PoolTree
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
 
 
@@ -112,8 +118,11 @@ class Attempts:
 
     def __init__(self, kit: Kit, monkeypatch: pytest.MonkeyPatch, *ends: ConsiliumError | str) -> None:
         self.kit, self.ends, self.count = kit, list(ends), 0
+        self.before: list[str] = []
+        """What was done before the first run, in its order."""
         monkeypatch.setattr(node, "follow_run", self.run)
-        monkeypatch.setattr(node, "sync_nodes", lambda *_: None)
+        monkeypatch.setattr(node, "sync_nodes", lambda *_: self.before.append("nodes registered"))
+        monkeypatch.setattr(node, "Supervisor", self.supervise)
         monkeypatch.setattr(node, "stop_group", lambda *_: None)
         monkeypatch.setattr(node, "listens", lambda port, *_: port == kit.coordinator.internal_port)
         monkeypatch.setattr(node, "RETRY", node.BackOff(first=0.01, most=0.01))
@@ -123,22 +132,34 @@ class Attempts:
         end = self.ends.pop(0)
         if isinstance(end, ConsiliumError):
             failure = {"error": type(end).__name__, "what": end.what, "action": end.action}
-            (run_folder(self.kit) / "failure.json").write_text(json.dumps(failure))
+            (current_run(self.kit) / "failure.json").write_text(json.dumps(failure))
         elif end == "closed":
-            (run_folder(self.kit) / "coordinator.json").write_text('{"asked": 3}')
+            (current_run(self.kit) / "coordinator.json").write_text('{"asked": 3}')
         return self
 
     def poll(self) -> int:
         return 0
+
+    def supervise(self, programs: list[Program], _: Tell) -> AbstractContextManager[None]:
+        self.before += [f"{program.name} started" for program in programs]
+        return nullcontext()
+
+
+def test_parties_reach_the_gateway_when_their_keys_are_registered(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, Flower tells them that they are refused, and their nodes end."""
+    attempts = Attempts(kit, monkeypatch, "closed")
+    node._serve(kit, begin(kit), kit.folder, lambda *_: None, threading.Event())
+    assert attempts.before == ["nodes registered", "gateway started"]
 
 
 @pytest.mark.parametrize("end", [NotEnoughParties("1 of 3"), EngineError("x"), "nothing"])
 def test_what_may_pass_is_tried_again(kit: Kit, monkeypatch: pytest.MonkeyPatch, end: ConsiliumError | str) -> None:
     attempts = Attempts(kit, monkeypatch, end, end, "closed")
     told: list[str] = []
-    assert node._serve(kit, kit.folder, lambda _, what: told.append(what), threading.Event()) == {"asked": 3}
+    run = begin(kit)
+    assert node._serve(kit, run, kit.folder, lambda _, what: told.append(what), threading.Event()) == {"asked": 3}
     assert attempts.count == 3
-    assert sum("again in" in what for what in told) == 2
+    assert sum("again in" in what for what in told) == 1  # the same once more is no news
 
 
 @pytest.mark.parametrize("end", [ConfigError("x"), LedgerError("x"), ServiceError("x")])
@@ -147,48 +168,52 @@ def test_what_would_only_be_repeated_ends_the_node(
 ) -> None:
     attempts = Attempts(kit, monkeypatch, end)
     with pytest.raises(type(end)):
-        node._serve(kit, kit.folder, lambda *_: None, threading.Event())
+        node._serve(kit, begin(kit), kit.folder, lambda *_: None, threading.Event())
     assert attempts.count == 1
 
 
 def test_a_closed_federation_is_not_run_again(kit: Kit) -> None:
-    (run_folder(kit) / "coordinator.json").write_text('{"asked": 5}')
+    (begin(kit) / "coordinator.json").write_text('{"asked": 5}')
     assert node.start(kit, lambda *_: None, threading.Event()) == {"asked": 5}
     assert close(kit, 1) == {"asked": 5}
 
 
-def test_closing_waits_and_says_so(kit: Kit) -> None:
-    with pytest.raises(EngineError, match="not closed after 1 s"):
+def test_closing_a_coordinator_that_runs_waits_and_says_so(kit: Kit) -> None:
+    run = begin(kit)
+    with held(kit.state / "lock", "the coordinator"), pytest.raises(EngineError, match="not closed after 1 s"):
         close(kit, 1, sleep=lambda _: None)
-    assert (run_folder(kit) / "close").exists()
+    assert run.closing
 
 
 def test_the_server_app_is_told_of_keys_only_where_votes_need_them(kit: Kit, tmp_path: Path) -> None:
-    told = run_config(kit, configuration(kit))
-    assert told["roster-file"] == str(kit / "roster.json")
+    run = begin(kit)
+    told = run_config(kit, run)
+    assert told["roster-file"] == str(run / "roster.json")
     assert told["kit"] == str(kit.folder)
     clear = open_kit(make_kits(tmp_path / "clear") / "coordinator")
-    assert run_config(clear, configuration(clear))["identity-file"] == ""
+    assert run_config(clear, run_of_kit(clear))["identity-file"] == ""
 
 
 def test_status_reads_the_files(kit: Kit) -> None:
     found = status(kit)
     assert (found.stage, found.running, found.queries_left) == ("not started", False, 40)
-    log = EventLog(run_folder(kit) / "events.jsonl")
+    assert found.parties == dict.fromkeys(PARTIES, "awaited, not connected")
+    run = begin(kit)
+    log = EventLog(run.events)
     log.write("waiting", connected=1, required=2)
     assert status(kit).stage == "waiting for parties: 1 of 2"
     log.write("stage", stage="train", total=3)
     log.write("left-out", stage="train", party="ward-b", reason="refused: data")
     log.write("serving", address="127.0.0.1:1")
     log.close()
-    with open(run_folder(kit) / "events.jsonl", "a") as file:
+    with open(run.events, "a") as file:
         file.write('{"event": "clo')  # a process that was killed
-    config = configuration(kit)
-    Ledger(run_folder(kit) / "ledger.db", config.digest(), "{}").close()
+    Ledger(run / "ledger.db", run.config.digest(), "{}").close()
     found = status(kit)
     assert found.stage == "serving students at 127.0.0.1:1"
-    assert found.parties["ward-b"] == "left out: refused: data"
+    assert found.parties["ward-b"] == "refused: data. The party's data do not fit: consilium party check"
     assert len(found.errors) == 1
+    assert (found.rows_open, found.rows_spent) == (PoolTree.load(kit / "pool.npy").terms(0.05).size, 0)
     assert found.epsilon_promised > 0
 
 
@@ -196,6 +221,24 @@ def test_status_reads_the_files(kit: Kit) -> None:
     ("event", "words"),
     [
         ({"event": "waiting", "connected": 1, "required": 3}, "1 of 3 parties connected"),
+        (
+            {
+                "event": "waiting",
+                "connected": 3,
+                "required": 3,
+                "awaited": ["b"],
+                "refused": ["c"],
+                "at_most_seconds": 9,
+            },
+            "3 of 3 parties connected; waiting for b; refused: c, at most 9 s more",
+        ),
+        ({"event": "lost", "parties": ["b"]}, "b: the connection is lost"),
+        ({"event": "connected", "parties": ["b", "c"]}, "b, c: connected"),
+        ({"event": "late", "parties": ["b"]}, "late, and in sums from the next questions on: b"),
+        (
+            {"event": "left-out", "party": "b", "stage": "enrol", "reason": "refused: storage"},
+            "b left out of stage enrol: refused: storage. Make room on the party's disk",
+        ),
         ({"event": "warned", "code": "few-answers", "text": "so few"}, "warning: so few (few-answers)"),
         ({"event": "released", "asked": 5, "answered": 3}, "5 queries asked, 3 answered"),
         ({"event": "progress", "stage": "vote", "done": 1, "total": 3}, ""),
@@ -225,6 +268,7 @@ def test_an_expired_certificate_ends_the_start_and_an_old_one_is_told(
     sound: Path, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority.load(sound / "operator")
+    (kit / MANIFEST).unlink()  # the certificates of this test are none that an operator signed a kit with
     told: list[str] = []
 
     def begin(days: int) -> None:

@@ -16,8 +16,8 @@ from scipy.stats import kstest, truncnorm
 from consilium.accounting.sanitise.release import secret_smoothness
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import Caps, FederationConfig, check_sanitised
-from consilium.coordinator.federation import normal_for
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.closing import answered_batches, close, most_teachers
 from consilium.coordinator.ledger.privacy import promised, spent

@@ -30,6 +30,7 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, Ou
 from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.node.checks import alternative_names, check_certificate
 from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.manifest import MANIFEST
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, Terms
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.secagg.identity import Identity
@@ -195,7 +196,8 @@ def test_a_party_can_be_shut_out_even_if_too_few_are_left(tmp_path: Path) -> Non
     made = kits.revoke(out, "ward-b")
     assert "minimum_parties is 3" in made.note
     assert [path.name for path in made.updates] == ["coordinator.tar.gz"]
-    assert sorted(path.name for path in (out / "updates" / "0002" / "coordinator").iterdir()) == ["nodes.json"]
+    brought = sorted(path.name for path in (out / "updates" / "0002" / "coordinator").iterdir())
+    assert brought == ["nodes.json", MANIFEST]
 
 
 def test_students_come_and_go(tmp_path: Path) -> None:
@@ -343,5 +345,6 @@ def test_the_operator_is_warned(
 def test_the_policy_of_a_kit_lets_its_party_serve_what_will_be_asked(tmp_path: Path, changes: dict) -> None:
     kit = make_kits(tmp_path, **changes) / f"party-{PARTIES[0]}"
     pinned = Terms.model_validate_json((kit / "terms.json").read_bytes())
-    asked = HelloRequest(**pinned.model_dump(), protocol_version=PROTOCOL_VERSION, ledger="0" * 64)
+    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, "program": ""}
+    asked = HelloRequest(**pinned.model_dump(), **fields)
     assert PartyNode(open_home(kit)).hello(asked).teachers == asked.teachers

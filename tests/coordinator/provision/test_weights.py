@@ -35,7 +35,8 @@ def hello(kit: Path) -> HelloReply:
     home = open_home(kit)
     terms = home.pinned_terms()
     assert terms is not None
-    return PartyNode(home).hello(HelloRequest(**terms.model_dump(), protocol_version=PROTOCOL_VERSION, ledger="0" * 64))
+    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, "program": ""}
+    return PartyNode(home).hello(HelloRequest(**terms.model_dump(), **fields))
 
 
 @pytest.mark.parametrize("votes", ["clear", "secure"])

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from consilium.coordinator.provision.authority import Authority
-from consilium.party.deploy.start import CONNECTED, NodeWatch
+from consilium.party.deploy import start
+from consilium.party.deploy.start import BACK, CONNECTED, NodeWatch
+from consilium.party.deploy.watching import watched
+from consilium.protocol.monitor.heard import Heard
 from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.supervisor import Program
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
 
@@ -58,6 +65,44 @@ def test_a_party_without_a_connection_says_why(out: Path) -> None:
         assert part in what
 
 
+def test_a_party_is_ready_while_it_is_connected(out: Path) -> None:
+    node, told = told_by(out)
+    seen = watched(open_kit(out / "party-ward-a"), Heard(lambda *_: None), lambda: node.connected)
+    said = []
+    for what in ("", CONNECTED, "ended (exit code 1); starts again in 1 s; log: x", CONNECTED):
+        if what:
+            node.tell("supernode", what)
+        said.append((seen.waits_for(), {family.name: family.samples[()] for family in seen.metrics()}["connected"]))
+    missing = ["no connection to the coordinator"]
+    assert said == [(missing, False), ([], True), (missing, False), ([], True)]
+    assert [path.name for path in seen.certificates] == ["ca.crt"]
+    assert len(told) == 3
+
+
+def test_a_connection_is_back_that_was_there_before(out: Path) -> None:
+    node, told = told_by(out)
+    trying, ended = "a connection could not be made; trying on", "ended (exit code 1); starts again in 1 s; log: x"
+    seen = []
+    for what in (trying, BACK, CONNECTED, trying, BACK, ended, trying, BACK, CONNECTED):
+        node.tell("supernode", what)
+        seen.append(node.connected)
+    assert seen == [False, False, True, False, True, False, False, False, True]
+    assert [what for _, what in told] == [trying, CONNECTED, trying, BACK, ended, trying, CONNECTED]
+
+
+def test_what_a_party_shows_is_its_own_status(out: Path) -> None:
+    kit = open_kit(out / "party-ward-a")
+    seen = watched(kit, Heard(lambda *_: None), lambda: True)
+    assert json.loads(seen.pages["/status.json"]().body)["most_queries"] == 40
+    told = {family.name: family.samples[()] for family in seen.metrics()}
+    assert (told["queries_given"], told["queries_most"]) == (0, 40)
+    assert 0 < told["epsilon_promised"] <= told["epsilon_most"]
+    (kit / "party.toml").write_text("[policy")
+    broken = watched(kit, Heard(lambda *_: None), lambda: True)
+    assert broken.pages["/status.json"]().status == 503
+    assert [family.name for family in broken.metrics()] == ["connected"]
+
+
 def test_a_lost_supernode_is_looked_after_again(out: Path) -> None:
     watch, told = told_by(out)
     watch.tell("supernode", CONNECTED)
@@ -66,3 +111,28 @@ def test_a_lost_supernode_is_looked_after_again(out: Path) -> None:
     watch.tell("supernode", "ended (exit code 1); starts again in 1 s")
     watch.look()
     assert "Start the coordinator" in told[-1][1]
+
+
+def test_a_check_that_breaks_ends_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, told = told_by(out)
+    monkeypatch.setattr(start, "check_disk", lambda *_: 1 / 0)
+    watch.look()
+    assert told[0] == ("disk", "cannot be checked: ZeroDivisionError")
+
+
+def test_a_stop_waits_for_no_look(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks at a coordinator behind a firewall hears nothing for a while."""
+    kit = open_kit(out / "party-ward-a")
+    idle = Program("supernode", [sys.executable, "-c", "import time; time.sleep(3600)"], kit.state, kit.logs / "x.log")
+    looking, stop, answered = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr(start, "supernode", lambda _: idle)
+    monkeypatch.setattr(NodeWatch, "follow", lambda *_: looking.set() or answered.wait())
+    node = threading.Thread(target=start.start, args=(kit, lambda *_: None, stop), daemon=True)
+    node.start()
+    try:
+        assert looking.wait(100)
+        stop.set()
+        node.join(100)
+        assert not node.is_alive()
+    finally:
+        answered.set()

@@ -16,7 +16,7 @@ import pytest
 
 from consilium.protocol.errors import EngineError
 from consilium.protocol.node import supervisor
-from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, end_leftovers
+from consilium.protocol.node.supervisor import BackOff, News, Program, Supervisor, end_leftovers
 
 FAST = BackOff(first=0.1, most=0.4, calm=60)
 
@@ -118,6 +118,23 @@ def test_news_are_told_once_for_each_start(tmp_path: Path) -> None:
     assert len(lines_of(tmp_path / "starts")) == 2
 
 
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (["up\n", "up\n"], ["well"]),
+        (["down\n", "down\n", "down\n"], ["lost"]),
+        (["up\n", "down\n", "down\n", "back\n"], ["well", "lost", "back"]),
+        (["up\n", "down\n", "back\n", "down\n", "back\n"], ["well", "lost", "back", "lost", "back"]),
+        (["down\nback\n", "down\n"], ["lost", "back", "lost"]),
+        (["down\nodd\ndown\n", "odd\n"], ["strange", "lost"]),
+    ],
+)
+def test_a_loss_is_news_again_once_all_was_well(tmp_path: Path, log: list[str], told: list[str]) -> None:
+    words = {"up": "well", "back": "back", "down": "lost", "odd": "strange"}
+    news = News(Program("n", [], tmp_path, tmp_path / "log", {}, words, frozenset({"well", "back"})))
+    assert [what for part in log for what in news.of(part)] == told
+
+
 def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "MOST_LOG_BYTES", 20_000)
     text = (
@@ -129,6 +146,18 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.Monkey
         wait_for(tmp_path / "done")
         until(lambda: child.log.stat().st_size < 120_000 and child.log.with_suffix(".old").exists())
         assert oct(child.log.with_suffix(".old").stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_long_log_that_nobody_writes_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MOST_LOG_BYTES", 5)
+    log = tmp_path / "run.log"
+    supervisor.set_aside(log)
+    for text, kept in (("short", None), ("longer", "longer"), ("the longest", "the longest")):
+        log.write_text(text)
+        supervisor.set_aside(log)
+        old = tmp_path / "run.old"
+        assert (old.read_text() if old.exists() else None) == kept
+        assert log.exists() == (text == "short")
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -191,3 +220,15 @@ def test_a_node_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals
     output, _ = process.communicate()
     assert (process.returncode, output) == (0, "clean\n")
     until(lambda: not any(alive(pid) for pid in pids))
+
+
+@pytest.mark.timeout(120)
+def test_a_signal_within_the_events_own_lock_stops_too() -> None:
+    """As when it comes in the moment in which the main thread begins to wait."""
+    before = signal.getsignal(signal.SIGTERM)
+    with supervisor.stop_on_signals() as stop:
+        with stop._cond:  # type: ignore[attr-defined]
+            signal.raise_signal(signal.SIGTERM)
+            assert not stop._flag  # type: ignore[attr-defined]  # nobody could set it yet
+        assert stop.wait(100)
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -1,0 +1,147 @@
+"""Where each party stands, by name, read from the events of a run: for `status`, the summary and whoever shows it.
+
+The event log is the one record: what a killed coordinator knew is in it, and a new one goes on with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from consilium.protocol.parties.cures import cure_of
+
+PASSING = frozenset({"enrol", "train"})
+"""Stages that a party has to get through to take part; to miss another one costs it one sum."""
+
+
+class PartyState(StrEnum):
+    """How far a party has come since the coordinator was started last."""
+
+    AWAITED = "awaited"
+    ENROLLED = "enrolled"
+    LATE = "late"
+    TAKES_PART = "takes part"
+    REFUSED = "refused"
+    LEFT_OUT = "left out"
+
+
+@dataclass
+class RollEntry:
+    """One party. since: time of its last change. reason: why it is refused or was left out last. voted: its votes are
+    in a sum of this federation; ever: it took part at some time, before a restart too."""
+
+    state: PartyState = PartyState.AWAITED
+    connected: bool = False
+    since: str = ""
+    reason: str = ""
+    voted: bool = False
+    ever: bool = False
+
+    @property
+    def words(self) -> str:
+        """For a person: state, connection, and what to do about it.
+
+        >>> RollEntry(PartyState.TAKES_PART, connected=True, voted=True).words
+        'takes part, connected, in sums'
+        """
+        said: list[str] = [self.state.value]
+        match self.state:
+            case PartyState.TAKES_PART:
+                said += ["connected" if self.connected else "not connected now"]
+                said += ["in sums" if self.voted else "in no sum yet"]
+                said += [f"last left out: {self.reason}"] if self.reason else []
+            case PartyState.LATE:
+                said += ["takes part from the next questions on"]
+            case PartyState.REFUSED | PartyState.LEFT_OUT:
+                cure = cure_of(self.reason)
+                return f"{self.state.value}: {self.reason.removeprefix('refused: ')}{f'. {cure}' if cure else ''}"
+            case _:
+                said += ["connected" if self.connected else "not connected"]
+        return ", ".join(said)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, with the words."""
+        return {**asdict(self), "state": self.state.value, "words": self.words}
+
+
+class Roll:
+    """All parties of a run. names: those that may connect; others are added as events tell of them."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.entries: dict[str, RollEntry] = {name: RollEntry() for name in sorted(names)}
+
+    @classmethod
+    def of(cls, events: Iterable[dict[str, Any]], names: Iterable[str] = ()) -> Roll:
+        """After all these events."""
+        roll = cls(names)
+        for event in events:
+            roll.hear(event)
+        return roll
+
+    @property
+    def took_part(self) -> list[str]:
+        """Everybody who ever did in this run, sorted."""
+        return sorted(name for name, entry in self.entries.items() if entry.ever)
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """Take one event in, in its turn."""
+        match event.get("event"):
+            case "awaiting":
+                for entry in self.entries.values():
+                    entry.state, entry.connected, entry.reason = PartyState.AWAITED, False, ""
+                self._of(event)
+            case "connected" | "lost" as what:
+                for entry in self._of(event):
+                    entry.connected = what == "connected"
+            case "enrolled":
+                for entry in self._of(event):
+                    entry.state, entry.reason = PartyState.ENROLLED, ""
+            case "late":
+                for entry in self._of(event):
+                    entry.state, entry.reason, entry.ever = PartyState.LATE, "", True
+            case "takes-part":
+                for entry in self._of(event):
+                    entry.state, entry.reason, entry.ever = PartyState.TAKES_PART, "", True
+            case "voted":
+                for entry in self._of(event):
+                    entry.voted = entry.ever = True
+            case "left-out":
+                self._left_out(event)
+            case "excluded":
+                for entry in self._of({**event, "parties": [event["party"]]}):
+                    entry.state, entry.reason = PartyState.LEFT_OUT, f"found at fault: {event['reason']}"
+
+    def _of(self, event: dict[str, Any]) -> list[RollEntry]:
+        found = [self.entries.setdefault(str(name), RollEntry()) for name in event.get("parties", ())]
+        for entry in found:
+            entry.since = str(event.get("at", ""))
+        return found
+
+    def _left_out(self, event: dict[str, Any]) -> None:
+        name, stage, reason = str(event["party"]), event["stage"], str(event["reason"])
+        if name not in self.entries and name.startswith("node "):
+            return  # a simulated one that never told its name
+        (entry,) = self._of({**event, "parties": [name]})
+        if stage in PASSING:
+            entry.state = PartyState.REFUSED if reason.startswith("refused") else PartyState.LEFT_OUT
+            entry.reason = reason
+        else:
+            entry.reason = f"{stage}: {reason}"
+
+
+def read_events(path: Path) -> Iterator[dict[str, Any]]:
+    """The events of a run so far; none where there is no log. A last line that a killed process left is passed over."""
+    if not path.exists():
+        return
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event

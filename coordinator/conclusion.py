@@ -1,0 +1,112 @@
+"""The end of a federation: its sanitised epsilon, if one is planned, and the summary `coordinator.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilium.coordinator.collection.roll import Roll, read_events
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.closing import Normal, close
+from consilium.coordinator.ledger.kit_runs import EVENTS, LEDGER, SUMMARY
+from consilium.coordinator.ledger.privacy import (
+    by_party,
+    by_phase,
+    promised,
+    promised_in_other_units,
+    promised_to_student,
+    spent,
+)
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.files import replace_text
+
+
+@dataclass(frozen=True)
+class Participation:
+    """Who took part since the coordinator was started last. weights: by party. counted: parties in each sum. roll: how
+    all parties stand, where they are known by name."""
+
+    weights: Mapping[str, int] = field(default_factory=dict)
+    left_out_for_data: int = 0
+    counted: Sequence[int] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    roll: bool = False
+
+
+def conclude(
+    config: FederationConfig, run_dir: Path, ledger: Ledger, log: EventLog, told: Participation
+) -> dict[str, Any]:
+    """Write the summary, after which the federation is closed, and return it.
+
+    Its parties are all that ever took part, before a restart too: their votes are in the sums that were released.
+
+    Raises
+    ------
+    LedgerError : nothing was released.
+    """
+    roll = Roll.of(read_events(run_dir / EVENTS))
+    weights = {**dict.fromkeys(roll.took_part, 1), **ledger.weights(), **told.weights}
+    names = sorted({*roll.took_part, *told.weights})
+    sanitised = close(config, ledger, normal_for(config), log)
+    batches = ledger.batches()
+    guarantees = spent(config, batches, closed=sanitised is not None)
+    summary = {
+        "federation": config.digest(),
+        "federation_digest": config.federation_digest(),
+        "parties": names,
+        "teachers": len(names) * config.teachers_per_party,
+        "parties_left_out_for_data": told.left_out_for_data,
+        "parties_counted": list(told.counted),
+        "votes": config.votes,
+        "asked": sum(len(batch.query_ids) for batch in batches),
+        "answered": sum(int(batch.answered.sum()) for batch in batches),
+        "reinforced": sum(int(batch.reinforced.sum()) for batch in batches),
+        "noise": "system" if config.noise_seed is None else "seeded",
+        "privacy": {
+            "promised": promised(config).to_json(),
+            "student": promised_to_student(config).to_json(),
+            **{name: guarantee.to_json() for name, guarantee in promised_in_other_units(config).items()},
+            **{name: guarantee.to_json() for name, guarantee in guarantees.items()},
+            **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
+        },
+        **by_party(config, {name: weights[name] for name in names}),
+        "sanitised": sanitised,
+        **by_phase(config, batches),
+        "seconds": dict(told.seconds),
+    }
+    if told.roll:
+        summary["roll"] = {name: entry.to_json() for name, entry in sorted(roll.entries.items())}
+    replace_text(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
+    log.write("closed", asked=summary["asked"], answered=summary["answered"])
+    return summary
+
+
+def conclude_unserved(config: FederationConfig, run_dir: Path) -> dict[str, Any]:
+    """Close a deployed federation that nobody serves: what closing needs is in its ledger, and no party.
+
+    Raises
+    ------
+    LedgerError : the ledger cannot be read or written, or is of another federation.
+    """
+    log = EventLog(run_dir / EVENTS)
+    ledger = Ledger(run_dir / LEDGER, config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+    try:
+        return conclude(config, run_dir, ledger, log, Participation(roll=True))
+    finally:
+        ledger.close()
+        log.close()
+
+
+def normal_for(config: FederationConfig) -> Normal | None:
+    """The noise of the closing: None for the operating system's; seeded in a simulation that asks for it."""
+    if config.noise_seed is None:
+        return None
+    generator = np.random.default_rng(int(canonical_digest([config.noise_seed, "closing"]), 16))
+    return lambda: float(generator.standard_normal())

@@ -1,0 +1,237 @@
+"""What a change of membership means for each hospital, before it is made: epsilon, queries, rows, and what is to do.
+
+Everything follows from the registry: what each federation promised at its caps, whatever was asked in it. A party
+charges a federation from its first question on, so that the truth is this or less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from consilium.accounting.errors import AccountingError
+from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.planning.target import worst_case
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.provision.changes import checked_party, with_party, without
+from consilium.coordinator.provision.party_keys import keys_of
+from consilium.coordinator.provision.registry import Registry, load_registry
+from consilium.coordinator.provision.render import LEAST_ROWS, limit_for
+from consilium.coordinator.quorum import least_parties
+from consilium.protocol.errors import ConfigError
+
+LARGE = 5.0
+"""From here on an epsilon is said to be large."""
+
+
+@dataclass(frozen=True)
+class PartyOutlook:
+    """One party after the change.
+
+    federations: that it was in, this one counted. epsilon: of all of them at the operator's delta and unit; now: the
+    same before the change, None for one that is new. most_epsilon, most_queries: the least that its policy must allow
+    for all of it; least_parties: the most that it may ask for, None for clear votes. rows: that it needs at least.
+    """
+
+    name: str
+    weight: int
+    federations: int
+    now: float | None
+    epsilon: float
+    most_epsilon: float
+    most_queries: int
+    least_parties: int | None
+    rows: int
+
+
+@dataclass(frozen=True)
+class ChangeOutlook:
+    """A change, and what follows from it.
+
+    before, after: digests of the federation, as far as people compare them; the same where it stays the same. least:
+    parties that must be there. pool: rows that were fixed beforehand, asked: of them so far, as the operator was told;
+    None where unknown. impossible: why there is no federation after the change, or nothing.
+    """
+
+    changes: tuple[str, ...]
+    votes: str
+    before: str
+    after: str
+    delta: float
+    unit: str
+    least: int
+    parties: tuple[PartyOutlook, ...]
+    caps: int
+    pool: int | None = None
+    asked: int | None = None
+    impossible: str = ""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether a new federation is begun, with a ledger of its own."""
+        return self.before != self.after
+
+    @property
+    def rows_open(self) -> int | None:
+        """Rows of the pool that can be asked after the change, at least; None without a pool."""
+        if self.pool is None:
+            return None
+        used = self.caps * (max((party.federations for party in self.parties), default=1) - 1)
+        return max(0, self.pool - (min(used, self.pool) if self.asked is None else self.asked))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**asdict(self), "new_federation": self.is_new, "rows_open": self.rows_open, "steps": self.steps()}
+
+    def lines(self) -> list[str]:
+        """For the operator."""
+        told = [f"change      {change}" for change in self.changes]
+        if self.impossible:
+            return [*told, f"result      no federation is left: {self.impossible}"]
+        new, same = "a new federation, whose promise comes on top of those before", "the same federation and promise"
+        told.append(f"result      {new if self.is_new else same}")
+        told.append(f"parties     {len(self.parties)}, of which {self.least} must be there")
+        for party in self.parties:
+            told.append(f"party       {party.name}: {self._of(party)}")
+        if any(party.federations > 1 for party in self.parties):
+            told.append("note        a federation in which nothing was asked costs a party nothing")
+        if self.rows_open is not None:
+            told.append(f"pool        {self._rows()}")
+        return told + [f"do          {at}. {step}" for at, step in enumerate(self.steps(), 1)]
+
+    def steps(self) -> list[str]:
+        """What is to be done, in order, where the federation becomes another one."""
+        if self.impossible or not self.is_new:
+            return []
+        return [
+            "Let students finish; at the coordinator: consilium coordinator close KIT",
+            "Have each party agree to what is said of it above, and set its policy in party.toml so",
+            "Make the change (consilium provision add-party or revoke), and unpack the update at every node",
+            "At every node: consilium doctor KIT; then start the coordinator",
+        ]
+
+    def _of(self, party: PartyOutlook) -> str:
+        large = ", which is large" if party.epsilon > LARGE else ""
+        now = "" if party.now is None or party.now == party.epsilon else f" (now {party.now:.4g})"
+        over = f" over {party.federations} federations" if party.federations > 1 else ""
+        told = f"epsilon at most {party.epsilon:.4g}{over}{now}{large}; needs policy.most_epsilon >="
+        told += f" {party.most_epsilon:g}, most_queries >= {party.most_queries}"
+        if party.least_parties is not None:
+            told += f", least_parties <= {party.least_parties}"
+        return f"{told}, and {party.rows} rows"
+
+    def _rows(self) -> str:
+        if not self.is_new:
+            return f"{self.pool} rows; those that were asked stay free"
+        if self.votes == "clear":
+            return f"{self.pool} rows; all can be asked again, and are charged again"
+        known = "" if self.asked is not None else " (by the caps; consilium status tells how many, give it as --asked)"
+        least = "" if self.asked is not None else "at least "
+        told = f"{least}{self.rows_open} of {self.pool} rows can still be asked: a party answers each row once{known}"
+        few = self.rows_open is not None and self.rows_open < self.caps
+        return f"{told}; fewer than the {self.caps} queries of the caps" if few else told
+
+
+def outlook(
+    registry: Registry,
+    add: Mapping[str, int] | None = None,
+    revoke: Sequence[str] = (),
+    asked: int | None = None,
+) -> ChangeOutlook:
+    """What these changes together would mean; nothing is made.
+
+    Parameters
+    ----------
+    add : weight by name. asked : queries asked so far, as `consilium status` at the coordinator says.
+
+    Raises
+    ------
+    ConfigError : a name is taken or unknown, a weight is not allowed.
+    """
+    changed, impossible = registry, ""
+    for name in revoke:
+        changed = without(changed, name)
+    for name, weight in (add or {}).items():
+        party = checked_party(changed, name, 9094, weight)
+        try:
+            changed = with_party(changed, party, keys_of(name, None), weight)
+        except ConfigError as error:
+            impossible = str(error)
+    changes = (*(f"revoke {name}" for name in revoke), *(f"add {name}, weight {w}" for name, w in (add or {}).items()))
+    return told_of(registry, changed, changes, asked, impossible)
+
+
+def told_of(
+    before: Registry, after: Registry, changes: Sequence[str], asked: int | None = None, impossible: str = ""
+) -> ChangeOutlook:
+    """The outlook of a change that is known by the registry before it and after it."""
+    config = after.plan.federation
+    try:
+        old = before.federation().digest()[:12]
+    except ConfigError:
+        old = ""
+    shown = ChangeOutlook(
+        tuple(changes), config.votes, old, "", config.privacy.delta, config.privacy.unit.value, 0, (),
+        config.all_caps.queries, None if after.pool is None else after.pool.size, asked, impossible,
+    )  # fmt: skip
+    try:
+        new = after.federation()
+    except ConfigError as error:
+        return replace(shown, impossible=impossible or str(error))
+    if impossible:
+        return shown
+    roster = after.roster()
+    least = None if roster is None else roster.u_min - roster.c
+
+    @cache
+    def cost(weights: tuple[int, ...]) -> float:
+        return _epsilon(new, weights)
+
+    parties = tuple(_party(name, before, after, cost, least) for name in after.parties)
+    return replace(shown, after=new.digest()[:12], least=least_parties(after.plan.federation, roster), parties=parties)
+
+
+def _weights(name: str, registry: Registry) -> tuple[int, ...]:
+    """Of a party in every federation that it is or was in, sorted."""
+    earlier = [each.parties[name] for each in registry.earlier if name in each.parties]
+    return tuple(sorted([*earlier, registry.parties[name].weight]))
+
+
+def _party(
+    name: str, before: Registry, after: Registry, cost: Callable[[tuple[int, ...]], float], least: int | None
+) -> PartyOutlook:
+    config, weights = after.plan.federation, _weights(name, after)
+    epsilon = cost(weights)
+    return PartyOutlook(
+        name=name,
+        weight=after.parties[name].weight,
+        federations=len(weights),
+        now=cost(_weights(name, before)) if name in before.parties else None,
+        epsilon=epsilon,
+        most_epsilon=limit_for(epsilon),
+        most_queries=config.all_caps.queries * len(weights),
+        least_parties=least,
+        rows=LEAST_ROWS * config.teachers_per_party,
+    )
+
+
+def _epsilon(config: FederationConfig, weights: Sequence[int]) -> float:
+    """Worst case of federations like this one, one at each of these weights; inf where nothing is proved."""
+    events: list[ReleaseEvent] = []
+    for weight in weights:
+        events += [replace(event, weight=weight) for event in config.promised_events()]
+    try:
+        return worst_case(events, config.privacy.delta).epsilon
+    except AccountingError:
+        return math.inf
+
+
+def outlook_of(kits: Path, add: Mapping[str, int], revoke: Sequence[str], asked: int | None) -> ChangeOutlook:
+    """`outlook` for an operator's folder. Raises ConfigError."""
+    if not add and not revoke:
+        raise ConfigError("no change is named", "Give --add NAME or --revoke NAME")
+    return outlook(load_registry(kits), add, revoke, asked)

@@ -1,0 +1,16 @@
+"""How many parties there must be before anything is asked: the same number at provisioning, enrolment and in doctor."""
+
+from __future__ import annotations
+
+from consilium.coordinator.config import Federation
+from consilium.protocol.secagg.roster import Roster
+
+
+def least_parties(federation: Federation, roster: Roster | None) -> int:
+    """The federation's minimum; as many as a secure sum needs; and as many as can pass every threshold at all.
+
+    roster: of secure and distributed votes, None for clear ones.
+    """
+    needed = max(phase.mechanism.votes_needed for phase in federation.phases)
+    most_votes = federation.teachers_per_party * federation.most_weight
+    return max(federation.minimum_parties, 0 if roster is None else roster.u_min, -(-needed // most_votes))

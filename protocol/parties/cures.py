@@ -1,0 +1,62 @@
+"""What to do about a refusal, by its rule: the same words at the coordinator that is told of it and at the party."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from consilium.protocol.parties.refusals import Rule
+
+_NEW_KIT = "Unpack the newest update at this party and at the coordinator, and close the earlier federation first"
+_ASK = "Its own log has the detail"
+_TELEPHONE = "Do not go on: compare `consilium party fingerprint` by telephone"
+
+CURES: Mapping[Rule, str] = {
+    Rule.CLASSES: "policy.allowed_classes of this party names other classes than the federation",
+    Rule.LEAST_ROWS: "It needs more rows, or the federation fewer teachers: policy.least_rows_per_teacher",
+    Rule.MOST_QUERIES: "The party raises policy.most_queries to what is requested, or stays out",
+    Rule.MOST_EPSILON: "The party raises policy.most_epsilon to what is requested, over all federations, or stays out",
+    Rule.PROMISE: "The coordinator asks something else than it came with: same kit and version at both?",
+    Rule.MOST_TEACHERS: "The party raises policy.most_teachers, or the federation asks for fewer",
+    Rule.SIMULATION: "This is a simulated federation; a real party takes no part in it",
+    Rule.VOTES: "policy.votes of this party asks for more secrecy than the federation has",
+    Rule.UNIT: "The federation protects patients: the party names their column under [patient]",
+    Rule.LEAST_PARTIES: "The party lowers policy.least_parties if it agrees to sums over so few",
+    Rule.VERSION: "Install the same version of Consilium at both",
+    Rule.SCHEMA: "The party's columns are not the federation's: consilium party check",
+    Rule.TERMS: _NEW_KIT,
+    Rule.POOL: "Ask rows of the kit's pool.npz only",
+    Rule.NEAR_QUERY: "Leave out rows that are nearly the same as one that was asked",
+    Rule.LEDGER: "Restore the newest backup of the coordinator's ledger; a lost one is a new federation",
+    Rule.NOT_TRAINED: "Restart the coordinator: it has the party train again",
+    Rule.MALFORMED: "Install the same version of Consilium at both",
+    Rule.DATA: "The party's data do not fit: consilium party check",
+    Rule.POLICY: "The party's settings or state cannot be used: consilium doctor",
+    Rule.STORAGE: "Make room on the party's disk",
+    Rule.INTERNAL: _ASK,
+    Rule.ROSTER_MISMATCH: _NEW_KIT,
+    Rule.UNSAFE_SESSION: _NEW_KIT,
+    Rule.OVERFLOW_RISK: "Provision the federation with fewer teachers or less noise",
+    Rule.BAD_SIGNATURE: _TELEPHONE,
+    Rule.BAD_KEY: _TELEPHONE,
+    Rule.INCONSISTENT_VIEW: _TELEPHONE,
+    Rule.REPLAY: "Ask each row once, in a new session",
+    Rule.ALREADY_ANSWERED: "Leave out the rows that were answered before, in whatever federation: a party answers each"
+    " once, and a student started from its kit leaves them out by itself",
+    Rule.SET_TOO_CLOSE: "Wait for the parties of an earlier sum, or for more others; nothing was used up",
+    Rule.LEAST_DIFFERENCE: "The party lowers policy.least_difference if it agrees",
+    Rule.STAGE_ORDER: "Ask again: a session was over",
+    Rule.THRESHOLD: "Wait for more parties, and ask again",
+}
+
+
+def cure_of(reason: str) -> str:
+    """What to do about a reason such as "refused: most-queries, requested 300, limit 200"; empty where nothing is
+    known.
+
+    >>> cure_of("refused: storage")
+    "Make room on the party's disk"
+    >>> cure_of("no answer within 60 s")
+    ''
+    """
+    word = reason.partition("refused: ")[2].split(",")[0]
+    return CURES[Rule(word)] if word in set(Rule) else ""

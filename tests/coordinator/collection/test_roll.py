@@ -1,0 +1,71 @@
+"""Where parties stand, from the events of a run: a table of what happens and what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consilium.coordinator.collection.roll import PartyState, Roll, RollEntry, read_events
+
+
+def event(kind: str, *names: str, **fields: Any) -> dict[str, Any]:
+    return {"event": kind, "at": "12:00", **({"parties": list(names)} if names else {}), **fields}
+
+
+def left_out(stage: str, reason: str) -> dict[str, Any]:
+    return event("left-out", party="a", stage=stage, reason=reason)
+
+
+CONNECTED, ENROLLED, PART = event("connected", "a"), event("enrolled", "a"), event("takes-part", "a")
+CASES = {
+    "nothing": ([], "awaited, not connected"),
+    "connected": ([CONNECTED], "awaited, connected"),
+    "enrolled": ([CONNECTED, ENROLLED], "enrolled, connected"),
+    "trained": ([CONNECTED, ENROLLED, PART], "takes part, connected, in no sum yet"),
+    "in a sum": ([CONNECTED, ENROLLED, PART, event("voted", "a")], "takes part, connected, in sums"),
+    "gone": ([CONNECTED, ENROLLED, PART, event("lost", "a")], "takes part, not connected now, in no sum yet"),
+    "back": ([CONNECTED, PART, event("lost", "a"), CONNECTED], "takes part, connected, in no sum yet"),
+    "late": ([CONNECTED, ENROLLED, event("late", "a")], "late, takes part from the next questions on"),
+    "taken in": ([CONNECTED, event("late", "a"), PART], "takes part, connected, in no sum yet"),
+    "refused": ([CONNECTED, left_out("enrol", "refused: storage")], "refused: storage. Make room on the party's disk"),
+    "corrected": ([left_out("enrol", "refused: storage"), CONNECTED, ENROLLED], "enrolled, connected"),
+    "silent": ([CONNECTED, left_out("train", "no answer within 60 s")], "left out: no answer within 60 s"),
+    "missed one sum": (
+        [CONNECTED, PART, event("voted", "a"), left_out("secure sum: masked", "no answer within 9 s")],
+        "takes part, connected, in sums, last left out: secure sum: masked: no answer within 9 s",
+    ),
+    "at fault": (
+        [CONNECTED, PART, event("excluded", party="a", reason="BadShare")],
+        "left out: found at fault: BadShare",
+    ),
+    "started anew": ([CONNECTED, PART, event("awaiting", "a")], "awaited, not connected"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_said_of_a_party(case: str) -> None:
+    told, words = CASES[case]
+    assert Roll.of(told, ["a"]).entries["a"].words == words
+
+
+def test_everybody_who_ever_took_part_is_named_after_a_restart_too() -> None:
+    first = [event("takes-part", "a", "b"), event("voted", "a")]
+    roll = Roll.of([*first, event("awaiting", "a", "b", "c"), event("takes-part", "c")], ["a", "b", "c", "d"])
+    assert roll.took_part == ["a", "b", "c"]
+    assert roll.entries["a"].voted
+    assert roll.entries["d"] == RollEntry()
+
+
+def test_a_simulated_node_without_a_name_is_nobody() -> None:
+    roll = Roll.of([event("left-out", party="node 7", stage="enrol", reason="refused: data")])
+    assert roll.entries == {}
+
+
+@pytest.mark.parametrize("torn", ["", '{"event": "takes-', "[1]\n", "\x00\n"])
+def test_a_log_that_a_crash_broke_off_is_read_as_far_as_it_goes(tmp_path: Path, torn: str) -> None:
+    path = tmp_path / "events.jsonl"
+    assert list(read_events(path)) == []
+    path.write_text('{"event": "takes-part", "parties": ["a"]}\n' + torn)
+    assert Roll.of(read_events(path)).entries["a"].state is PartyState.TAKES_PART

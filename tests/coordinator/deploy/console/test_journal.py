@@ -1,0 +1,109 @@
+"""What the event log says: stage, progress, troubles with a cure for each rule; damaged lines change nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from consilium.coordinator.deploy.console.journal import MOST_TROUBLES, NO_ANSWER, UNKNOWN, Journal
+from consilium.coordinator.run_log import EventLog, EventTail
+from consilium.protocol.parties.cures import CURES
+from consilium.protocol.parties.refusals import Rule
+
+AT = {"at": "2026-11-23T01:00:00.000+00:00"}
+
+
+def after(*events: dict) -> Journal:
+    journal = Journal()
+    for event in events:
+        journal.take({**AT, **event})
+    return journal
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "done", "total"),
+    [
+        ({"event": "waiting", "connected": 1, "required": 3}, "waiting", 1, 3),
+        ({"event": "stage", "stage": "train", "total": 3}, "train", 0, 3),
+        ({"event": "progress", "stage": "train", "done": 2, "total": 3}, "train", 2, 3),
+        ({"event": "progress", "stage": "secure sum: unmask", "done": 2, "total": 3}, "secure sum", 2, 3),
+        ({"event": "serving", "address": "127.0.0.1:1"}, "serving", 0, 0),
+        ({"event": "released", "asked": 9, "answered": 4, "parties": 3}, "serving", 0, 0),
+        ({"event": "not-answered", "error": "BadSum", "reason": "x"}, "serving", 0, 0),
+        ({"event": "failed", "what": "x", "action": "y"}, "failed", 0, 0),
+        ({"event": "stage", "stage": "of a later version", "total": 4}, "other", 0, 4),
+        ({"event": "closed", "asked": 9, "answered": 4}, "closed", 0, 0),
+    ],
+)
+def test_stage_and_progress(event: dict, kind: str, done: int, total: int) -> None:
+    journal = after({"event": "stage", "stage": "enrol", "total": 9}, event)
+    assert (journal.kind_of_stage, journal.done, journal.total) == (kind, done, total)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        {"event": "of a later version", "votes": [1, 2]},
+        {"event": ["left-out"]},
+        {"event": "progress", "stage": "train"},
+        {"event": "progress", "stage": "train", "done": "many", "total": None},
+        {"event": "left-out"},
+        {"event": "failed"},
+    ],
+)
+def test_what_is_not_understood_changes_little(event: dict) -> None:
+    journal = after({"event": "stage", "stage": "enrol", "total": 9}, event)
+    assert journal.troubles == []
+    assert journal.kind_of_stage in ("enrol", "failed")
+
+
+@pytest.mark.parametrize(
+    ("reason", "cure"),
+    [
+        ("refused: storage", f"{CURES[Rule.STORAGE]}."),
+        ("refused: most-queries, requested 300, limit 200", f"{CURES[Rule.MOST_QUERIES]}."),
+        ("no answer within 250 s", NO_ANSWER),
+        ("node did not fetch the request in time", NO_ANSWER),
+        ("2 nodes claim this name", UNKNOWN),
+        ("refused: of-a-later-version, limit 3", UNKNOWN),
+        ("", UNKNOWN),
+    ],
+)
+def test_every_trouble_has_a_cure(reason: str, cure: str) -> None:
+    (trouble,) = after({"event": "left-out", "party": "ward-a", "stage": "train", "reason": reason}).troubles
+    assert trouble.cure == cure
+
+
+def test_the_last_troubles_are_kept_and_all_are_counted() -> None:
+    left = {"event": "left-out", "stage": "vote", "reason": "no answer within 3 s"}
+    journal = after(*({**left, "party": f"p{number}"} for number in range(MOST_TROUBLES + 5)))
+    assert len(journal.troubles) == MOST_TROUBLES
+    assert journal.troubles[0].what.startswith(f"p{MOST_TROUBLES + 4} left out of stage vote")
+    assert journal.counts == {"left-out": MOST_TROUBLES + 5}
+
+
+def test_why_a_question_was_not_answered_is_not_shown() -> None:
+    """It may hang on votes: whether a sum was in range, how many answers are left."""
+    (trouble,) = after({"event": "not-answered", "error": "BadSum", "reason": "sum 741 is out of range"}).troubles
+    assert "741" not in f"{trouble}" and "BadSum" not in f"{trouble}"
+
+
+def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    tail = EventTail(path)
+    assert tail.fresh() == []
+    log = EventLog(path)
+    log.write("stage", stage="enrol", total=3)
+    assert [event["event"] for event in tail.fresh()] == ["stage"]
+    assert tail.fresh() == []
+    with open(path, "a") as file:
+        file.write('damaged\n[1]\n{"event": "serving", "at": "x"}\n{"event": "clo')
+    assert [event["event"] for event in tail.fresh()] == ["serving"]
+    with open(path, "a") as file:
+        file.write('sed"}\n')
+    assert [event["event"] for event in tail.fresh()] == ["closed"]
+    path.write_text(json.dumps({"event": "begun anew"}) + "\n")
+    assert [event["event"] for event in tail.fresh()] == ["begun anew"]

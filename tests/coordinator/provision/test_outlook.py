@@ -1,0 +1,170 @@
+"""Changes of membership, planned and shown first: what each hospital's epsilon, queries and rows become."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.accounting.planning.target import worst_case
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.outlook import outlook
+from consilium.coordinator.provision.registry import load_registry
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
+from consilium.protocol.parties.refusals import Refused, Rule
+from tests.command_line import consilium
+from tests.deploy.kits import PARTIES, make_kits
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory) -> Path:
+    """Kits of a secure federation of three; not to be changed."""
+    return make_kits(tmp_path_factory.mktemp("secure"), votes="secure", minimum_parties=2)
+
+
+def epsilon_of(config: FederationConfig, times: int) -> float:
+    return worst_case([event for _ in range(times) for event in config.promised_events()], config.privacy.delta).epsilon
+
+
+def hello(kit: Path) -> HelloReply:
+    """What the party of a kit answers to its own terms."""
+    home = open_home(kit)
+    terms = home.pinned_terms()
+    assert terms is not None
+    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, "program": ""}
+    return PartyNode(home).hello(HelloRequest(**terms.model_dump(), **fields))
+
+
+def answer_all(kit: Path) -> None:
+    """Charge all queries that the kit's federation may ask."""
+    home = open_home(kit)
+    terms, count = home.pinned_terms(), home.policy.most_queries
+    assert terms is not None
+    hello(kit)
+    ids = [f"{at:064x}" for at in range(count)]
+    PartyNode(home).spend.charge(terms, "t", "s", ids, np.zeros((count, 3)), 0.0, home.policy)
+
+
+def allow(kit: Path, **limits: float) -> None:
+    """Set limits of the policy in party.toml."""
+    text = (kit / "party.toml").read_text()
+    for key, value in limits.items():
+        text, count = re.subn(rf"^{key} = \S+", f"{key} = {value}", text, flags=re.MULTILINE)
+        assert count == 1
+    (kit / "party.toml").write_text(text)
+
+
+def test_adding_a_party_to_a_secure_federation_adds_a_promise_for_all_others(secure: Path) -> None:
+    registry = load_registry(secure)
+    shown = outlook(registry, add={"ward-d": 1}, asked=30)
+    config = registry.federation()
+    assert shown.is_new
+    assert shown.least == 3
+    assert {party.name: party.federations for party in shown.parties} == {**dict.fromkeys(PARTIES, 2), "ward-d": 1}
+    found = {party.name: (party.now, party.epsilon, party.most_queries) for party in shown.parties}
+    once, twice = epsilon_of(config, 1), epsilon_of(config, 2)
+    assert found == {**dict.fromkeys(PARTIES, (once, twice, 80)), "ward-d": (None, once, 40)}
+    pool = config.pool
+    assert pool is not None
+    assert shown.rows_open == pool.size - 30
+    text = "\n".join(shown.lines())
+    assert "consilium coordinator close" in text
+    assert f"{pool.size - 30} of {pool.size} rows can still be asked: a party answers each row once" in text
+    assert load_registry(secure) == registry  # nothing was made
+
+
+def test_what_is_said_is_what_the_parties_ask(secure: Path, tmp_path: Path) -> None:
+    """With just these limits a party enrols in the next federation, and a little tighter it refuses."""
+    out = Path(shutil.copytree(secure, tmp_path / "kits"))
+    kit = out / "party-ward-a"
+    answer_all(kit)
+    shown = kits.add_party(out, "ward-d").outlook
+    assert shown is not None
+    with tarfile.open(out / "updates" / "0002" / "party-ward-a.tar.gz") as archive:
+        archive.extractall(kit, filter="data")
+    told = next(party for party in shown.parties if party.name == "ward-a")
+    with pytest.raises(Refused) as refused:
+        hello(kit)  # nobody has agreed to anything yet
+    assert refused.value.refusal.rule is Rule.MOST_QUERIES
+    limits = {
+        "most_epsilon": told.most_epsilon,
+        "most_queries": told.most_queries,
+        "least_parties": told.least_parties or 0,
+    }
+    allow(kit, **limits)
+    assert hello(kit).party == "ward-a"
+    tighter = {
+        Rule.MOST_EPSILON: {"most_epsilon": told.epsilon * 0.98},
+        Rule.MOST_QUERIES: {"most_queries": told.most_queries - 1},
+        Rule.LEAST_PARTIES: {"least_parties": limits["least_parties"] + 1},
+    }
+    for rule, change in tighter.items():
+        allow(kit, **{**limits, **change})
+        with pytest.raises(Refused) as refused:
+            hello(kit)
+        assert refused.value.refusal.rule is rule
+
+
+def test_changes_add_up(secure: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(secure, tmp_path / "kits"))
+    kits.add_party(out, "ward-d")
+    planned = outlook(load_registry(out), revoke=["ward-b"])
+    made = kits.revoke(out, "ward-b").outlook
+    assert made == planned
+    assert {party.name: party.federations for party in planned.parties} == {"ward-a": 3, "ward-c": 3, "ward-d": 2}
+    registry = load_registry(out)
+    assert [sorted(each.parties) for each in registry.earlier] == [sorted(PARTIES), [*sorted(PARTIES), "ward-d"]]
+    size = registry.pool.size if registry.pool else 0
+    assert planned.rows_open == size - 80  # by the caps of two federations, where nobody says how many were asked
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"revoke": ["ward-a", "ward-b"]}, "no federation is left"),
+        ({"add": {"ward-d": 1}, "revoke": ["ward-b"]}, "a new federation"),
+    ],
+)
+def test_what_cannot_be_is_said(secure: Path, changes: dict, said: str) -> None:
+    assert said in "\n".join(outlook(load_registry(secure), **changes).lines())
+
+
+def test_clear_votes_stay_one_federation(tmp_path: Path) -> None:
+    out = make_kits(tmp_path)
+    shown = outlook(load_registry(out), add={"ward-d": 1})
+    assert not shown.is_new
+    assert {party.federations for party in shown.parties} == {1}
+    assert shown.steps() == []
+    assert kits.add_party(out, "ward-d").outlook == shown
+    assert load_registry(out).earlier == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--add", "ward-d", "--revoke", "ward-a"], 0, "change      revoke ward-a"),
+        ([], 2, "no change is named"),
+        (["--add", "ward-a"], 2, "taken"),
+        (["--add", "a/b"], 2, "is no name"),
+        (["--add", "ward-d:x"], 2, "'x' is no weight"),
+        (["--add", "ward-d:9"], 2, "most_weight"),
+        (["--revoke", "ward-z"], 2, "no party or student 'ward-z'"),
+    ],
+)
+def test_the_command(secure: Path, arguments: list[str], code: int, said: str) -> None:
+    done = consilium("provision", "plan", secure, *arguments)
+    assert (done.exit_code, said in done.output) == (code, True), done.output
+
+
+def test_the_command_as_json_and_what_provisioning_says(secure: Path) -> None:
+    told = consilium("provision", "plan", secure, "--add", "ward-d", "--format", "json").json()
+    assert told["new_federation"] is True
+    assert [party["name"] for party in told["parties"]] == [*PARTIES, "ward-d"]
+    assert len(told["steps"]) == 4

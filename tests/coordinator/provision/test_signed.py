@@ -1,0 +1,302 @@
+"""Signed kits: a changed file is named, and what is not the operator's, or not this node's, is never in place."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.authority import Authority
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import private_folder
+from consilium.protocol.labels.tls import load_certificate
+from consilium.protocol.node import sealing
+from consilium.protocol.node.kit import KIT_FILE, open_kit
+from consilium.protocol.node.manifest import (
+    ALGORITHM,
+    MANIFEST,
+    SignedManifest,
+    authority_fingerprint,
+    check_signed,
+)
+from consilium.protocol.node.unpacking import open_archive
+from tests.command_line import consilium
+from tests.deploy.kits import STUDENT, edit, make_kits
+
+NODES = ("coordinator", "party-ward-a", f"student-{STUDENT}")
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory) -> Path:
+    """Kits, and three changes after them; not to be altered. The updates: a party, the same revoked, a certificate."""
+    out = make_kits(tmp_path_factory.mktemp("signed"), own=["ward-b"], votes="secure")
+    kits.add_party(out, "ward-d")
+    kits.revoke(out, "ward-d")
+    kits.renew(out, "coordinator")
+    return out
+
+
+@pytest.fixture
+def out(federation: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(federation, tmp_path / "kits"))
+
+
+def update(out: Path, version: int, node: str) -> bytes:
+    return (out / "updates" / f"{version:04d}" / f"{node}.tar.gz").read_bytes()
+
+
+@pytest.mark.parametrize("node", [*NODES, "party-ward-b"])
+def test_a_kit_is_as_it_was_signed(federation: Path, node: str) -> None:
+    found = check_signed(open_kit(federation / node))
+    assert found is not None
+    assert (found.node, found.version) == (node, 1)
+    own = {path.name for path in (federation / node).iterdir() if path.is_file()} - {MANIFEST, "data.npz"}
+    if node == "party-ward-b":
+        own -= {"identity.pem", "node.key", "node.pub"}  # it put them in itself
+    assert {*found.files, *found.settings} == own
+    assert "kit.json" in found.settings and "ca.crt" in found.files
+
+
+def cut_manifest(kit: Path) -> None:
+    (kit / MANIFEST).write_text((kit / MANIFEST).read_text()[:100])
+
+
+def sign_anew(kit: Path) -> None:
+    """By another authority, over the changed file."""
+    path, other = kit / MANIFEST, Authority.create("other")
+    table = json.loads(path.read_text())
+    table["signature"] = other.key.sign(SignedManifest(**table).content.signed, ALGORITHM).hex()
+    path.write_text(json.dumps(table))
+
+
+CHANGED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a file changed": (lambda kit: edit(kit / "roster.json", "0", "1"), r"roster\.json is not as"),
+    "a file lost": (lambda kit: (kit / "terms.json").unlink(), r"terms\.json is not there"),
+    "two files": (
+        lambda kit: [(kit / name).write_text("") for name in ("node.pub", "terms.json")],
+        r"node\.pub is .*, and 1 more",
+    ),
+    "the authority damaged": (lambda kit: (kit / "ca.crt").write_text(""), "not a PEM"),
+    "another authority": (
+        lambda kit: Authority.create("x").save(private_folder(kit / "x")) or shutil.copy(kit / "x" / "ca.crt", kit),
+        "is not signed by the authority",
+    ),
+    "a later version": (lambda kit: edit(kit / MANIFEST, '"version": 1', '"version": 2'), "not signed by"),
+    "signed by another": (sign_anew, "is not signed by the authority"),
+    "half a manifest": (cut_manifest, "not valid JSON"),
+    "of another node": (lambda kit: shutil.copy(kit.parent / "party-ward-c" / MANIFEST, kit), "is of party-ward-c"),
+    "another name": (lambda kit: edit(kit / KIT_FILE, '"ward-a"', '"ward-c"'), "this kit is of party-ward-c"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_what_was_changed_is_named(out: Path, case: str) -> None:
+    spoil, said = CHANGED[case]
+    kit = out / "party-ward-a"
+    spoil(kit)
+    with pytest.raises(ConfigError, match=said):
+        check_signed(open_kit(kit))
+    started = consilium("party", "start", kit)
+    assert started.exit_code == 2
+
+
+def test_what_belongs_to_its_people_may_change(out: Path) -> None:
+    kit = out / "party-ward-a"
+    edit(kit / "party.toml", "most_queries = ", "most_queries = 1")
+    (kit / KIT_FILE).write_text(json.dumps({**json.loads((kit / KIT_FILE).read_text()), "node_port": 9999}))
+    (kit / "notes.txt").write_text("ours")
+    assert check_signed(open_kit(kit)) is not None
+
+
+def test_a_kit_of_before_there_were_manifests_goes_on(out: Path) -> None:
+    kit = out / "party-ward-a"
+    (kit / MANIFEST).unlink()
+    assert check_signed(open_kit(kit)) is None
+    doctor = consilium("doctor", kit, "--format", "json").json()
+    assert [found["level"] for found in doctor["findings"] if found["name"] == "signature"] == ["advice"]
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_a_new_kit_is_unpacked_whole(federation: Path, tmp_path: Path, node: str) -> None:
+    opened = open_archive((federation / f"{node}.tar.gz").read_bytes(), "x", tmp_path / "new")
+    assert (opened.folder, opened.node, opened.update) == (tmp_path / "new" / node, node, False)
+    assert opened.authority == authority_fingerprint(load_certificate(federation / "operator" / "ca.crt"))
+    for path in opened.folder.iterdir():
+        assert path.read_bytes() == (federation / node / path.name).read_bytes()
+        assert path.suffix not in (".key", ".pem") or path.stat().st_mode & 0o777 == 0o600
+    assert opened.folder.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(OutputExists):
+        open_archive((federation / f"{node}.tar.gz").read_bytes(), "x", tmp_path / "new")
+
+
+def test_updates_are_unpacked_in_order_and_again(out: Path) -> None:
+    kit = out / "coordinator"
+    assert open_archive(update(out, 2, "coordinator"), "x", kit).files == (
+        "federation.json",
+        "nodes.json",
+        "roster.json",
+    )
+    open_archive(update(out, 3, "coordinator"), "x", kit)
+    for _ in range(2):
+        opened = open_archive(update(out, 4, "coordinator"), "x", kit)
+        assert (opened.update, opened.version, opened.files) == (True, 4, ("server.crt",))
+        assert check_signed(open_kit(kit)) is not None
+    with pytest.raises(ConfigError, match="is update 0003, the kit has 0004"):
+        open_archive(update(out, 3, "coordinator"), "x", kit)
+
+
+def test_an_update_unpacked_by_tar_is_checked_by_the_node(out: Path) -> None:
+    kit = out / "coordinator"
+    for version in (2, 4):  # the third is forgotten
+        with tarfile.open(fileobj=io.BytesIO(update(out, version, "coordinator"))) as archive:
+            archive.extractall(kit, filter="data")
+    with pytest.raises(ConfigError, match=r"federation\.json is not as .*, and 2 more"):
+        check_signed(open_kit(kit))
+    with tarfile.open(fileobj=io.BytesIO(update(out, 3, "coordinator"))) as archive:
+        archive.extractall(kit, filter="data")
+    with tarfile.open(fileobj=io.BytesIO(update(out, 4, "coordinator"))) as archive:
+        archive.extractall(kit, filter="data")
+    check_signed(open_kit(kit))
+
+
+def packed(members: dict[str, bytes], *special: tarfile.TarInfo) -> bytes:
+    """An archive."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        for info in special:
+            archive.addfile(info)
+    return target.getvalue()
+
+
+def unpacked(content: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return {item.name: file.read() for item in archive if (file := archive.extractfile(item))}
+
+
+def link(name: str, to: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = tarfile.SYMTYPE, to
+    return info
+
+
+def without(content: bytes, name: str) -> bytes:
+    return packed({path: text for path, text in unpacked(content).items() if Path(path).name != name})
+
+
+def beside(content: bytes, name: str, text: bytes) -> bytes:
+    return packed({**unpacked(content), name: text})
+
+
+REFUSED: dict[str, tuple[Callable[[Path], bytes], str]] = {
+    "another node's": (lambda out: update(out, 2, "party-ward-c"), "is an update of party-ward-c"),
+    "not signed": (lambda out: without(update(out, 2, "party-ward-a"), MANIFEST), "no signed update"),
+    "altered": (lambda out: beside(update(out, 2, "party-ward-a"), "./roster.json", b"{}"), "roster.json is not as"),
+    "a key added": (lambda out: beside(update(out, 2, "party-ward-a"), "identity.pem", b"x"), "an update has no keys"),
+    "an enrolment added": (lambda out: beside(update(out, 2, "party-ward-a"), "enrolment.json", b"x"), "no keys"),
+    "a policy added": (lambda out: beside(update(out, 2, "party-ward-a"), "party.toml", b"x"), "party.toml is not as"),
+    "a script added": (lambda out: beside(update(out, 2, "party-ward-a"), "start.sh", b"x"), "start.sh is not as"),
+    "another authority's": (
+        lambda out: update(make_other(out), 2, "party-ward-a"), "is not signed by the authority",
+    ),
+    "a link": (lambda out: packed({}, link("roster.json", "/etc/passwd")), "what no kit has: 'roster.json'"),
+    "out of the folder": (lambda out: packed({"../x": b"x"}), "what no kit has"),
+    "an absolute path": (lambda out: packed({"/tmp/x": b"x"}), "what no kit has"),
+    "deep": (lambda out: packed({"a/b/c": b"x"}), "what no kit has"),
+    "too many": (lambda out: packed({f"{number}": b"" for number in range(101)}), "what no kit has"),
+    "cut": (lambda out: update(out, 2, "party-ward-a")[:-50], "no whole .tar.gz"),
+    "no archive": (lambda out: b"hello", "no whole .tar.gz"),
+}  # fmt: skip
+
+
+def make_other(out: Path) -> Path:
+    """The same federation, of another operator."""
+    other = make_kits(out.parent / "other", votes="secure")
+    kits.add_party(other, "ward-d")
+    return other
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_this_nodes_update_changes_nothing(out: Path, case: str) -> None:
+    make, said = REFUSED[case]
+    content, kit = make(out), out / "party-ward-a"
+    before = {path.name: path.read_bytes() for path in kit.iterdir()}
+    with pytest.raises(ConfigError) as caught:
+        open_archive(content, "sent.tar.gz", kit)
+    assert said in caught.value.what
+    assert caught.value.action
+    assert {path.name: path.read_bytes() for path in kit.iterdir()} == before
+    assert not list(out.glob(".unpacking-*"))
+
+
+def test_an_update_after_one_that_was_left_out_is_refused(out: Path) -> None:
+    """The second and the third undo each other, so that the fourth needs neither; the sixth needs the fifth."""
+    open_archive(update(out, 4, "coordinator"), "x", out / "coordinator")
+    kits.revoke(out, "ward-c")
+    kits.renew(out, "coordinator")
+    with pytest.raises(ConfigError, match=r"federation\.json is not as") as caught:
+        open_archive(update(out, 6, "coordinator"), "x", out / "coordinator")
+    assert "earlier updates first" in caught.value.action
+
+
+NO_KIT: dict[str, tuple[Callable[[Path], bytes], str]] = {
+    "an update": (lambda out: update(out, 2, "party-ward-a"), "holds no kit"),
+    "nothing": (lambda out: packed({}), "holds no kit"),
+    "not signed": (lambda out: without(kit_of(out), MANIFEST), "is not signed"),
+    "a file more": (lambda out: beside(kit_of(out), "party-ward-a/more.py", b"x"), "more.py, which the"),
+    "a policy altered": (lambda out: beside(kit_of(out), "party-ward-a/party.toml", b"x"), "party.toml is not as"),
+    "a key altered": (lambda out: beside(kit_of(out), "party-ward-a/identity.pem", b"x"), "identity.pem is not as"),
+}  # fmt: skip
+
+
+def kit_of(out: Path) -> bytes:
+    return (out / "party-ward-a.tar.gz").read_bytes()
+
+
+@pytest.mark.parametrize("case", NO_KIT)
+def test_what_is_no_whole_kit_is_not_unpacked(out: Path, case: str) -> None:
+    make, said = NO_KIT[case]
+    with pytest.raises(ConfigError) as caught:
+        open_archive(make(out), "sent.tar.gz", out / "new")
+    assert said in caught.value.what
+    assert not (out / "new").exists()
+
+
+def test_a_change_that_failed_is_in_no_later_manifest(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as full, pytest.raises(OSError, match="full"):
+        full.setattr(kits.Registry, "save", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        kits.revoke(out, "ward-a")
+    made = kits.renew(out, "coordinator")
+    for version in (2, 3, 4, 5):
+        open_archive(update(out, version, "coordinator"), "x", out / "coordinator")
+    assert [path.parent.name for path in made.updates] == ["0005"]
+
+
+def test_sealed_kits_by_the_command_line(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sealing.COST, "n", 2**7)
+    archives = [out / "party-ward-a.tar.gz", out / "coordinator.tar.gz"]
+    done = consilium("kit", "seal", *archives, "--passwords", out / "operator" / "passwords.txt", "--format", "json")
+    assert done.exit_code == 0, done.stderr
+    sealed = [Path(path) for path in done.json()["sealed"]]
+    assert [path.name for path in sealed] == ["party-ward-a.tar.gz.sealed", "coordinator.tar.gz.sealed"]
+    password = (out / "operator" / "passwords.txt").read_text().split()[1]
+    assert password not in done.stdout + done.stderr
+    (tmp_path / "password").write_text(password)
+    arguments = ["--into", tmp_path / "srv", "--password-file", tmp_path / "password"]
+    wrong = consilium("kit", "open", sealed[1], *arguments, "--format", "json")
+    assert (wrong.exit_code, wrong.json()["error"]["type"]) == (2, "WrongPassword")
+    opened = consilium("kit", "open", sealed[0], *arguments)
+    assert opened.exit_code == 0, opened.stderr
+    assert "read the authority's fingerprint" in opened.stdout
+    newer = out / "updates" / "0002" / "party-ward-a.tar.gz"
+    again = consilium("kit", "open", newer, "--into", tmp_path / "srv" / "party-ward-a")
+    assert again.exit_code == 0 and again.stdout.startswith("updated"), again.stderr

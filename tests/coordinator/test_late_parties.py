@@ -1,0 +1,153 @@
+"""A deployed run on fake nodes: who comes late is in the next sum, and everybody is in the summary by name."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from consilium.coordinator.collection import late
+from consilium.coordinator.conclusion import conclude_unserved
+from consilium.coordinator.federation import run_federation
+from consilium.coordinator.labels.grpc_server import Door
+from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.quorum import least_parties
+from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.timeouts import Timeouts
+from consilium.protocol.labels.service import LabelSource
+from tests.coordinator.collection.test_admission import NAMES, Hall
+from tests.federation import PATIENT, drop, make_config, make_homes, make_rows, make_secure
+
+FEW = Confident(threshold=2, sigma1=2.0, sigma2=1.0)
+SOON = Timeouts(**{**PATIENT.model_dump(), "join": 0.01})
+
+
+class Told(EventLog):
+    """An event log that lets the test wait for an event."""
+
+    def __init__(self, path: Path) -> None:
+        self.seen: list[str] = []
+        self._changed = threading.Condition()
+        super().__init__(path, self._hear)
+
+    def _hear(self, event: dict) -> None:
+        with self._changed:
+            self.seen.append(event["event"])
+            self._changed.notify_all()
+
+    def wait_for(self, event: str) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: event in self.seen)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A run of five homes, of which those in `there` are connected at first; returns its summary."""
+    monkeypatch.setattr(late, "LOOK_SECONDS", 0.02)
+
+    def of(there: set[int], student: Callable[[LabelSource, Hall, Told], None], faults=None, secure=False, **changes):
+        homes = make_homes(tmp_path / "homes", 5)
+        keys = make_secure(homes, tmp_path) if secure else None
+        roster = {"votes": "secure", "roster": keys.roster.digest} if keys else {}
+        config = make_config(timeouts=SOON, mechanism=FEW, **roster, **changes)
+        hall = Hall(homes, faults)
+        hall.there = there
+        log = Told(tmp_path / "events.jsonl")
+        run_federation(
+            hall, config, tmp_path, log, lambda source: student(source, hall, log), keys, nodes=hall, door=Door()
+        )
+        log.close()
+        return json.loads((tmp_path / "coordinator.json").read_text())
+
+    return of
+
+
+def test_a_party_that_comes_late_is_in_the_next_sum(run) -> None:
+    def student(source: LabelSource, hall: Hall, log: Told) -> None:
+        source.ask(make_rows(5, 1)[0])
+        hall.there = {0, 1, 2, 3}
+        log.wait_for("late")
+        source.ask(make_rows(5, 2)[0])
+
+    summary = run({0, 1, 2}, student)
+    assert summary["parties_counted"] == [3, 4]
+    assert summary["parties"] == ["p00", "p01", "p02", "p03"]
+    assert summary["teachers"] == 4
+    words = {name: entry["words"] for name, entry in summary["roll"].items()}
+    assert words == {
+        **dict.fromkeys(("p00", "p01", "p02", "p03"), "takes part, connected, in sums"),
+        "p04": "awaited, not connected",
+    }
+
+
+def test_one_that_left_is_in_the_summary_and_a_refused_one_under_its_name(run) -> None:
+    def student(source: LabelSource, hall: Hall, log: Told) -> None:
+        source.ask(make_rows(5, 1)[0])
+        hall.faults[0, "query.vote"] = drop
+        source.ask(make_rows(5, 2)[0])
+
+    summary = run({0, 1, 2, 3, 4}, student, {(4, "train.teacher"): drop})
+    assert summary["parties"] == ["p00", "p01", "p02", "p03"]
+    assert summary["roll"]["p00"]["reason"] == "vote: no answer within 5 s"
+    assert summary["roll"]["p04"]["words"] == "left out: no answer within 5 s"
+
+
+def test_secure_sums_take_late_parties_as_their_rule_allows(run) -> None:
+    """One more party alone would show its own votes: the sum is over the old ones, until there are two."""
+
+    def student(source: LabelSource, hall: Hall, log: Told) -> None:
+        source.ask(make_rows(5, 1)[0])
+        hall.there = {0, 1, 2, 3, 4}
+        log.wait_for("late")
+        source.ask(make_rows(5, 2)[0])
+
+    summary = run({0, 1, 2, 3}, student, secure=True)
+    assert summary["parties_counted"] == [4, 4]
+    assert summary["parties"] == list(NAMES)
+    assert summary["roll"]["p04"]["words"].startswith("takes part, connected, in no sum yet, last left out: masked: ")
+
+
+def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
+    homes = make_homes(tmp_path / "homes", 5)
+    keys = make_secure(homes, tmp_path)
+    config = make_config(votes="secure", roster=keys.roster.digest, minimum_parties=2, mechanism=FEW)
+    assert (least_parties(config, keys.roster), keys.roster.u_min) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"mechanism": FEW, "minimum_parties": 2}, 2),
+        ({"mechanism": FEW, "minimum_parties": 5}, 5),
+        ({"minimum_parties": 2}, 4),  # below its threshold of 4 votes nothing could be answered
+        ({"minimum_parties": 2, "teachers_per_party": 3}, 2),
+        ({"minimum_parties": 2, "most_weight": 4}, 2),
+    ],
+)
+def test_fewer_are_waited_for_than_which_nothing_could_be_answered(changes: dict, expected: int) -> None:
+    assert least_parties(make_config(**changes), None) == expected
+
+
+def test_closing_while_parties_are_awaited_closes(tmp_path: Path) -> None:
+    hall = Hall(make_homes(tmp_path / "homes", 5))
+    door = Door(close_file=tmp_path / "close")
+    (tmp_path / "close").touch()
+    log = EventLog(tmp_path / "events.jsonl")
+    run_federation(hall, make_config(), tmp_path, log, door=door, nodes=hall)
+    log.close()
+    summary = json.loads((tmp_path / "coordinator.json").read_text())
+    assert (summary["asked"], summary["parties"], hall.requests) == (0, [], [])
+
+
+def test_a_closing_without_anybody_keeps_who_took_part(run, tmp_path: Path) -> None:
+    def student(source: LabelSource, hall: Hall, log: Told) -> None:
+        source.ask(make_rows(5, 1)[0])
+
+    summary = run({0, 1, 2}, student)
+    (tmp_path / "coordinator.json").unlink()  # as if the process had been killed before
+    again = conclude_unserved(make_config(timeouts=SOON, mechanism=FEW), tmp_path)
+    assert again["parties"] == summary["parties"] == ["p00", "p01", "p02"]
+    assert again["asked"] == 5

@@ -1,0 +1,155 @@
+"""`consilium party status`, and what `party start` tells: where a party stands, from what it was asked last."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from consilium.party import journal
+from consilium.party.deploy.start import BACK, CONNECTED, NodeWatch
+from consilium.party.deploy.status import standing_of, status
+from consilium.party.home import open_home
+from consilium.party.journal import HELLO, TRAIN, LastAnswer
+from consilium.protocol.files import held
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
+from consilium.protocol.parties.records import to_record
+from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.secagg.session import NO_LEDGER
+from tests.command_line import consilium
+from tests.deploy.kits import edit, make_kits
+from tests.federation import make_home
+from tests.party.test_client_app import call, context
+from tests.party.test_node import hello
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Path:
+    return make_kits(tmp_path, votes="secure") / "party-ward-a"
+
+
+def answer(at: int, refused: str = "", federation: str = "f", late: bool = False) -> LastAnswer:
+    return LastAnswer(at=f"2026-01-01T00:00:{at:02d}+00:00", refused=refused, federation=federation, late=late)
+
+
+VOTE, UNMASK = "query.vote", "query.sa_unmask"
+CASES = {
+    "nothing": ({}, "not asked yet"),
+    "enrolled": ({HELLO: answer(1)}, "enrolled, to be trained"),
+    "enrolled late": ({HELLO: answer(1, late=True)}, "enrolled late, to be trained"),
+    "refused": ({HELLO: answer(1, "refused: storage")}, "refused: storage. Make room on the party's disk"),
+    "trained": ({HELLO: answer(1), TRAIN: answer(2)}, "takes part, and was not asked for votes yet"),
+    "trained late": (
+        {HELLO: answer(1, late=True), TRAIN: answer(2)},
+        "takes part; it came late, and votes from the next questions on",
+    ),
+    "trained before this enrolment": ({HELLO: answer(3), TRAIN: answer(2)}, "enrolled, to be trained"),
+    "trained for another": ({HELLO: answer(1), TRAIN: answer(2, federation="g")}, "enrolled, to be trained"),
+    "refused in training": (
+        {HELLO: answer(1), TRAIN: answer(2, "refused: data")},
+        "in training, refused: data. The party's data do not fit: consilium party check",
+    ),
+    "voted": ({HELLO: answer(1), TRAIN: answer(2), VOTE: answer(3)}, "takes part, and has voted"),
+    "voted in an earlier run": (
+        {HELLO: answer(5), TRAIN: answer(6), VOTE: answer(3)},
+        "takes part, and was not asked for votes yet",
+    ),
+    "refused the last vote": (
+        {HELLO: answer(1), TRAIN: answer(2), VOTE: answer(3), UNMASK: answer(4, "refused: threshold-not-met")},
+        "of votes, refused: threshold-not-met. Wait for more parties, and ask again",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_standing(case: str) -> None:
+    last, words = CASES[case]
+    assert standing_of(last)[0] == words
+
+
+def enrol(kit: Path, **changes) -> None:
+    """Ask the party of the kit as Flower would."""
+    terms = open_home(kit).pinned_terms()
+    assert terms is not None
+    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), "program": "", **changes}
+    call(to_record(HelloRequest(**fields)), context({"home": str(kit)}))
+
+
+def test_what_a_party_answers_is_written_down_without_its_rows_or_reasons(kit: Path) -> None:
+    enrol(kit, late=True)
+    assert standing_of(journal.read(kit))[0] == "enrolled late, to be trained"
+    enrol(kit, federation="0" * 64)
+    path = kit / "state" / journal.FILE
+    assert oct(path.stat().st_mode & 0o777) == "0o600"
+    (found,) = json.loads(path.read_text())["answers"].values()
+    assert found["refused"] == "refused: pinned-terms"
+    assert found["federation"] == "0" * 64
+    found = status(open_kit(kit))
+    assert found.standing.startswith("refused: pinned-terms. Unpack the newest update")
+
+
+def test_a_simulated_party_writes_nothing(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home", "p")
+    call(to_record(hello()), context({"home": str(home)}))
+    assert not (home / "state" / journal.FILE).exists()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"answers": {"query.hello": 3}}', '{"answers": {"x": {}}}'])
+def test_a_damaged_journal_is_none_and_is_replaced(kit: Path, content: str) -> None:
+    home = open_home(kit)
+    (home.state / journal.FILE).write_text(content)
+    assert journal.read(kit) == {}
+    journal.note(home, HELLO, "f" * 64, False, Refusal(rule=Rule.DATA))
+    assert journal.read(kit)[HELLO].refused == "refused: data"
+
+
+def test_an_answer_does_not_fail_for_its_journal(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal, "replacing", full)
+    journal.note(open_home(kit), HELLO, "f" * 64, False, None)
+    assert journal.read(kit) == {}
+
+
+def test_the_command_says_connection_standing_and_limits(kit: Path) -> None:
+    done = consilium("party", "status", kit)
+    assert done.exit_code == 0, done.output
+    assert "connection   not started" in done.stdout
+    assert "standing     not asked yet" in done.stdout
+    told: list[str] = []
+    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what))
+    watch.tell("supernode", CONNECTED)
+    with held(kit / "state" / "lock", "the party"):
+        found = consilium("party", "status", kit, "--format", "json").json()
+    assert found["connection"].startswith(f"{CONNECTED} (since ")
+    assert (found["queries"], found["most_queries"], found["problem"]) == (0, 40, "")
+
+
+def test_the_command_says_what_the_partys_own_policy_would_refuse(kit: Path) -> None:
+    edit(kit / "party.toml", "most_queries = 40", "most_queries = 39")
+    found = consilium("party", "status", kit, "--format", "json").json()
+    assert found["epsilon"] is None
+    assert "most-queries, requested 40, limit 39. The party raises policy.most_queries" in found["problem"]
+    checked = consilium("doctor", kit)
+    assert checked.exit_code == 1
+    assert "most-queries, requested 40, limit 39" in checked.stdout
+
+
+def test_the_nodes_own_log_tells_enrolment_and_connection(kit: Path) -> None:
+    told: list[str] = []
+    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what))
+    watch.tell("supernode", CONNECTED)
+    watch.look()
+    enrol(kit)
+    watch.look()
+    enrol(kit)  # a coordinator that was started anew: nothing has changed
+    watch.look()
+    watch.tell("supernode", BACK)
+    enrol(kit, federation="0" * 64)
+    watch.look()
+    assert told[:3] == [CONNECTED, "enrolled, to be trained", BACK]
+    assert told[3].startswith("refused: pinned-terms")
+    assert len(told) == 4
