@@ -16,6 +16,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import private_folder, replace_text
 from consilium.protocol.models import Frozen
+from consilium.protocol.node import patient
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.supervisor import Program, Tell, set_aside
@@ -63,7 +64,7 @@ def super_link(kit: Kit) -> Program:
     return Program(
         name="superlink",
         command=[
-            program("flower-superlink"), "--host", "127.0.0.1", "--port", str(kit.coordinator.internal_port),
+            *patient.command("flower-superlink"), "--host", "127.0.0.1", "--port", str(kit.coordinator.internal_port),
             "--ssl-ca-certfile", str(files.authority), "--ssl-certfile", str(files.certificate),
             "--ssl-keyfile", str(files.key), "--enable-supernode-auth", "--database", str(kit.state / DATABASE),
             "--disable-runtime-dependency-installation",

@@ -19,8 +19,9 @@ from consilium.protocol.files import held
 from consilium.protocol.monitor.heard import ENDED, Heard
 from consilium.protocol.monitor.node import monitored
 from consilium.protocol.monitor.settings import load_monitor
+from consilium.protocol.node import patient
 from consilium.protocol.node.checks import check_coordinator, check_disk
-from consilium.protocol.node.flower import flower_environment, program
+from consilium.protocol.node.flower import flower_environment
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
@@ -43,12 +44,12 @@ NEWS = {
 
 
 def supernode(kit: Kit) -> Program:
-    """The SuperNode of a kit. Raises EngineError if Flower is not installed."""
+    """The SuperNode of a kit. It refuses by itself if Flower is another one."""
     folder: Path = kit.state / "flower"
     return Program(
         name="supernode",
         command=[
-            program("flower-supernode"), "--root-certificates", str(kit.authority),
+            *patient.command("flower-supernode"), "--root-certificates", str(kit.authority),
             "--superlink", kit.coordinator.superlink, "--auth-supernode-private-key", str(kit / "node.key"),
             "--host", "127.0.0.1", "--port", str(kit.node_port), "--node-config", f'home="{kit.folder}"',
         ],
