@@ -33,6 +33,7 @@ from consilium.protocol.node.checks import (
 from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.state import check_versions
+from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.warnings.kinds import RunWarning
@@ -99,8 +100,6 @@ def _share(kit: Kit) -> Share:
     _refused_is_wrong(
         lambda: found.append(own_share(open_home(kit.folder), _asked(kit))),
         "policy in party.toml",
-        "Raise what is named, policy.most_epsilon or policy.most_queries, to what is requested if you agree to that"
-        " much: over all federations so far and this one",
     )
     return found[0]
 
@@ -136,13 +135,14 @@ def _roster(kit: Kit) -> str:
     _refused_is_wrong(
         lambda: check_served_roster(open_home(kit.folder), asked),
         "policy in party.toml",
-        "Lower policy.least_parties if you agree to sums over so few",
     )
     return said
 
 
-def _refused_is_wrong(allows: Callable[[], object], what: str, action: str) -> None:
+def _refused_is_wrong(allows: Callable[[], object], what: str, action: str = "") -> None:
+    """What the party would refuse, with the cure that the coordinator is told too."""
     try:
         allows()
     except Refused as error:
-        raise ConfigError(f"{what}: {error}", action) from None
+        cure = CURES[error.refusal.rule]
+        raise ConfigError(f"{what}: {error}", f"{cure}. {action}" if action else cure) from None
