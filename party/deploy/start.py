@@ -113,6 +113,8 @@ class NodeWatch:
             check()
         except ConsiliumError as error:
             what = str(error)
+        except Exception as error:  # looking is no reason to end
+            what = f"cannot be checked: {type(error).__name__}"
         kind = re.sub(r"\d+", "", what)  # a clock's seconds, or the last free bytes, are no news
         if kind != self._last.get(name, ""):
             self._tell(name, what or well)
@@ -148,5 +150,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
             monitored(settings, watched(kit, heard, lambda: watch.connected)),
             Supervisor([supernode(kit)], watch.tell, backoff),
         ):
-            watch.follow(stop)
+            # beside: a look at a coordinator that does not answer takes up to 25 s, for which no stop waits
+            threading.Thread(target=watch.follow, args=(stop,), name="watch", daemon=True).start()
+            stop.wait()
         tell("party", "stopped")

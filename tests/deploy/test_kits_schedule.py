@@ -58,7 +58,6 @@ def test_two_phases_from_their_kits(tmp_path: Path) -> None:
         asked = command(
             "student", "start", str(student.folder), "--pool", str(write_pool(tmp_path / "pool.npz", count=60)),
             "--out", str(tmp_path / "student"), "--config", str(spec), "--format", "json",
-            seconds=2000,
         )  # fmt: skip
         assert asked.returncode == 0, asked.stderr
         with open_channel(student, 1000) as channel, pytest.raises(BudgetExceeded, match="phase 1, which is over"):

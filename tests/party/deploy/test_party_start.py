@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from consilium.coordinator.provision.authority import Authority
+from consilium.party.deploy import start
 from consilium.party.deploy.start import CONNECTED, NodeWatch
 from consilium.party.deploy.watching import watched
 from consilium.protocol.monitor.heard import Heard
 from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.supervisor import Program
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
 
@@ -96,3 +100,28 @@ def test_a_lost_supernode_is_looked_after_again(out: Path) -> None:
     watch.tell("supernode", "ended (exit code 1); starts again in 1 s")
     watch.look()
     assert "Start the coordinator" in told[-1][1]
+
+
+def test_a_check_that_breaks_ends_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, told = told_by(out)
+    monkeypatch.setattr(start, "check_disk", lambda *_: 1 / 0)
+    watch.look()
+    assert told[0] == ("disk", "cannot be checked: ZeroDivisionError")
+
+
+def test_a_stop_waits_for_no_look(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks at a coordinator behind a firewall hears nothing for a while."""
+    kit = open_kit(out / "party-ward-a")
+    idle = Program("supernode", [sys.executable, "-c", "import time; time.sleep(3600)"], kit.state, kit.logs / "x.log")
+    looking, stop, answered = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr(start, "supernode", lambda _: idle)
+    monkeypatch.setattr(NodeWatch, "follow", lambda *_: looking.set() or answered.wait())
+    node = threading.Thread(target=start.start, args=(kit, lambda *_: None, stop), daemon=True)
+    node.start()
+    try:
+        assert looking.wait(100)
+        stop.set()
+        node.join(100)
+        assert not node.is_alive()
+    finally:
+        answered.set()
