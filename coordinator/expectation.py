@@ -32,13 +32,11 @@ def promise_in_words(federation: Federation) -> str:
 
     Raises ConfigError where it cannot be charged.
     """
-    guarantee = promised(federation)
-    told = in_plain_words(
-        guarantee.epsilon, guarantee.delta, guarantee.unit.value, federation.privacy.neighbouring.value
-    )
-    if federation.privacy.sanitised is None:
-        return told
-    return (
-        f"{told} A data-dependent epsilon is published when it closes, with noise: an estimate of what was spent and no"
-        " ceiling, whose own cost is in this promise."
+    guarantee, privacy = promised(federation), federation.privacy
+    return in_plain_words(
+        guarantee.epsilon,
+        guarantee.delta,
+        guarantee.unit.value,
+        privacy.neighbouring.value,
+        privacy.sanitised is not None,
     )

@@ -145,5 +145,9 @@ class LabelChannel:
                 f"the coordinator at {self._address} does not accept this student's certificate",
                 "Ask the federation's operator for a new kit",
             )
+        if code == grpc.StatusCode.FAILED_PRECONDITION and isinstance(error, grpc.Call):
+            return ServiceError(
+                f"label service at {self._address}: {error.details()}", "Install the same version of Consilium at both"
+            )
         detail = error.details() if isinstance(error, grpc.Call) else type(error).__name__
         return ServiceError(f"label service at {self._address}: {detail}")

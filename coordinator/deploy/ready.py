@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.metadata import version
 
 from pydantic import TypeAdapter, ValidationError
@@ -23,17 +21,14 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.quorum import least_parties
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash
-from consilium.protocol.errors import ConfigError, EngineError
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.node.checks import Advice, Check, check_certificate, check_port, check_roster
 from consilium.protocol.node.flower import program
 from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.supervisor import Tell
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
 
-PORT_SECONDS = 15
-"""That a port may still be held by a process of this node's own that is about to end."""
 NEWEST = "Open the newest update that the operator sent into this kit"
 STUDENTS = TypeAdapter(dict[str, list[Hash]])
 """students.json: fingerprints of certificates, by student."""
@@ -70,28 +65,6 @@ def label_port(kit: Kit) -> Check:
     """That at which students ask."""
     place = kit.coordinator
     return ("label port", lambda: check_port(place.label_port, place.listen, "label_port"))
-
-
-def wait_for_ports(checks: Iterable[Check], tell: Tell, stop: threading.Event, seconds: float) -> None:
-    """A port that is taken is told at once, and may become free within so many seconds.
-
-    Raises
-    ------
-    EngineError : it did not.
-    """
-    for name, check in checks:
-        deadline, told = time.monotonic() + seconds, False
-        while not stop.is_set():
-            try:
-                check()
-                break
-            except EngineError as error:
-                if time.monotonic() >= deadline:
-                    raise
-                if not told:
-                    tell(name, f"{error}. Waiting {seconds:g} s for it")
-                told = True
-            stop.wait(0.2)
 
 
 def roster_of(kit: Kit, run: KitRun) -> Roster | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.deploy.flower import NodesFile, follow_run, prepare, super_link, sync_nodes, write_app
-from consilium.coordinator.deploy.ready import PORT_SECONDS, label_port, ports, set_up, wait_for_ports
+from consilium.coordinator.deploy.ready import label_port, ports, set_up
 from consilium.coordinator.deploy.room import Room
 from consilium.coordinator.deploy.runs import (
     CLOSE,
@@ -43,6 +43,7 @@ from consilium.protocol.files import held, is_held
 from consilium.protocol.node.checks import hold
 from consilium.protocol.node.flower import flower_environment, python_module
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.ports import wait_for_ports
 from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
 from consilium.protocol.parties.cures import cure_of
@@ -98,7 +99,7 @@ def start(
             tell("coordinator", "this federation is closed already")
             return run.summary()
         hold(set_up(kit, lambda: run), tell)
-        wait_for_ports(ports(kit), tell, stop, PORT_SECONDS)
+        wait_for_ports(ports(kit), tell, stop)
         run = begin(kit, go_on)
         _tell_promise(kit, run, tell)
         prepare(kit)

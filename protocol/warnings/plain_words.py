@@ -63,20 +63,25 @@ def rounded_up(factor: float) -> str:
 
 
 def times_as_likely(epsilon: float) -> str:
-    """e^epsilon, rounded up.
+    """e^epsilon, rounded up; for a finite one.
 
     >>> times_as_likely(2.0), times_as_likely(40.0)
-    ('7.39 times', 'more than a million times')
+    ('7.39 times', '10^18 times')
     """
-    return "more than a million times" if epsilon > _LARGEST else f"{rounded_up(math.exp(epsilon))} times"
+    if epsilon > _LARGEST:
+        return f"10^{math.ceil(epsilon / math.log(10))} times"
+    return f"{rounded_up(math.exp(epsilon))} times"
 
 
-def in_plain_words(epsilon: float, delta: float, unit: str, neighbouring: str = "replace") -> str:
-    """One sentence or two on a promise that holds whatever the votes are.
+def in_plain_words(
+    epsilon: float, delta: float, unit: str, neighbouring: str = "replace", data_dependent: bool = False
+) -> str:
+    """A few sentences on a promise that holds whatever the votes are.
 
     Parameters
     ----------
     unit : "party", "record" or "patient". neighbouring : "replace" or "add_or_remove".
+    data_dependent : a sanitised epsilon is published beside it when the federation closes.
 
     >>> print(in_plain_words(2.0, 1e-5, "record"))
     Other data of one record (a single case at one party) make no outcome more than 7.39 times as likely, plus a \
@@ -90,7 +95,12 @@ cases; a coin is in 50 in 100.
         return f"This is not private: nothing limits what the release may tell about {whom}."
     share = out_of(surest_guess(epsilon, delta))
     right = "may be right always" if share == ALWAYS else f"is right in at most {share} cases; a coin is in 50 in 100"
+    estimate = (
+        " A data-dependent epsilon is published at the end, with noise: an estimate of what was spent and no ceiling,"
+        " whose own cost is in this promise."
+    )
     return (
         f"{_CHANGES[neighbouring].format(whom)} no outcome more than {times_as_likely(epsilon)} as likely, plus a"
         f" chance of {delta:g} (delta). Whoever knows all else, and guesses between two versions of it, {right}."
+        f"{estimate if data_dependent else ''}"
     )

@@ -142,7 +142,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     "authority damaged": (lambda kit: (kit / "ca.crt").write_text("x"), "authority", "not a PEM", "Unpack"),
     "policy unreadable": (lambda kit: edit(kit / "party.toml", "[policy]", "[policy"), "policy", "not valid TOML", ""),
     "unknown key": (lambda kit: edit(kit / "party.toml", "most_teachers", "most_teacher"), "policy", "unknown key", ""),
-    "another name": (rename, "policy", "ward-x", "Set name back"),
+    "another name": (rename, "place", "ward-x", "Set name back"),
     "other classes": (lambda kit: edit(kit / "party.toml", '"ill"', '"x"'), "policy", "classes", "Change the policy"),
     "votes too open": (
         lambda kit: edit(kit / "party.toml", 'votes = "secure"', 'votes = "distributed"'),
@@ -294,7 +294,7 @@ def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
 def test_the_command_prints_one_line_each_and_exits_with_1(out: Path) -> None:
     done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
     assert done.exit_code == 0, done.output
-    assert len(done.output.splitlines()) == 17
+    assert len(done.output.splitlines()) == 25
     (out / "coordinator" / "server.key").chmod(0o644)
     done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
     assert done.exit_code == 1
