@@ -63,11 +63,13 @@ def rounded_up(factor: float) -> str:
 
 
 def times_as_likely(epsilon: float) -> str:
-    """e^epsilon, rounded up; for a finite one.
+    """e^epsilon, rounded up.
 
-    >>> times_as_likely(2.0), times_as_likely(40.0)
-    ('7.39 times', '10^18 times')
+    >>> times_as_likely(2.0), times_as_likely(40.0), times_as_likely(math.inf)
+    ('7.39 times', '10^18 times', 'any number of times')
     """
+    if math.isinf(epsilon):
+        return "any number of times"
     if epsilon > _LARGEST:
         return f"10^{math.ceil(epsilon / math.log(10))} times"
     return f"{rounded_up(math.exp(epsilon))} times"
