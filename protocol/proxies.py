@@ -18,6 +18,7 @@ SUPERNODE = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 LABELS = ("grpc_proxy", "https_proxy", "http_proxy")
 """Variables that the program heeds, the first that is set before the others."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""No program of a node goes to these by way of a proxy: `without_loopback`, and `student.channel`."""
 _MOST_ANSWER = 4096
 
 
@@ -39,7 +40,8 @@ class Proxy:
 
 
 def proxy_for(host: str, variables: Sequence[str], environment: Mapping[str, str] | None = None) -> Proxy | None:
-    """The proxy by way of which a program that heeds these variables connects to a host; None for a direct way.
+    """The proxy by way of which a program that heeds these variables connects to a host; None for a direct way, as
+    always to this machine itself.
 
     >>> names = {"HTTPS_PROXY": "http://proxy.example.org:3128", "NO_PROXY": "example.net"}
     >>> print(proxy_for("coordinator.example.org", SUPERNODE, names))
@@ -50,7 +52,7 @@ def proxy_for(host: str, variables: Sequence[str], environment: Mapping[str, str
     found = os.environ if environment is None else environment
     variable = next((name for name in variables if found.get(name)), None)
     left_out = found.get("no_proxy") or found.get("NO_PROXY") or ""
-    if variable is None or _is_left_out(host, left_out):
+    if variable is None or host in LOOPBACK or _is_left_out(host, left_out):
         return None
     text = found[variable]
     try:

@@ -236,6 +236,8 @@ def proxy(handler: type[Proxy] = Proxy) -> Iterator[str]:
 
 
 def behind(site: Site, address: str) -> None:
+    """Between this party and a coordinator elsewhere, of which only the proxy need know where it is."""
+    edit(site.party / "kit.json", '"127.0.0.1"', '"coordinator.example.org"')
     for name in ("https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
         site.patch.delenv(name, raising=False)
     site.patch.setenv("HTTPS_PROXY", address)
@@ -408,7 +410,8 @@ def test_a_proxy_that_lets_it_through_is_named(site: Site) -> None:
     class Through(Proxy):
         def do_CONNECT(self) -> None:
             host, _, port = self.path.rpartition(":")
-            with socket.create_connection((host, int(port))) as there:
+            assert host == "coordinator.example.org"
+            with socket.create_connection(("127.0.0.1", int(port))) as there:
                 self.send_response(200)
                 self.end_headers()
                 ends = (self.connection, there)
@@ -419,9 +422,12 @@ def test_a_proxy_that_lets_it_through_is_named(site: Site) -> None:
                     thread.join()
             self.close_connection = True
 
+    (site.coordinator / "server.key").unlink()
+    authority = Authority.load(site.out / "operator")
+    authority.server(["coordinator.example.org"]).save(site.coordinator.folder, "server")
     with proxy(Through) as address, Https(site.coordinator):
         behind(site, address.replace("://", "://user:secret@"))
-        told = checks.check_coordinator(site.party)
+        told = checks.check_coordinator(open_kit(site.party.folder))
     assert f"answers by way of the proxy {address.removeprefix('http://')} (HTTPS_PROXY)" in told
     assert "secret" not in told
 
