@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from consilium.protocol.errors import ConfigError, ServiceError
+from consilium.protocol.errors import ConfigError, DataError, ServiceError
 from consilium.protocol.labels.service import RowStanding
 from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.checks import (
@@ -24,7 +24,7 @@ from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.warnings.before import MOST_EPSILON
 from consilium.protocol.warnings.plain_words import in_plain_words
-from consilium.student.asking.pool import PoolFile, check_fits
+from consilium.student.asking.pool import Pool, PoolFile, check_fits
 from consilium.student.channel import LabelChannel
 
 SECONDS = 10.0
@@ -63,8 +63,7 @@ def _terms(kit: Kit, path: Path | None) -> str:
         sources = channel.phases()
         terms, left = sources[0].describe(), sum(source.describe().queries_left for source in sources)
         given = path or kit / "pool.npz"
-        rows = PoolFile(given).load(terms.schema).queries if given.exists() else None
-        ids = [] if rows is None else query_ids(canonical_queries(rows, len(terms.schema.features)))
+        ids = _ids(PoolFile(given).load(terms.schema), terms.schema) if given.exists() else []
         standings = channel.known(ids)
     if terms.schema != _schema(kit):
         raise ConfigError("the coordinator serves another schema than this kit's", "Open the newest update here")
@@ -89,4 +88,18 @@ def _pool(kit: Kit, path: Path) -> str:
     schema = _schema(kit)
     pool = PoolFile(path).load(schema)
     check_fits(pool, schema)
+    fixed = kit / "pool.npz"
+    if fixed.exists():
+        allowed, ids = set(_ids(PoolFile(fixed).load(schema), schema)), _ids(pool, schema)
+        strange = [row for row, query in enumerate(ids) if query not in allowed]
+        if strange:
+            raise DataError(
+                f"{len(strange)} of {len(ids)} rows are not in the pool that the federation is fixed to (first: row"
+                f" {strange[0] + 1})",
+                f"Ask rows of {fixed} only: parties refuse others",
+            )
     return f"{len(pool.queries)} rows with the federation's columns"
+
+
+def _ids(pool: Pool, schema: Schema) -> list[str]:
+    return query_ids(canonical_queries(pool.queries, len(schema.features)))

@@ -114,7 +114,10 @@ def _nodes(kit: Kit, run: KitRun) -> str:
     nodes, config, roster = load(kit / "nodes.json", NodesFile).nodes, run.config, roster_of(kit, run)
     least = least_parties(config, roster)
     if len(nodes) < least:
-        raise ConfigError(f"{len(nodes)} parties may connect, {least} are required", "Add parties: consilium provision")
+        raise ConfigError(
+            f"{len(nodes)} parties may connect, {least} are required",
+            "Add parties: consilium provision add-party. A federation that is open can be closed without them",
+        )
     weights = {} if roster is None else {entry.id: entry.weight for entry in roster.parties}
     most = config.most_weight if roster is None else 1  # with clear votes a party tells its weight as it enrols
     votes = config.teachers_per_party * sum(weights.get(name, most) for name in nodes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import errno
 import http.client
 import shutil
 import socket
@@ -266,9 +267,13 @@ def check_port(port: int, host: str, key: str, file: str = "kit.json") -> str:
         try:
             probe.bind((host, port))
         except OSError as error:
+            known = {
+                errno.EADDRNOTAVAIL: f"This machine has no address {host}: correct listen in {file}",
+                errno.EACCES: f"Change {key} in {file} to one above 1023, or allow the node's service lower ones",
+            }
             raise EngineError(
                 f"port {port} on {host} cannot be used: {error.strerror}",
-                f"Stop what uses it, or change {key} in {file}",
+                known.get(error.errno or 0, f"Stop what uses it, or change {key} in {file}"),
             ) from None
     return f"port {port} is free"
 

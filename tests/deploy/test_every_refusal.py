@@ -193,6 +193,15 @@ def test_a_taken_port_is_said_at_once(out: Path, monkeypatch: pytest.MonkeyPatch
     assert not current_run(open_kit(kit)).begun
 
 
+def test_an_address_that_is_not_this_machines(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = out / "coordinator"
+    monkeypatch.setattr(coordinator, "wait_for_ports", partial(wait_for_ports, seconds=0.0))
+    edit(kit / "kit.json", '"listen": "127.0.0.1"', '"listen": "192.0.2.77"')
+    found = found_by_doctor(kit, "superlink port")
+    assert (found.what, found.action) == said_by_start(kit, coordinator.start)
+    assert "correct listen in kit.json" in found.action
+
+
 def test_a_port_that_becomes_free_is_taken(out: Path) -> None:
     kit, told = open_kit(out / "party-ward-a"), []
     with ExitStack() as stack:

@@ -28,7 +28,7 @@ from consilium.protocol.node.checks import CheckResult, examine
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.secagg.identity import Identity
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
-from tests.federation import CLASSES, FEATURES
+from tests.federation import CLASSES, FEATURES, make_rows
 
 
 @pytest.fixture(scope="module")
@@ -287,6 +287,9 @@ def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
     pool = write_pool(tmp_path / "pool.npz")
     found = examine(consilium.student.deploy.checks(kit, pool))
     assert levels(found)["pool"] == "ok"
+    np.savez(pool, features=np.array(FEATURES), queries=np.vstack([make_rows(400, 1000)[0][:3], np.zeros((2, 3))]))
+    told = next(each for each in examine(consilium.student.deploy.checks(kit, pool)) if each.name == "pool")
+    assert told.what == "2 of 5 rows are not in the pool that the federation is fixed to (first: row 4)"
     np.savez(pool, features=np.array(["a"]), queries=np.zeros((3, 1)))
     assert levels(examine(consilium.student.deploy.checks(kit, pool)))["pool"] == "wrong"
 
