@@ -5,6 +5,7 @@ from __future__ import annotations
 from consilium.coordinator.config import Federation
 from consilium.coordinator.ledger.privacy import promised
 from consilium.protocol.warnings.before import Expected
+from consilium.protocol.warnings.plain_words import in_plain_words
 
 
 def expected(federation: Federation, parties: int, classes: int, votes: int | None = None) -> Expected:
@@ -23,4 +24,19 @@ def expected(federation: Federation, parties: int, classes: int, votes: int | No
         noise=max(noise, default=None),
         histogram=federation.mechanism.count_sigma(parties) > 0,
         undeclared=federation.ballot.undeclared,
+    )
+
+
+def promise_in_words(federation: Federation) -> str:
+    """What the federation promises towards all that is released, whatever the votes are, for people.
+
+    Raises ConfigError where it cannot be charged.
+    """
+    guarantee, privacy = promised(federation), federation.privacy
+    return in_plain_words(
+        guarantee.epsilon,
+        guarantee.delta,
+        guarantee.unit.value,
+        privacy.neighbouring.value,
+        privacy.sanitised is not None,
     )

@@ -269,7 +269,7 @@ def noise_for(config: FederationConfig) -> NoiseFor:
 def _serve(services: Sequence[LabelService], config: FederationConfig, log: EventLog, door: Door) -> None:
     first, *later = services
     most_rows = max(phase.caps.queries for phase in config.phases)
-    with serving(first, config.service, most_rows, door, later=later) as address:
+    with serving(first, door.address or config.service, most_rows, door, later=later) as address:
         log.write("serving", address=address)
         if not wait_for_close(first, door, config.timeouts.student, config.caps.queries):
             raise ServiceError(

@@ -29,7 +29,7 @@ from consilium.coordinator.run_log import EventLog
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import typed
-from consilium.protocol.node.kit import Kit, open_kit
+from consilium.protocol.node.kit import Kit, joined, open_kit
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
@@ -68,6 +68,13 @@ def kit_of(context: Context) -> Kit | None:
     return open_kit(Path(folder), "coordinator") if folder else None
 
 
+def door_of(kit: Kit, run_dir: Path) -> Door:
+    """Where students come in: at the port that kit.json says now, whatever it was when the kits were made."""
+    place = kit.coordinator
+    address = joined(place.listen, place.label_port)
+    return Door(kit.server_tls, kit / "students.json", run_dir / CLOSE, address)
+
+
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """One run. A typed error is written to the run folder as `failure.json` before it is raised."""
@@ -86,7 +93,7 @@ def main(grid: Grid, context: Context) -> None:
         student = None if name == "socket" else in_process_student(name, run_dir)
         keys = secure_keys(context) if config.votes != "clear" else None
         kit = kit_of(context)
-        door = OPEN_DOOR if kit is None else Door(kit.server_tls, kit / "students.json", run_dir / CLOSE)
+        door = OPEN_DOOR if kit is None else door_of(kit, run_dir)
         nodes = None if kit is None else RegisteredNodes(kit.folder)
         spent = frozenset() if kit is None else asked_before(kit, KitRun(run_dir, config))
         transport, pool = FlowerTransport(grid), pool_tree(context)

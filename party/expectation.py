@@ -11,6 +11,7 @@ from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.warnings.before import Expected, before_run
 from consilium.protocol.warnings.kinds import RunWarning
+from consilium.protocol.warnings.plain_words import in_plain_words
 
 
 def own_share(home: Home, terms: Terms) -> Share:
@@ -48,6 +49,12 @@ def told_share(home: Home, terms: Terms) -> tuple[Share | None, list[str]]:
     except Refused as error:
         return None, [f"weight     none: this federation would be refused: {error}"]
     return share, [weight_line(terms, home.policy, share)]
+
+
+def promise_in_words(terms: Terms, policy: Policy, epsilon: float) -> str:
+    """The epsilon that these terms may cost the party, for its own people, by its own unit and delta."""
+    sanitised = promise_of(terms).closing is not None
+    return in_plain_words(epsilon, policy.delta, policy.unit.value, policy.neighbouring.value, sanitised)
 
 
 def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning]:

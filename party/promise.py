@@ -80,6 +80,11 @@ class Promise:
         """Most labels that may be given, over all releases."""
         return sum(event.answered for event in (self.release, *self.later))
 
+    @property
+    def asked(self) -> int:
+        """Most queries that may be asked, over all releases."""
+        return sum(event.queries_in(1) for event in (self.release, *self.later))
+
     def only(self, release: int) -> Promise:
         """What is promised of the release with this number, from 1, by itself.
 

@@ -125,6 +125,13 @@ class SpendStore:
         with self._transaction() as connection:
             return _answered(connection)
 
+    def answered_elsewhere(self, federation: str) -> int:
+        """Queries ever answered in other federations than this one."""
+        if not self._path.exists():
+            return 0
+        with self._transaction() as connection:
+            return _answered_elsewhere(connection, federation)
+
     def weight(self, federation: str) -> int:
         """How often this party's answers count in a federation that it enrolled in."""
         with self._transaction() as connection:
@@ -317,9 +324,8 @@ def _check_queries(terms: Terms, promise: Promise, policy: Policy, elsewhere: in
     A party that refuses in the middle of a sum costs the others, whose queries are used up. Of clear votes it is left
     out alone, and answers as many as it likes.
     """
-    promised = sum(event.queries_in(1) for event in (promise.release, *promise.later))
-    if terms.votes != "clear" and elsewhere + promised > policy.most_queries:
-        raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=elsewhere + promised)
+    if terms.votes != "clear" and elsewhere + promise.asked > policy.most_queries:
+        raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=elsewhere + promise.asked)
 
 
 def _answered_elsewhere(connection: sqlite3.Connection, federation: str) -> int:

@@ -24,6 +24,7 @@ from consilium.protocol.labels.wire import (
     terms_from_wire,
 )
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.proxies import LOOPBACK
 from consilium.protocol.rows.queries import canonical_queries
 
 
@@ -38,8 +39,12 @@ class LabelChannel:
         self._address = address
         self._wait = wait
         self._tls = tls
+        host = address.rpartition(":")[0].strip("[]")
+        options = [("grpc.enable_http_proxy", 0)] if host in LOOPBACK else []
         self._channel = (
-            grpc.insecure_channel(address) if tls is None else grpc.secure_channel(address, channel_credentials(tls))
+            grpc.insecure_channel(address, options)
+            if tls is None
+            else grpc.secure_channel(address, channel_credentials(tls), options)
         )
         self._stub = rpc.LabelServiceStub(self._channel)
         self._terms: LabelTerms | None = None
@@ -144,6 +149,10 @@ class LabelChannel:
             return ServiceError(
                 f"the coordinator at {self._address} does not accept this student's certificate",
                 "Ask the federation's operator for a new kit",
+            )
+        if code == grpc.StatusCode.FAILED_PRECONDITION and isinstance(error, grpc.Call):
+            return ServiceError(
+                f"label service at {self._address}: {error.details()}", "Install the same version of Consilium at both"
             )
         detail = error.details() if isinstance(error, grpc.Call) else type(error).__name__
         return ServiceError(f"label service at {self._address}: {detail}")

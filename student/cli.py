@@ -180,7 +180,9 @@ def _ask(
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
     from consilium.protocol.progress.display import progress_on, showing
+    from consilium.protocol.warnings.before import MOST_EPSILON
     from consilium.protocol.warnings.kinds import listed
+    from consilium.protocol.warnings.plain_words import in_plain_words
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
     from consilium.student.watching import StudentBoard
@@ -194,12 +196,16 @@ def _ask(
         source, *later = connection.phases()
         terms, left = source.describe(), sum(each.describe().queries_left for each in (source, *later))
         board.connected = True
+        words = in_plain_words(terms.epsilon_worst_case, terms.delta, terms.unit, terms.neighbouring)
         rows = pool.load(terms.schema, _note)
         display.say(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon_worst_case:.3f} at delta"
             f" {terms.delta:g}, unit: a {terms.unit}; {left} queries left",
             time.time(),
         )
+        display.say(words, time.time())
+        if terms.epsilon_worst_case > MOST_EPSILON:
+            display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little", time.time())
         progress = board.follow(progress_on(display))
         result = run_student(
             source, rows, spec, out, seed, progress, later, lambda remark: display.say(remark, time.time())

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from consilium.protocol.errors import ConfigError, DataError, ServiceError
+from consilium.protocol.labels.service import RowStanding
 from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.checks import (
+    Advice,
     Check,
     check_authority,
     check_certificate,
+    check_clock,
     check_private,
     check_signature,
     check_tls_server,
@@ -16,9 +20,15 @@ from consilium.protocol.node.checks import (
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.manifest import check_signed
 from consilium.protocol.node.state import check_versions
+from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
-from consilium.student.asking.pool import PoolFile, check_fits
+from consilium.protocol.warnings.before import MOST_EPSILON
+from consilium.protocol.warnings.plain_words import in_plain_words
+from consilium.student.asking.pool import Pool, PoolFile, check_fits
 from consilium.student.channel import LabelChannel
+
+SECONDS = 10.0
+"""That the doctor waits for an answer."""
 
 
 def open_channel(kit: Kit, wait: float) -> LabelChannel:
@@ -35,14 +45,61 @@ def checks(kit: Kit, pool: Path | None = None) -> list[Check]:
         ("keys", lambda: check_private(kit.folder, ["client.key"])),
         ("authority", lambda: check_authority(kit.authority)),
         ("certificate", lambda: check_certificate(kit.client_tls)),
+        ("clock", lambda: check_clock(kit)),
         ("label service", lambda: check_tls_server(kit.coordinator.labels, kit.client_tls)),
+        ("terms", lambda: _terms(kit, pool)),
         *monitor_checks(kit, running=False),
         *([("pool", lambda: _pool(kit, pool))] if pool is not None else []),
     ]
 
 
+def _terms(kit: Kit, path: Path | None) -> str:
+    """What the coordinator serves: to this student, in this version, with this schema; what is left of it."""
+    try:
+        check_tls_server(kit.coordinator.labels, kit.client_tls)
+    except ServiceError:
+        raise Advice("not known as long as the label service does not answer", "See: label service") from None
+    with LabelChannel(kit.coordinator.labels, SECONDS, kit.client_tls) as channel:
+        sources = channel.phases()
+        terms, left = sources[0].describe(), sum(source.describe().queries_left for source in sources)
+        given = path or kit / "pool.npz"
+        ids = _ids(PoolFile(given).load(terms.schema), terms.schema) if given.exists() else []
+        standings = channel.known(ids)
+    if terms.schema != _schema(kit):
+        raise ConfigError("the coordinator serves another schema than this kit's", "Open the newest update here")
+    told = f"{terms.parties} parties, {terms.mechanism}; {left} queries left"
+    if ids:
+        asked, spent = (int((standings == what).sum()) for what in (RowStanding.RECORDED, RowStanding.SPENT))
+        told += f"; of {len(ids)} rows {len(ids) - asked - spent} can be asked, {asked} are free, {spent} are used up"
+    words = in_plain_words(terms.epsilon_worst_case, terms.delta, terms.unit, terms.neighbouring)
+    told += f"; epsilon at most {terms.epsilon_worst_case:.3f}. {words}"
+    if left == 0:
+        raise Advice(told, "Only rows that are free get labels: more need a new federation")
+    if terms.epsilon_worst_case > MOST_EPSILON:
+        raise Advice(told, f"Epsilon is above {MOST_EPSILON:g}: see docs/warnings.md, large-epsilon")
+    return told
+
+
+def _schema(kit: Kit) -> Schema:
+    return Schema.model_validate_json((kit / "schema.json").read_bytes())
+
+
 def _pool(kit: Kit, path: Path) -> str:
-    schema = Schema.model_validate_json((kit / "schema.json").read_bytes())
+    schema = _schema(kit)
     pool = PoolFile(path).load(schema)
     check_fits(pool, schema)
+    fixed = kit / "pool.npz"
+    if fixed.exists():
+        allowed, ids = set(_ids(PoolFile(fixed).load(schema), schema)), _ids(pool, schema)
+        strange = [row for row, query in enumerate(ids) if query not in allowed]
+        if strange:
+            raise DataError(
+                f"{len(strange)} of {len(ids)} rows are not in the pool that the federation is fixed to (first: row"
+                f" {strange[0] + 1})",
+                f"Ask rows of {fixed} only: parties refuse others",
+            )
     return f"{len(pool.queries)} rows with the federation's columns"
+
+
+def _ids(pool: Pool, schema: Schema) -> list[str]:
+    return query_ids(canonical_queries(pool.queries, len(schema.features)))

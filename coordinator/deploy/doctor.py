@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from consilium.coordinator.collection.roll import PartyState, read_events
 from consilium.coordinator.deploy.flower import NodesFile
+from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.runs import configuration, current_run, run_of_kit, still_open
+from consilium.coordinator.deploy.status import parties, rows_of_pool
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.left import use_of_phases
-from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.quorum import least_parties
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.checks import (
+    Advice,
     Check,
-    check_certificate,
+    check_clock,
     check_coordinator,
     check_disk,
     check_kit,
-    check_port,
-    check_roster,
+    check_settings,
     expectation,
 )
-from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.kit import Kit, joined
 from consilium.protocol.node.state import check_versions
-from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.warnings.before import before_run
 
 LEAST_FREE_BYTES = 2_000_000_000
@@ -33,38 +32,22 @@ LEAST_FREE_BYTES = 2_000_000_000
 
 def checks(kit: Kit, running: bool) -> list[Check]:
     """In the order in which to mend. running: the coordinator is started, so that its ports are taken by itself."""
-    place = kit.coordinator
     found: list[Check] = [
         *check_kit(kit, ["server.key", "identity.pem"]),
         ("versions", lambda: check_versions(kit)),
-        ("certificate", lambda: check_certificate(kit.server_tls, place.hosts)),
-        ("federation", lambda: _federation(kit)),
+        ("clock", lambda: check_clock(kit)),
+        *set_up(kit, lambda: run_of_kit(kit)),
         ("open federation", lambda: _open(kit)),
-        ("nodes", lambda: _nodes(kit)),
         ("expectation", lambda: _expectation(kit)),
-        ("ledger", lambda: _ledger(kit)),
+        ("rows left", lambda: _rows(kit)),
+        ("parties", lambda: _parties(kit)),
+        ("addresses", lambda: _addresses(kit)),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
         *monitor_checks(kit, running),
     ]
-    if (kit / "roster.json").exists():
-        found.append(("roster", lambda: check_roster(kit, configuration(kit).roster, None)))
     if running:
         return [*found, ("gateway", lambda: check_coordinator(kit))]
-    return [
-        *found,
-        ("superlink port", lambda: check_port(place.superlink_port, place.listen, "superlink_port")),
-        ("label port", lambda: check_port(place.label_port, place.listen, "label_port")),
-        ("internal port", lambda: check_port(place.internal_port, "127.0.0.1", "internal_port")),
-    ]
-
-
-def _federation(kit: Kit) -> str:
-    config = configuration(kit)
-    guarantee = promised(config)
-    return (
-        f"{config.votes} votes, {config.describe()}, at most {config.all_caps.queries} queries:"
-        f" epsilon at most {guarantee.epsilon:.3f} at delta {config.privacy.delta:g}, unit {config.privacy.unit.value}"
-    )
+    return [*found, *ports(kit)]
 
 
 def _open(kit: Kit) -> str:
@@ -74,28 +57,64 @@ def _open(kit: Kit) -> str:
     return f"{now.short} is {'closed' if now.closed else 'open' if now.begun else 'not started yet'}"
 
 
-def _nodes(kit: Kit) -> str:
-    nodes, config = load(kit / "nodes.json", NodesFile).nodes, configuration(kit)
-    least = least_parties(config, None if config.votes == "clear" else Roster.load(kit / "roster.json"))
-    if len(nodes) < least:
-        raise ConfigError(f"{len(nodes)} parties may connect, {least} are required", "Add parties: consilium provision")
-    return f"{len(nodes)} parties may connect, {least} are required"
-
-
 def _expectation(kit: Kit) -> str:
     config, nodes = configuration(kit), load(kit / "nodes.json", NodesFile).nodes
     return expectation(before_run(expected(config, len(nodes), len(config.rows.classes))))
 
 
-def _ledger(kit: Kit) -> str:
+def _rows(kit: Kit) -> str:
+    """Of a fixed pool, whether as many rows can still be asked as the caps leave queries."""
     run = current_run(kit)
-    config, path = run.config, run / LEDGER
-    if not path.exists():
-        return "none yet"
-    ledger = Ledger(path, config.digest(), "", read_only=True)
+    if run.config.pool is None:
+        return "the pool is not fixed: rows do not run out"
+    ledger = Ledger(run / LEDGER, run.config.digest(), "", read_only=True) if (run / LEDGER).exists() else None
     try:
-        ledger.batches()  # follows the hash chain
-        used = use_of_phases(config, ledger)
+        left = sum(phase.queries_left for phase in use_of_phases(run.config, ledger))
     finally:
-        ledger.close()
-    return "; ".join(phase.describe() for phase in used)
+        if ledger is not None:
+            ledger.close()
+    still, spent = rows_of_pool(kit, run)
+    told = f"{still} rows of the pool can still be asked, {left} queries are left"
+    if still < left:
+        before = f", since parties answered {spent} in earlier federations and answer none twice" if spent else ""
+        raise Advice(f"{told}{before}", "More rows need a new pool: federation.toml, rows.pool, provisioned anew")
+    return told
+
+
+def _parties(kit: Kit) -> str:
+    """Who was refused or left out, and who runs another version, as the run has it so far."""
+    run = current_run(kit)
+    told = [
+        f"{name}: {entry.words}"
+        for name, entry in parties(kit, run).items()
+        if entry.state in (PartyState.REFUSED, PartyState.LEFT_OUT)
+    ]
+    versions: dict[str, str] = {}
+    for event in read_events(run.events):
+        if event.get("event") == "awaiting":
+            versions.clear()
+        elif event.get("event") == "version":
+            versions[event["party"]] = f"{event['party']} runs {event['theirs']}, this coordinator {event['ours']}"
+    told += versions.values()
+    if told:
+        raise Advice("; ".join(told), "Each is asked again by itself once that is mended")
+    return "nobody is refused or left out" if run.begun else "not asked yet: start the coordinator"
+
+
+def _addresses(kit: Kit) -> str:
+    """Where the coordinator listens, if that is still where the kits of parties and students look for it."""
+    place, provisioned = kit.coordinator, configuration(kit).service
+    labels = joined(place.listen, place.label_port)
+    if provisioned.rpartition(":")[2] != str(place.label_port):
+        raise Advice(
+            f"students are served at {labels} as kit.json says; their kits were made for port"
+            f" {provisioned.rpartition(':')[2]}",
+            f"Set coordinator.label_port = {place.label_port} in every student's kit.json, or set it back here",
+        )
+    if not check_settings(kit):
+        raise Advice(
+            f"kit.json was changed since the operator made it: parties connect to port {place.superlink_port}, students"
+            f" to {place.label_port}",
+            "If you changed superlink_port or hosts[0], change them in the kit.json of every party and student too",
+        )
+    return f"parties connect to {place.superlink}, students to {place.labels}"

@@ -28,7 +28,7 @@ class Room:
         why = self.lack()
         if why is None:
             return
-        self._tell("disk", f"{why} The federation goes on when there is room; nothing is lost")
+        self._tell("disk", f"{why}. The federation goes on when there is room; nothing is lost")
         while self.lack() is not None and not stop.wait(self._seconds):
             pass
         if not stop.is_set():

@@ -124,8 +124,8 @@ def asked_before(kit: Kit, run: KitRun) -> frozenset[str]:
     return frozenset().union(*spent)
 
 
-def begin(kit: Kit, go_on: bool = False) -> KitRun:
-    """The federation to serve: that of the kit, whose files are kept from now on. Call it with the kit's lock held.
+def to_serve(kit: Kit, go_on: bool = False) -> KitRun:
+    """The federation to serve: that of the kit. Nothing is begun yet.
 
     go_on: that which is open, though the kit holds another one by now.
 
@@ -134,11 +134,15 @@ def begin(kit: Kit, go_on: bool = False) -> KitRun:
     FederationOpen : another one than the kit's is open.
     """
     held, now = run_of_kit(kit), current_run(kit)
-    if now.open and now.folder != held.folder:
-        if go_on:
-            return now
+    if now.open and now.folder != held.folder and not go_on:
         raise still_open(kit, now, held)
-    if held.closed:
+    return now if now.open else held
+
+
+def begin(kit: Kit, go_on: bool = False) -> KitRun:
+    """The federation to serve, as `to_serve`; its files are kept from now on. Call it with the kit's lock held."""
+    held = to_serve(kit, go_on)
+    if held.closed or held.folder != run_of_kit(kit).folder:
         return held
     private_folder(kit.state)
     private_folder(held.folder)

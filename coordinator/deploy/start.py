@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.deploy.flower import follow_run, prepare, super_link, sync_nodes, write_app
+from consilium.coordinator.deploy.flower import NodesFile, follow_run, prepare, super_link, sync_nodes, write_app
+from consilium.coordinator.deploy.ready import label_port, ports, set_up
 from consilium.coordinator.deploy.room import Room
 from consilium.coordinator.deploy.runs import (
     CLOSE,
@@ -21,9 +22,12 @@ from consilium.coordinator.deploy.runs import (
     begin,
     close_unserved,
     current_run,
+    to_serve,
 )
+from consilium.coordinator.expectation import expected, promise_in_words
 from consilium.coordinator.ledger.kit_runs import FEDERATION
 from consilium.coordinator.run_log import EventTail
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import (
     BudgetExceeded,
     ConfigError,
@@ -36,12 +40,14 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, is_held
-from consilium.protocol.node.checks import Advice, check_certificate
+from consilium.protocol.node.checks import hold
 from consilium.protocol.node.flower import flower_environment, python_module
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.ports import wait_for_ports
 from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
 from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.warnings.before import before_run
 
 START_SECONDS = 60
 RETRY = BackOff(first=5, most=60)
@@ -83,24 +89,32 @@ def start(
     Raises
     ------
     FederationOpen : an update for the next federation was unpacked, and one is open.
-    ConsiliumError : what another attempt would only repeat.
+    ConsiliumError : what doctor finds wrong, or what another attempt would only repeat.
     """
     with held(kit.state / "lock", "the coordinator"):
         end_leftovers(kit.logs, tell)
         enter(kit, tell)
-        run = begin(kit, go_on)
+        run = to_serve(kit, go_on)
         if run.closed:
             tell("coordinator", "this federation is closed already")
             return run.summary()
-        try:
-            check_certificate(kit.server_tls, kit.coordinator.hosts)
-        except Advice as advice:
-            tell("certificate", str(advice))
+        hold(set_up(kit, lambda: run), tell)
+        wait_for_ports(ports(kit), tell, stop)
+        run = begin(kit, go_on)
+        _tell_promise(kit, run, tell)
         prepare(kit)
         app = write_app(kit, run_config(kit, run))
         tell("coordinator", f"{kit.federation!r} ({run.short}): parties connect to {kit.coordinator.superlink}")
         with console or nullcontext(), Supervisor([super_link(kit)], tell), _Watch(run.events, tell):
             return _serve(kit, run, app, tell, stop)
+
+
+def _tell_promise(kit: Kit, run: KitRun, tell: Tell) -> None:
+    """What is promised, and what there is to warn of, before anybody is asked."""
+    config, nodes = run.config, load(kit / "nodes.json", NodesFile).nodes
+    tell("promise", promise_in_words(config))
+    for warning in before_run(expected(config, len(nodes), len(config.rows.classes))):
+        tell("warning", f"{warning.text} ({warning.code})")
 
 
 def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
@@ -140,9 +154,7 @@ def _submit(
         if run.closing:
             return close_unserved(run)
         nodes.sync()
-        wait_until(
-            lambda: not listens(kit.coordinator.label_port), START_SECONDS, "the label service's port is not free", stop
-        )
+        wait_for_ports([label_port(kit)], tell, stop, START_SECONDS)
         room.wait(stop)
         if stop.is_set():
             break

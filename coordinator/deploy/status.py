@@ -85,7 +85,7 @@ def status(kit: Kit) -> Status:
         phases=[phase.to_json() for phase in used] if config.schedule else [],
     )
     if config.pool is not None and (kit / "pool.npy").exists():
-        found.rows_open, found.rows_spent = _rows(kit, run)
+        found.rows_open, found.rows_spent = rows_of_pool(kit, run)
     for name, entry in parties(kit, run).items():
         found.parties[name] = entry.words
         found.roll[name] = entry.to_json()
@@ -106,7 +106,7 @@ def parties(kit: Kit, run: KitRun) -> dict[str, RollEntry]:
     return dict(sorted(roll.entries.items()))
 
 
-def _rows(kit: Kit, run: KitRun) -> tuple[int, int]:
+def rows_of_pool(kit: Kit, run: KitRun) -> tuple[int, int]:
     """Rows of the pool that can still be asked, and those that parties answered in earlier federations."""
     rows = len(PoolTree.load(kit / "pool.npy").leaves)
     spent = asked_before(kit, run)

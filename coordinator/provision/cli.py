@@ -121,6 +121,7 @@ def _tell(made: Made, output: Format) -> None:
     if made.promised is not None:
         lines.append(f"federation_digest  {made.federation_digest}")
         lines.append(f"epsilon promised   {made.promised.epsilon:.4g} at delta {made.promised.delta:g}")
+        lines.append(f"in plain words     {made.in_plain_words}")
         lines.append(f"parties needed     {made.least}: fewer are waited for, and no sum is of fewer")
     if made.authority:
         lines.append(f"authority          {made.authority}")
@@ -133,6 +134,7 @@ def _tell(made: Made, output: Format) -> None:
     told = {
         "federation_digest": made.federation_digest,
         "promised": None if made.promised is None else made.promised.to_json(),
+        "in_plain_words": made.in_plain_words,
         "authority": made.authority,
         "kits": [f"{kit}.tar.gz" for kit in made.kits],
         "updates": [str(update) for update in made.updates],

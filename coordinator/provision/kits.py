@@ -17,7 +17,7 @@ from pathlib import Path
 from cryptography import x509
 
 from consilium.accounting.guarantee import Guarantee
-from consilium.coordinator.expectation import expected
+from consilium.coordinator.expectation import expected, promise_in_words
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
@@ -58,8 +58,8 @@ class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
     enrolled: fingerprints of the parties that made their own keys. federation_digest, authority (its fingerprint),
-    promised, warnings, least: of a new federation, the last of parties that must be there, 0 elsewhere. planned: of a
-    new federation whose mechanism was left open. outlook: what a change of the parties means for each.
+    promised, in_plain_words, warnings, least: of a new federation, the last of parties that must be there, 0 elsewhere.
+    planned: of a new federation whose mechanism was left open. outlook: what a change of the parties means for each.
     """
 
     kits: tuple[Path, ...] = ()
@@ -69,6 +69,7 @@ class Made:
     federation_digest: str = ""
     authority: str = ""
     promised: Guarantee | None = None
+    in_plain_words: str = ""
     warnings: tuple[RunWarning, ...] = ()
     planned: PlannedFederation | None = None
     least: int = 0
@@ -133,6 +134,7 @@ def make(plan_file: Path, out: Path) -> Made:
         federation_digest=registry.federation_digest,
         authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),
+        in_plain_words=promise_in_words(plan.federation),
         warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes))),
         planned=planned,
         least=least_parties(plan.federation, registry.roster()),

@@ -23,9 +23,8 @@ from consilium.coordinator.provision.registry import Registry, load_registry
 from consilium.coordinator.provision.render import LEAST_ROWS, limit_for
 from consilium.coordinator.quorum import least_parties
 from consilium.protocol.errors import ConfigError
-
-LARGE = 5.0
-"""From here on an epsilon is said to be large."""
+from consilium.protocol.warnings.before import MOST_EPSILON
+from consilium.protocol.warnings.plain_words import times_as_likely
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,8 @@ class ChangeOutlook:
         ]
 
     def _of(self, party: PartyOutlook) -> str:
-        large = ", which is large" if party.epsilon > LARGE else ""
+        likelier = f", at which an outcome may be {times_as_likely(party.epsilon)} as likely: it protects little"
+        large = likelier if party.epsilon > MOST_EPSILON else ""
         now = "" if party.now is None or party.now == party.epsilon else f" (now {party.now:.4g})"
         over = f" over {party.federations} federations" if party.federations > 1 else ""
         told = f"epsilon at most {party.epsilon:.4g}{over}{now}{large}; needs policy.most_epsilon >="

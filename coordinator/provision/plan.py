@@ -125,7 +125,7 @@ class RowsPlan(Frozen):
         if path.suffix.lower() != ".npz":
             found = table_rows(path, schema, self.csv, self.missing_codes)
             return found.x, found.told
-        names, rows = array_rows(path)
+        names, rows = array_rows(path, "rows.pool" if self.pool else "rows.public")
         missing = sorted(set(schema.features) - set(names))
         if missing:
             raise ConfigError(f"rows.pool: {path.name} has no column {missing[0]!r}", f"It has {list(names)}")

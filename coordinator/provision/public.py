@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,30 +76,43 @@ def table_rows(path: Path, schema: Schema, csv: CsvRule, missing: tuple[str, ...
     return read_schema_rows(path, schema, Reading(csv, HINTS, "the schema's", public=True, missing=missing))
 
 
-def array_rows(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
-    """Features and rows float64 (n, features) of an .npz. Raises DataError, PathError."""
+def array_rows(path: Path, key: str = "rows.public") -> tuple[tuple[str, ...], np.ndarray]:
+    """Features and rows float64 (n, features) of an .npz that `key` of federation.toml names. Raises DataError,
+    PathError."""
     try:
         with np.load(path, allow_pickle=False) as file:
             names = tuple(str(name) for name in file["features"])
-            rows = file["queries" if "queries" in file.files else "x"].astype(np.float64)
+            cells = file["queries" if "queries" in file.files else "x"]
     except OSError as error:
-        raise unreadable(path, error, "Correct rows.public in federation.toml") from None
+        raise unreadable(path, error, f"Correct {key} in federation.toml") from None
     except (KeyError, IndexError, ValueError, EOFError, zipfile.BadZipFile):
         raise DataError(
-            f"rows.public: {path} is no table of numbers", "Give .npz with features and queries, or .csv, or .parquet"
+            f"{key}: {path} is no table of numbers",
+            "Give .npz with features and queries (docs/tables.md), or .csv, or .parquet",
         ) from None
-    if rows.ndim != 2 or rows.shape[1] != len(names) or len(rows) < LEAST_ROWS:
+    if cells.ndim != 2 or cells.shape[1] != len(names) or len(cells) < LEAST_ROWS:
         raise DataError(
-            f"rows.public: {path} has shape {rows.shape} for {len(names)} columns", "Give at least two complete rows"
+            f"{key}: {path} has shape {cells.shape} for {len(names)} columns", "Give at least two complete rows"
         )
+    rows = np.vectorize(_number, otypes=[np.float64])(cells) if cells.dtype.kind in "US" else cells.astype(np.float64)
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         row, column = bad[0]
+        value = f": {str(cells[row, column])[:40]!r}" if cells.dtype.kind in "US" else ""
         raise DataError(
-            f"rows.public: {path}: {len(bad)} values are missing or infinite (first: row {row + 1}, {names[column]!r})",
+            f"{key}: {path}: {len(bad)} values are missing, infinite or no numbers (first: row {row + 1},"
+            f" {names[column]!r}{value})",
             "Give complete rows, or a .csv or .parquet of raw columns",
         )
     return names, rows
+
+
+def _number(text: str) -> float:
+    """NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _numbers(table: RawTable) -> np.ndarray | None:

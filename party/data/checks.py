@@ -22,7 +22,8 @@ MOST_NAMES = 8
 FAULTS = {
     ValueState.NOT_A_NUMBER: (
         "hold text that is no number",
-        "Map it with codes, or, if it stands for a missing value, name it in missing_codes",
+        'Map it with codes: beside a bound as in codes = { "> 89" = 90 } other cells stay numbers. Or, if it means a'
+        " missing value, name it in missing_codes",
     ),
     ValueState.DECIMAL_COMMA: (
         "have a decimal comma",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 
 from consilium.party.data.federation import load_federation
 from consilium.party.data.files import there
+from consilium.party.deploy.installed_app import check_flower
 from consilium.party.deploy.keys import check_own, lacks_own_keys
 from consilium.party.dry_run import check, usable
-from consilium.party.expectation import own_share, party_warnings
+from consilium.party.expectation import own_share, party_warnings, promise_in_words
 from consilium.party.home import SETTINGS, open_home
 from consilium.party.policy import PartyFile, check_terms
 from consilium.party.promise import promise_of
+from consilium.party.secagg.store import SessionStore
 from consilium.party.secagg.votes import check_roster as check_served_roster
-from consilium.party.spend import Share
+from consilium.party.spend import Share, SpendStore
 from consilium.party.units import check_promised_unit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
@@ -22,6 +25,7 @@ from consilium.protocol.node.checks import (
     Advice,
     Check,
     check_authority,
+    check_clock,
     check_coordinator,
     check_disk,
     check_kit,
@@ -31,13 +35,37 @@ from consilium.protocol.node.checks import (
     expectation,
 )
 from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
+from consilium.protocol.node.flower import program
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.state import check_versions
+from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.warnings.kinds import RunWarning
 
 LEAST_FREE_BYTES = 500_000_000
+
+
+def set_up(kit: Kit) -> list[Check]:
+    """What a start rests on: it is refused in the same words."""
+    return [("flower", _flower), ("place", lambda: _place(kit)), ("state", lambda: _state(kit))]
+
+
+def terms_checks(kit: Kit) -> list[Check]:
+    """What the coordinator will be refused, or is promised: a party whose policy forbids it starts all the same, and
+    joins once that is mended."""
+    return [
+        ("policy", lambda: _policy(kit)),
+        ("roster", lambda: _roster(kit)),
+        ("promise", lambda: promise_in_words(_asked(kit), open_home(kit.folder).policy, _share(kit).epsilon)),
+        ("expectation", lambda: _expectation(kit)),
+        ("queries", lambda: _queries(kit)),
+    ]
+
+
+def port_check(kit: Kit) -> Check:
+    """The loopback port of its SuperNode."""
+    return ("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port"))
 
 
 def checks(kit: Kit, running: bool) -> list[Check]:
@@ -50,18 +78,59 @@ def checks(kit: Kit, running: bool) -> list[Check]:
     found: list[Check] = [
         *(check_kit(kit, [NODE_KEY, IDENTITY]) if joined else unjoined),
         ("versions", lambda: check_versions(kit)),
+        ("clock", lambda: check_clock(kit)),
+        *set_up(kit),
         ("own keys", lambda: check_own(kit)),
-        ("policy", lambda: _policy(kit)),
-        ("expectation", lambda: _expectation(kit)),
+        *(terms_checks(kit) if joined else []),
         ("data", lambda: _data(kit)),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
         *monitor_checks(kit, running),
     ]
-    if joined and ((kit / "roster.json").exists() or _asked(kit).roster):
-        found.append(("roster", lambda: _roster(kit)))
     if not running:
-        found.append(("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port")))
+        found.append(port_check(kit))
     return [*found, ("coordinator", lambda: check_coordinator(kit))]
+
+
+def _flower() -> str:
+    check_flower()
+    program("flower-supernode")
+    return f"flwr {version('flwr')} is one that was tested, and runs no code but this party's own"
+
+
+def _place(kit: Kit) -> str:
+    home = open_home(kit.folder)
+    if home.name != kit.name:
+        raise ConfigError(
+            f"party.toml says name {home.name!r}, the kit is that of {kit.name!r}", "Set name back in party.toml"
+        )
+    if '"' in str(kit.folder) or " " in str(kit.folder):
+        raise ConfigError(f"{kit.folder}: a path with spaces or quotes", "Move the kit: Flower cannot pass it on")
+    return f"{kit.folder}"
+
+
+def _state(kit: Kit) -> str:
+    """What it gave is in two files, both of which this program must be able to read."""
+    given, sessions = 0, kit.state / "sessions.db"
+
+    def read() -> None:
+        nonlocal given
+        given = SpendStore(open_home(kit.folder).spend_file).answered()
+        if sessions.exists():
+            with SessionStore(sessions).transaction():
+                pass
+
+    _refused_is_wrong(read, "state", "Restore the newest backup of state/")
+    return f"{given} queries answered ever"
+
+
+def _queries(kit: Kit) -> str:
+    """Whether the policy's most_queries lasts. With secure votes a party refuses beforehand where it does not."""
+    home, asked = open_home(kit.folder), _asked(kit)
+    before, most = SpendStore(home.spend_file).answered_elsewhere(asked.federation), home.policy.most_queries
+    told = f"{before} answered in other federations, at most {promise_of(asked).asked} in this one; policy: {most}"
+    if before + promise_of(asked).asked > most:
+        raise Advice(told, CURES[Rule.MOST_QUERIES])
+    return told
 
 
 def _asked(kit: Kit) -> Terms:
@@ -77,8 +146,6 @@ def _asked(kit: Kit) -> Terms:
 
 def _policy(kit: Kit) -> str:
     home, asked = open_home(kit.folder), _asked(kit)
-    if home.name != kit.name:
-        raise ConfigError(f"party.toml says name {home.name!r}, the kit is that of {kit.name!r}", "Set name back")
     _refused_is_wrong(
         lambda: (check_terms(home.policy, asked), check_promised_unit(asked, home.rules)),
         "policy in party.toml",
@@ -99,8 +166,6 @@ def _share(kit: Kit) -> Share:
     _refused_is_wrong(
         lambda: found.append(own_share(open_home(kit.folder), _asked(kit))),
         "policy in party.toml",
-        "Raise what is named, policy.most_epsilon or policy.most_queries, to what is requested if you agree to that"
-        " much: over all federations so far and this one",
     )
     return found[0]
 
@@ -131,18 +196,19 @@ def _data(kit: Kit) -> str:
 def _roster(kit: Kit) -> str:
     asked = _asked(kit)
     if not asked.roster:
-        raise Advice("there is a roster.json, but votes are clear and use none", "Nothing to do")
+        return "none: votes are clear"
     said = check_roster(kit, asked.roster, kit.name)
     _refused_is_wrong(
         lambda: check_served_roster(open_home(kit.folder), asked),
         "policy in party.toml",
-        "Lower policy.least_parties if you agree to sums over so few",
     )
     return said
 
 
-def _refused_is_wrong(allows: Callable[[], object], what: str, action: str) -> None:
+def _refused_is_wrong(allows: Callable[[], object], what: str, action: str = "") -> None:
+    """What the party would refuse, with the cure that the coordinator is told too."""
     try:
         allows()
     except Refused as error:
-        raise ConfigError(f"{what}: {error}", action) from None
+        cure = CURES[error.refusal.rule]
+        raise ConfigError(f"{what}: {error}", f"{cure}. {action}" if action else cure) from None

@@ -9,20 +9,21 @@ from pathlib import Path
 
 from consilium.party import journal
 from consilium.party.deploy.connection import note_connection
+from consilium.party.deploy.doctor import port_check, set_up, terms_checks
 from consilium.party.deploy.installed_app import check_flower, write_programs
 from consilium.party.deploy.keys import check_present
 from consilium.party.deploy.status import standing_of
 from consilium.party.deploy.watching import watched
-from consilium.party.home import open_home
-from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import held
 from consilium.protocol.monitor.heard import ENDED, Heard
 from consilium.protocol.monitor.node import monitored
 from consilium.protocol.monitor.settings import load_monitor
 from consilium.protocol.node import patient
-from consilium.protocol.node.checks import check_coordinator, check_disk
+from consilium.protocol.node.checks import check_coordinator, check_disk, examine, hold
 from consilium.protocol.node.flower import flower_environment
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.ports import wait_for_ports
 from consilium.protocol.node.state import enter
 from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
 
@@ -126,6 +127,13 @@ class NodeWatch:
         self._last[name] = kind
 
 
+def _tell_terms(kit: Kit, tell: Tell) -> None:
+    """What the federation promises this party, and what its own policy will refuse before that is mended."""
+    for found in examine(terms_checks(kit)):
+        if found.level != "ok" or found.name == "promise":
+            tell(found.name, f"{found.what}{f'. {found.action}' if found.action else ''}")
+
+
 def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> None:
     """Serve until `stop` is set.
 
@@ -139,15 +147,11 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
     check_present(kit)
     settings = load_monitor(kit)
     enter(kit, tell)
-    home = open_home(kit.folder)
-    if home.name != kit.name:
-        raise ConfigError(
-            f"party.toml says name {home.name!r}, the kit is that of {kit.name!r}", "Set name back in party.toml"
-        )
-    if '"' in str(kit.folder) or " " in str(kit.folder):
-        raise ConfigError(f"{kit.folder}: a path with spaces or quotes", "Move the kit: Flower cannot pass it on")
+    hold(set_up(kit), tell)
     with held(kit.state / "lock", f"party {kit.name}"):
         end_leftovers(kit.logs, tell)
+        wait_for_ports([port_check(kit)], tell, stop)
+        _tell_terms(kit, tell)
         tell("party", f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
         heard = Heard(tell)
         watch = NodeWatch(kit, heard.tell)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, unreadable
+from consilium.protocol.proxies import LABELS, ProxyRefused, connect, proxy_for
 
 log = logging.getLogger("consilium.tls")
 
@@ -161,11 +161,13 @@ def tls_cure(error: ssl.SSLCertVerificationError) -> str:
 def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) -> str:
     """In words, why the server at host:port does not answer as expected; empty where nothing is wrong with TLS.
 
-    gRPC only says that it is not available. This tries the same connection with Python's own TLS.
+    gRPC only says that it is not available. This tries the same connection, by way of the proxy that gRPC would take,
+    with Python's own TLS.
     """
-    host, _, port = address.rpartition(":")
+    host = address.rpartition(":")[0]
+    proxy = proxy_for(host.strip("[]"), LABELS)
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=seconds) as plain:
+        with connect(address, seconds, proxy) as plain:
             if files is None:
                 return ""
             context = ssl.create_default_context(cafile=str(files.authority))
@@ -183,6 +185,8 @@ def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) 
         return f"the server's certificate is not accepted: {error.verify_message} ({tls_cure(error)})"
     except ssl.SSLError as error:
         return f"TLS failed: {error.reason or 'the connection was closed'}"
+    except ProxyRefused as error:
+        return f"the proxy {proxy} does not let it through: {error}"
     except OSError as error:
         return error.strerror or "no connection"
     return ""

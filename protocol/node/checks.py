@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import errno
 import http.client
 import shutil
 import socket
@@ -21,8 +22,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
 from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.labels.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.manifest import check_signed
+from consilium.protocol.node.kit import KIT_FILE, Kit
+from consilium.protocol.node.manifest import check_signed, digests_of, read_manifest
+from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect, proxy_for
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.warnings.kinds import RunWarning
@@ -122,26 +124,30 @@ def alternative_names(certificate: x509.Certificate) -> set[str]:
 
 def check_tls_server(address: str, files: TlsFiles) -> str:
     """A server that asks for this node's certificate, as the label service does."""
-    check_reachable(address)
+    way = check_reachable(address, LABELS)
     why = why_no_connection(address, files)
     if why:
         raise ServiceError(f"{address}: {why}", "Check the clock, and ca.crt and certificate of this kit")
-    return f"{address} answers with the federation's certificate"
+    return f"{address} answers{way} with the federation's certificate"
 
 
 def check_coordinator(kit: Kit) -> str:
     """The coordinator's port for parties: reachable, its certificate accepted, its clock near ours."""
     address = kit.coordinator.superlink
-    check_reachable(address)
-    host, _, port = address.rpartition(":")
+    way = check_reachable(address, SUPERNODE)
+    host = address.rpartition(":")[0].strip("[]")
     try:
         context = ssl.create_default_context(cafile=str(kit.authority))
-        connection = http.client.HTTPSConnection(host.strip("[]"), int(port), timeout=10, context=context)
-        connection.connect()
-        shown = connection.sock.getpeercert(binary_form=True) or b""
-        connection.request("GET", "/")
-        date = connection.getresponse().getheader("date")
-        connection.close()
+        with (
+            connect(address, 10, proxy_for(host, SUPERNODE)) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secured,
+        ):
+            shown = secured.getpeercert(binary_form=True) or b""
+            secured.sendall(f"GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+            reply = http.client.HTTPResponse(secured)
+            reply.begin()
+            date = reply.getheader("date")
+            reply.close()
     except ssl.SSLCertVerificationError as error:
         raise ServiceError(
             f"{address}: its certificate is not accepted: {error.verify_message}",
@@ -159,23 +165,38 @@ def check_coordinator(kit: Kit) -> str:
             "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures from the future",
         )
     end = _validity(x509.load_der_x509_certificate(shown), Path("the coordinator's certificate"), None)
-    return f"{address} answers; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
+    return f"{address} answers{way}; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
 
 
-def check_reachable(address: str) -> None:
-    """Raise ServiceError unless somebody listens at host:port."""
-    host, _, port = address.rpartition(":")
+def check_reachable(address: str, variables: Sequence[str] = ()) -> str:
+    """Raise ServiceError unless somebody listens at host:port; else how it was reached, for the end of a sentence.
+
+    variables: of the environment, by which the program that will connect finds a proxy (`protocol.proxies`).
+    """
+    host = address.rpartition(":")[0].strip("[]")
+    proxy = proxy_for(host, variables)
+    somewhere = host if proxy is None else proxy.host
+    around = f"; or leave the proxy out: NO_PROXY={host} in the environment of the node's service" if proxy else ""
+    moved = f"; if its port was changed, change it in {KIT_FILE} here too"
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=5):
-            return
-    except socket.gaierror:
-        raise ServiceError(f"host {host} has no address", "Check DNS, or put it into /etc/hosts") from None
-    except TimeoutError:
-        raise ServiceError(f"{address}: no answer within 5 s", "Open the port in the firewalls between") from None
-    except OSError as error:
+        connect(address, 5, proxy).close()
+    except ProxyRefused as error:
         raise ServiceError(
-            f"{address}: {error.strerror}", "Start the coordinator, or open the port in the firewalls between"
+            f"{address}: the proxy {proxy} does not let it through: {error}",
+            f"Have the proxy allow CONNECT to {address}, without looking into TLS{around}",
         ) from None
+    except socket.gaierror:
+        raise ServiceError(
+            f"host {somewhere} has no address", f"Check DNS, or put it into /etc/hosts{around}"
+        ) from None
+    except TimeoutError:
+        raise ServiceError(
+            f"{proxy or address}: no answer within 5 s", f"Open the port in the firewalls between{around}"
+        ) from None
+    except OSError as error:
+        start = "Correct the variable" if proxy else "Start the coordinator, or open the port in the firewalls between"
+        raise ServiceError(f"{proxy or address}: {error.strerror}", f"{start}{around or moved}") from None
+    return f" by way of the proxy {proxy}" if proxy else ""
 
 
 def check_disk(folder: Path, least: int) -> str:
@@ -204,6 +225,41 @@ def check_signature(kit: Kit) -> str:
     return f"{len(found.files)} files as the authority signed them, version {found.version} of {found.made}"
 
 
+def hold(checks: Iterable[Check], tell: Callable[[str, str], object]) -> None:
+    """Start only where all checks hold. What is advice is told.
+
+    Raises
+    ------
+    ConsiliumError : the first that does not, in the doctor's words.
+    """
+    for name, check in checks:
+        try:
+            check()
+        except Advice as advice:
+            tell(name, str(advice))
+
+
+def check_settings(kit: Kit) -> bool:
+    """Whether kit.json is as the operator made it; also where no signature says how that was."""
+    found = read_manifest(kit.folder, kit.authority)
+    made = {} if found is None else found.settings
+    return KIT_FILE not in made or digests_of(kit.folder)[KIT_FILE] == made[KIT_FILE]
+
+
+def check_clock(kit: Kit, now: float | None = None) -> str:
+    """This machine's clock against what the node itself wrote before. now: seconds since 1970."""
+    now = time.time() if now is None else now
+    written = {path: path.stat().st_mtime for path in kit.state.rglob("*") if path.is_file()}
+    last = max(written, key=lambda path: written[path], default=None)
+    back = 0.0 if last is None else written[last] - now
+    if last is not None and back > MOST_BEHIND_SECONDS:
+        raise ConfigError(
+            f"this clock has gone back: {last.relative_to(kit.folder)} was written {back:.0f} s in its future",
+            "Set it by NTP (timedatectl set-ntp true): signatures of the past are refused",
+        )
+    return f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC, after all that this node wrote"
+
+
 def check_port(port: int, host: str, key: str, file: str = "kit.json") -> str:
     """A port that can be bound; `key` of `file` says which."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
@@ -211,19 +267,23 @@ def check_port(port: int, host: str, key: str, file: str = "kit.json") -> str:
         try:
             probe.bind((host, port))
         except OSError as error:
+            known = {
+                errno.EADDRNOTAVAIL: f"This machine has no address {host}: correct listen in {file}",
+                errno.EACCES: f"Change {key} in {file} to one above 1023, or allow the node's service lower ones",
+            }
             raise EngineError(
                 f"port {port} on {host} cannot be used: {error.strerror}",
-                f"Stop what uses it, or change {key} in {file}",
+                known.get(error.errno or 0, f"Stop what uses it, or change {key} in {file}"),
             ) from None
     return f"port {port} is free"
 
 
-def check_roster(kit: Kit, expected: str, own: str | None) -> str:
+def check_roster(kit: Kit, expected: str, own: str | None, path: Path | None = None) -> str:
     """The roster has the hash that the federation asks for, and this node's own key in its place.
 
-    own: a party's name, None for the coordinator.
+    own: a party's name, None for the coordinator. path: of the roster, where it is not the kit's.
     """
-    roster = Roster.load(kit / "roster.json")
+    roster = Roster.load(path or kit / "roster.json")
     key = Identity.load(kit / "identity.pem").public.hex()
     if roster.digest != expected:
         raise ConfigError(

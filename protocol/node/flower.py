@@ -13,6 +13,7 @@ from pathlib import Path
 
 from consilium.protocol.errors import EngineError
 from consilium.protocol.node.threads import ONE_THREAD
+from consilium.protocol.proxies import without_loopback
 
 QUIET = {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
@@ -61,13 +62,14 @@ def unknown_flower(what: str) -> EngineError:
 
 
 def flower_environment(home: Path, *first: Path) -> dict[str, str]:
-    """Environment of Flower's programs: no telemetry, nothing installed at run time, a home of their own.
+    """Environment of Flower's programs: no telemetry, nothing installed at run time, a home of their own, no proxy on
+    loopback.
 
     They find each other by name, in the folders `first` and then in this interpreter's environment.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = os.pathsep.join([*map(str, first), sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-    return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
+    return {**without_loopback(os.environ), **QUIET, "FLWR_HOME": str(home), "PATH": path}
 
 
 def program(name: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consilium.protocol.warnings.kinds import RunWarning, WarningCode
+from consilium.protocol.warnings.plain_words import times_as_likely
 
 MOST_EPSILON = 5.0
 """Above it, an outcome may be e^5 = 148 times as likely with somebody's data as without: a promise of little."""
@@ -56,11 +57,14 @@ def before_run(expected: Expected) -> list[RunWarning]:
 
 def _epsilon(expected: Expected) -> Iterator[RunWarning]:
     if expected.epsilon > MOST_EPSILON:
-        value = f"{expected.epsilon:.3g}" if math.isfinite(expected.epsilon) else "without bound"
+        bounded = math.isfinite(expected.epsilon)
+        value = f"{expected.epsilon:.3g}" if bounded else "without bound"
+        likelier = f"an outcome may be {times_as_likely(expected.epsilon)} as likely with it as without"
+        why = f"{likelier}, which protects little" if bounded else "this is not private"
         yield RunWarning(
             WarningCode.LARGE_EPSILON,
-            f"epsilon is {value} at delta {expected.delta:g} for each {expected.unit}, above {MOST_EPSILON:g}: that"
-            " protects little. Ask fewer queries, add noise, or find more parties",
+            f"epsilon is {value} at delta {expected.delta:g} for each {expected.unit}, above {MOST_EPSILON:g}: {why}."
+            " Ask fewer queries, add noise, or find more parties",
         )
 
 

@@ -32,8 +32,6 @@ NEARLY = 0.01
 """Of delta times the number of parties: above it no promise is strong; from 1 on it may name one of them outright."""
 
 Level = Literal["strong", "moderate", "weak", "none"]
-ALWAYS = "always"
-_BASES = (100, 1000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -44,15 +42,6 @@ class PrivacyVerdict:
     reasons: tuple[str, ...]
 
 
-def surest_guess(epsilon: float, delta: float) -> float:
-    """Most often that anybody guesses right between two versions of the data, of which each is as likely before.
-
-    >>> round(surest_guess(0.8, 1e-5), 4), surest_guess(0.0, 0.0), surest_guess(math.inf, 1e-5)
-    (0.69, 0.5, 1.0)
-    """
-    return float(expit(epsilon) + delta * expit(-epsilon))
-
-
 def surest_belief(before: float, epsilon: float, delta: float) -> float:
     """Most that somebody may believe after, save with probability `EXCEPTIONS` delta; `before` in (0, 1).
 
@@ -61,19 +50,6 @@ def surest_belief(before: float, epsilon: float, delta: float) -> float:
     """
     factor = 0.0 if delta == 0 else -math.log1p(-1 / EXCEPTIONS)
     return float(expit(logit(before) + epsilon + factor))
-
-
-def out_of(share: float) -> str:
-    """A share as cases, rounded up: what is said must not be less than what may be; and never all of them below 1.
-
-    >>> out_of(0.68997), out_of(0.9933), out_of(0.5), out_of(1.0)
-    ('69 in 100', '994 in 1,000', '50 in 100', 'always')
-    """
-    for base in _BASES:
-        cases = math.ceil(round(share * base, 6))
-        if cases < base:
-            return f"{cases:,} in {base:,}"
-    return ALWAYS
 
 
 def in_hundred(share: float) -> str:

@@ -8,19 +8,11 @@ from dataclasses import dataclass
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.warnings.plain_words import ALWAYS, out_of, rounded_up, surest_guess
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow
-from consilium.simulations.report.meaning import (
-    ALWAYS,
-    EXCEPTIONS,
-    Level,
-    in_hundred,
-    out_of,
-    surest_belief,
-    surest_guess,
-    verdict,
-)
+from consilium.simulations.report.meaning import EXCEPTIONS, Level, in_hundred, surest_belief, verdict
 from consilium.simulations.report.models import METRIC_NAMES, lead
 from consilium.simulations.report.tables import MOST
 from consilium.simulations.report.wording import many, plural, share_text, signed
@@ -115,20 +107,10 @@ def _meaning(data: ReportData, row: GuaranteeRow) -> tuple[str, ...]:
     return (
         f"{protected} Suppose that somebody knows everything else and wonders {aims}. A coin is right in 50 of 100"
         f" such cases. Whoever has all {release} that were released, and anything made from them, {bound}, whatever"
-        f" they compute: odds of 1 to 1 become at most {_odds(odds)} to 1.",
+        f" they compute: odds of 1 to 1 become at most {rounded_up(odds)} to 1.",
         f"What all {plural(data.party_label)} together teach is not hidden: that is what the student is for, and it"
         " would be learnt without any one of them as well.",
     )
-
-
-def _odds(odds: float) -> str:
-    """Rounded up, to three digits."""
-    if math.isinf(odds):
-        return "any number"
-    if odds >= 1000:
-        return f"{math.ceil(odds):,}"
-    digits = 2 if odds < 10 else 1
-    return f"{math.ceil(odds * 10**digits - 1e-9) / 10**digits:.{digits}f}"
 
 
 def _beliefs(row: GuaranteeRow) -> tuple[tuple[str, str], ...]:

@@ -122,6 +122,13 @@ def load_pool(path: Path) -> Pool:
         raise DataError(f"cannot read pool {path}: {error}", "Give an .npz with `features` and `queries`") from None
     if pool.queries.ndim != 2 or pool.queries.shape[1] != len(pool.features):
         raise DataError(f"pool {path}: queries have shape {pool.queries.shape} for {len(pool.features)} features")
+    bad = np.argwhere(~np.isfinite(pool.queries)) if pool.queries.dtype.kind == "f" else ()
+    if len(bad):
+        row, column = bad[0]
+        raise DataError(
+            f"pool {path}: {len(bad)} values are missing or infinite (first: row {row + 1}, {pool.features[column]!r})",
+            "Fill them, or leave these rows out",
+        )
     return pool
 
 

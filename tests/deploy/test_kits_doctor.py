@@ -28,7 +28,7 @@ from consilium.protocol.node.checks import CheckResult, examine
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.secagg.identity import Identity
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
-from tests.federation import CLASSES, FEATURES
+from tests.federation import CLASSES, FEATURES, make_rows
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     "authority damaged": (lambda kit: (kit / "ca.crt").write_text("x"), "authority", "not a PEM", "Unpack"),
     "policy unreadable": (lambda kit: edit(kit / "party.toml", "[policy]", "[policy"), "policy", "not valid TOML", ""),
     "unknown key": (lambda kit: edit(kit / "party.toml", "most_teachers", "most_teacher"), "policy", "unknown key", ""),
-    "another name": (rename, "policy", "ward-x", "Set name back"),
+    "another name": (rename, "place", "ward-x", "Set name back"),
     "other classes": (lambda kit: edit(kit / "party.toml", '"ill"', '"x"'), "policy", "classes", "Change the policy"),
     "votes too open": (
         lambda kit: edit(kit / "party.toml", 'votes = "secure"', 'votes = "distributed"'),
@@ -154,7 +154,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     ),
     "budget too small": (
         lambda kit: edit(kit / "party.toml", "most_epsilon = ", "most_epsilon = 0.1 # "),
-        "policy", "limit 0.1", "policy.most_epsilon",
+        "policy", "limit 0.1", "raises policy.most_epsilon",
     ),
     "terms damaged": (lambda kit: (kit / "terms.json").write_text("{}"), "policy", "terms.json", "Unpack"),
     "no data": (lambda kit: (kit / "data.npz").unlink(), "data", "data.npz", "docs/parties.md"),
@@ -287,6 +287,9 @@ def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
     pool = write_pool(tmp_path / "pool.npz")
     found = examine(consilium.student.deploy.checks(kit, pool))
     assert levels(found)["pool"] == "ok"
+    np.savez(pool, features=np.array(FEATURES), queries=np.vstack([make_rows(400, 1000)[0][:3], np.zeros((2, 3))]))
+    told = next(each for each in examine(consilium.student.deploy.checks(kit, pool)) if each.name == "pool")
+    assert told.what == "2 of 5 rows are not in the pool that the federation is fixed to (first: row 4)"
     np.savez(pool, features=np.array(["a"]), queries=np.zeros((3, 1)))
     assert levels(examine(consilium.student.deploy.checks(kit, pool)))["pool"] == "wrong"
 
@@ -294,7 +297,7 @@ def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
 def test_the_command_prints_one_line_each_and_exits_with_1(out: Path) -> None:
     done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
     assert done.exit_code == 0, done.output
-    assert len(done.output.splitlines()) == 17
+    assert len(done.output.splitlines()) == 25
     (out / "coordinator" / "server.key").chmod(0o644)
     done = CliRunner().invoke(cli.app, ["doctor", str(out / "coordinator")])
     assert done.exit_code == 1

@@ -89,7 +89,7 @@ def test_the_update_is_not_started_while_a_federation_is_open(
     assert "consilium coordinator close" in refused.value.action
     assert not run.closed
     assert not run_of_kit(kit).begun
-    monkeypatch.setattr(node, "check_certificate", lambda *_: (_ for _ in ()).throw(EngineError("reached", "")))
+    monkeypatch.setattr(node, "prepare", lambda *_: (_ for _ in ()).throw(EngineError("reached", "")))
     with pytest.raises(EngineError, match="reached"):
         node.start(kit, lambda *_: None, threading.Event(), go_on=True)
     assert current_run(kit) == run

@@ -117,11 +117,25 @@ def test_public_rows_that_make_no_schema(
     assert "public.csv" in str(caught.value)
 
 
-def test_arrays_with_missing_values_name_the_cell(tmp_path: Path) -> None:
-    np.savez(tmp_path / "public.npz", features=np.array(["a", "b"]), x=np.array([[1, 2], [3, np.nan]]))
-    plan = RowsPlan(classes=("well", "ill"), public="public.npz")
-    with pytest.raises(DataError, match=r"1 values are missing or infinite \(first: row 2, 'b'\)"):
-        plan.schema(tmp_path)
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ([[1, 2], [3, np.nan]], "1 values are missing, infinite or no numbers (first: row 2, 'b')"),
+        ([[1, 2], [np.inf, np.nan]], "2 values are missing, infinite or no numbers (first: row 2, 'a')"),
+        ([["1", "> 89"], ["3", "4"]], "1 values are missing, infinite or no numbers (first: row 1, 'b': '> 89')"),
+        ([["1", "2"], ["", "4"]], "1 values are missing, infinite or no numbers (first: row 2, 'a': '')"),
+    ],
+)
+@pytest.mark.parametrize("key", ["rows.public", "rows.pool"])
+def test_arrays_with_missing_values_name_the_cell(tmp_path: Path, cells: list, told: str, key: str) -> None:
+    names = np.array(["a", "b"])
+    np.savez(tmp_path / "bad.npz", features=names, x=np.array(cells))
+    np.savez(tmp_path / "good.npz", features=names, x=np.array([["1", "2"], ["3", "5"]]))  # texts of numbers
+    public = "bad.npz" if key == "rows.public" else "good.npz"
+    plan = RowsPlan(classes=("well", "ill"), public=public, pool="" if key == "rows.public" else "bad.npz")
+    with pytest.raises(DataError) as caught:
+        plan.public_rows(tmp_path / "bad.npz", plan.schema(tmp_path))
+    assert str(caught.value).startswith(f"{key}: {tmp_path / 'bad.npz'}: {told}")
 
 
 @pytest.mark.parametrize("columns", [{"a": "text"}, {"a": {"values": ["x", "x"], "kind": "number"}}, {"a": 3}])

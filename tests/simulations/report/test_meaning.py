@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from consilium.protocol.warnings.plain_words import out_of, surest_guess
 from consilium.simulations.report.meaning import (
     EXCEPTIONS,
     MODERATE,
     STRONG,
     in_hundred,
-    out_of,
     surest_belief,
-    surest_guess,
     verdict,
 )
 

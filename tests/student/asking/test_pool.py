@@ -125,6 +125,13 @@ def test_pools_that_cannot_be_asked(tmp_path: Path, rows: str, schema: Schema, l
     assert told in str(caught.value)
 
 
+def test_a_pool_of_arrays_names_the_cell_that_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "pool.npz"
+    np.savez(path, features=np.array(["age", "creatinine"]), queries=np.array([[61, 1], [70, np.nan], [np.inf, 1]]))
+    with pytest.raises(DataError, match=r"2 values are missing or infinite \(first: row 2, 'creatinine'\)\. Fill them"):
+        PoolFile(path).load(PLAIN)
+
+
 def test_what_is_odd_is_told_with_its_value(tmp_path: Path) -> None:
     ranged = Schema.model_validate({**SCHEMA.model_dump(), "ranges": [Range(feature="age", low=0, high=120)]})
     path, told = tmp_path / "pool.csv", []

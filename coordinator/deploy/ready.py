@@ -1,0 +1,150 @@
+"""What a coordinator's start rests on: `doctor` shows the same checks, so that a start is refused in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+
+from pydantic import TypeAdapter, ValidationError
+
+from consilium.coordinator.collection.greeting import SEEN_FILE, SeenPositions
+from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.config import check_sanitised, check_threshold
+from consilium.coordinator.deploy.flower import NodesFile
+from consilium.coordinator.deploy.node_keys import NodeKeys
+from consilium.coordinator.deploy.runs import ROSTER, KitRun
+from consilium.coordinator.expectation import promise_in_words
+from consilium.coordinator.ledger.kit_runs import LEDGER
+from consilium.coordinator.ledger.left import use_of_phases
+from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.quorum import least_parties
+from consilium.protocol.config_files import load
+from consilium.protocol.digests import Hash
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.checks import Advice, Check, check_certificate, check_port, check_roster
+from consilium.protocol.node.flower import program
+from consilium.protocol.node.kit import Kit
+from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.roster import Roster
+
+NEWEST = "Open the newest update that the operator sent into this kit"
+STUDENTS = TypeAdapter(dict[str, list[Hash]])
+"""students.json: fingerprints of certificates, by student."""
+ServedRun = Callable[[], KitRun]
+"""The federation that is to be served; raises ConfigError or LedgerError where its files cannot be read."""
+
+
+def set_up(kit: Kit, run: ServedRun) -> list[Check]:
+    """In the order in which to mend."""
+    return [
+        ("flower", lambda: _flower(kit)),
+        ("certificate", lambda: check_certificate(kit.server_tls, kit.coordinator.hosts)),
+        ("federation", lambda: _federation(run())),
+        ("promise", lambda: promise_in_words(run().config)),
+        ("roster", lambda: _roster(kit, run())),
+        ("pool", lambda: _pool(kit, run())),
+        ("nodes", lambda: _nodes(kit, run())),
+        ("students", lambda: _students(kit)),
+        ("ledger", lambda: _ledger(run())),
+    ]
+
+
+def ports(kit: Kit) -> list[Check]:
+    """The three ports of the coordinator, by their keys in kit.json."""
+    place = kit.coordinator
+    return [
+        ("superlink port", lambda: check_port(place.superlink_port, place.listen, "superlink_port")),
+        label_port(kit),
+        ("internal port", lambda: check_port(place.internal_port, "127.0.0.1", "internal_port")),
+    ]
+
+
+def label_port(kit: Kit) -> Check:
+    """That at which students ask."""
+    place = kit.coordinator
+    return ("label port", lambda: check_port(place.label_port, place.listen, "label_port"))
+
+
+def roster_of(kit: Kit, run: KitRun) -> Roster | None:
+    """The roster that a run was begun with, or would be; None for clear votes. Raises ConfigError."""
+    if run.config.votes == "clear":
+        return None
+    return Roster.load(run / ROSTER if (run / ROSTER).exists() else kit / ROSTER)
+
+
+def _flower(kit: Kit) -> str:
+    NodeKeys(kit / "nodes.json")
+    for name in ("flower-superlink", "flwr"):
+        program(name)
+    return f"flwr {version('flwr')} is one that was tested"
+
+
+def _federation(run: KitRun) -> str:
+    config = run.config
+    guarantee = promised(config)
+    return (
+        f"{config.votes} votes, {config.describe()}, at most {config.all_caps.queries} queries:"
+        f" epsilon at most {guarantee.epsilon:.3f} at delta {config.privacy.delta:g}, unit {config.privacy.unit.value}"
+    )
+
+
+def _roster(kit: Kit, run: KitRun) -> str:
+    roster = roster_of(kit, run)
+    if roster is None:
+        return "none: votes are clear"
+    path = run / ROSTER if (run / ROSTER).exists() else kit / ROSTER
+    said = check_roster(kit, run.config.roster, None, path)
+    SecureKeys(roster, Identity.load(kit / "identity.pem")).check(run.config)
+    return said
+
+
+def _pool(kit: Kit, run: KitRun) -> str:
+    wanted = run.config.pool
+    if wanted is None:
+        return "none is fixed: students may ask any rows"
+    tree = PoolTree.load(kit / "pool.npy")
+    if tree.terms(wanted.least_distance) != wanted:
+        raise ConfigError("pool.npy holds other rows than the federation is fixed to", NEWEST)
+    return f"{wanted.size} rows may be asked, and no others"
+
+
+def _nodes(kit: Kit, run: KitRun) -> str:
+    nodes, config, roster = load(kit / "nodes.json", NodesFile).nodes, run.config, roster_of(kit, run)
+    least = least_parties(config, roster)
+    if len(nodes) < least:
+        raise ConfigError(
+            f"{len(nodes)} parties may connect, {least} are required",
+            "Add parties: consilium provision add-party. A federation that is open can be closed without them",
+        )
+    weights = {} if roster is None else {entry.id: entry.weight for entry in roster.parties}
+    most = config.most_weight if roster is None else 1  # with clear votes a party tells its weight as it enrols
+    votes = config.teachers_per_party * sum(weights.get(name, most) for name in nodes)
+    check_threshold(config, votes)
+    check_sanitised(config, votes)
+    return f"{len(nodes)} parties may connect, {least} are required"
+
+
+def _students(kit: Kit) -> str:
+    path = kit / "students.json"
+    try:
+        listed = STUDENTS.validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        raise ConfigError(f"{path} is no list of students' certificates: nobody would be let in", NEWEST) from None
+    if not listed:
+        raise Advice("no student may ask", "Have the operator add one: consilium provision add-student")
+    return f"{len(listed)} may ask: {', '.join(sorted(listed))}"
+
+
+def _ledger(run: KitRun) -> str:
+    SeenPositions(run / SEEN_FILE)
+    if not (run / LEDGER).exists():
+        return "none yet"
+    ledger = Ledger(run / LEDGER, run.config.digest(), "", read_only=True)
+    try:
+        ledger.batches()  # follows the hash chain
+        used = use_of_phases(run.config, ledger)
+    finally:
+        ledger.close()
+    return "; ".join(phase.describe() for phase in used)
