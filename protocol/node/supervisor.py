@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from consilium.protocol.errors import EngineError
+from consilium.protocol.node.service_manager import ServiceManager, StopEvent
 
 Tell = Callable[[str, str], None]
 """Called with the name of a process and what happened to it."""
@@ -202,8 +203,9 @@ def end_leftovers(logs: Path, tell: Tell) -> None:
 
 @contextlib.contextmanager
 def stop_on_signals():
-    """An event that SIGTERM and SIGINT set while the context is open. For the main thread."""
-    stop = threading.Event()
+    """An event that SIGTERM and SIGINT set while the context is open. For the main thread, which is to wait on it every
+    few seconds: where systemd started the node, that is its sign of life."""
+    stop = StopEvent(ServiceManager.of_environment())
 
     def ask(_signal: int, _frame: FrameType | None) -> None:
         stop.set()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.files import replacing
+from consilium.protocol.files import private_folder, replacing
 from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.node.enrolment import ENROLMENT, IDENTITY, NODE_KEY
 from consilium.protocol.node.kit import KIT_FILE, Kit, node_id, open_kit
@@ -79,6 +79,7 @@ def _new(staged: Path, name: str, into: Path) -> OpenedKit:
     into.mkdir(mode=0o700, exist_ok=True)
     shutil.move(kit.folder, target)
     target.chmod(0o700)  # unpacking gives folders the usual mode
+    private_folder(target / "state")  # a service may write there and nowhere else, so it must be there
     return OpenedKit(
         target, manifest.node, manifest.version, False, tuple(sorted(manifest.files)), _authority(target / "ca.crt")
     )
