@@ -99,7 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("wheelhouse"), help="new folder (default: wheelhouse)")
     parser.add_argument("--python", default="", help="of the nodes, such as 3.12 (default: this one)")
     parser.add_argument("--platform", default="", help="of the nodes, as pip names it (default: this one)")
-    parser.add_argument("--torch-index", default=TORCH_INDEX, help="index with torch's builds for the CPU; '' where pip's own has them")
+    parser.add_argument(
+        "--torch-index", default=TORCH_INDEX, help="index with torch's builds for the CPU; '' where pip's own has them"
+    )
     given = parser.parse_args(arguments)
     try:
         made = fill(given.out, subprocess.call, given.python, given.platform, given.torch_index)

@@ -2,8 +2,8 @@
 
     python -P -m consilium.protocol.monitor.health KIT
 
-It asks the port of `monitor.toml` where that is plain HTTP. With mutual TLS it has no certificate to ask with, and without
-a port nothing to ask: then a node lives that holds the lock of its kit, which goes with its process.
+It asks the port of `monitor.toml` where that is plain HTTP. With mutual TLS it has no certificate to ask with, and
+without a port nothing to ask: then a node lives that holds the lock of its kit, which goes with its process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What systemd is told of a node that it started: ready, alive, stopping.
 
-The messages of sd_notify(3): datagrams to the socket that NOTIFY_SOCKET names. Units of kits have `Type=notify`, so that
-`systemctl start` fails where a node refuses to start, and `WatchdogSec`, so that one whose main loop hangs is killed
-and started again. Elsewhere nothing is sent.
+The messages of sd_notify(3): datagrams to the socket that NOTIFY_SOCKET names. Units of kits have `Type=notify`, so
+that `systemctl start` fails where a node refuses to start, and `WatchdogSec`, so that one whose main loop hangs is
+killed and started again. Elsewhere nothing is sent.
 """
 
 from __future__ import annotations
