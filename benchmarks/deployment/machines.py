@@ -1,8 +1,8 @@
 """Machines with systemd as their first process: containers of systemd-nspawn over this machine's own system.
 
-Each has an overlay over `/`, so that what is installed or written in one is seen in no other and goes with it; the network
-namespace of a `tests.deploy.netns.Host`; and systemd, started from /usr/lib/systemd/systemd. A first layer that all share
-holds Consilium in /opt/consilium, installed from a wheelhouse without any network.
+Each has an overlay over `/`, so that what is installed or written in one is seen in no other and goes with it; the
+network namespace of a `tests.deploy.netns.Host`; and systemd, started from /usr/lib/systemd/systemd. A first layer that
+all share holds Consilium in /opt/consilium, installed from a wheelhouse without any network.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Layers:
             begun = time.monotonic()
             done = subprocess.run(
                 [
-                    "systemd-nspawn", "--quiet", f"--directory={root}", "--private-network", "--register=no", "--keep-unit",
-                    "--link-journal=no", "--pipe", "--setenv=PIP_CONFIG_FILE=/dev/null",
+                    "systemd-nspawn", "--quiet", f"--directory={root}", "--private-network", "--register=no",
+                    "--keep-unit", "--link-journal=no", "--pipe", "--setenv=PIP_CONFIG_FILE=/dev/null",
                     "/bin/sh", "-c", f"env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root {command}",
                 ],
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,

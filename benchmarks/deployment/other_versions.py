@@ -29,9 +29,7 @@ def build(out: Path, revision: str, version: str = "", edits: Mapping[str, tuple
     """
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder)
-        archive = subprocess.run(
-            ["git", "-C", str(ROOT), "archive", revision], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
-        )
+        archive = subprocess.run(["git", "-C", str(ROOT), "archive", revision], capture_output=True, check=False)
         if archive.returncode:
             raise OSError(archive.stderr.decode().strip())
         with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as file:

@@ -1,10 +1,10 @@
-"""A federation of systemd services: installed offline, killed, stopped, upgraded, rolled back, restored; each step timed.
+"""A federation of systemd services: installed offline, killed, stopped, upgraded, rolled back, restored; each timed.
 
 A coordinator, three parties and a student, each on a machine with its own systemd (`benchmarks.deployment.machines`),
-installed from a wheelhouse without any network, started by the units of their kits as docs/install.md has it. Needs root,
-systemd-nspawn and a wheelhouse that was made from this very commit (`make wheelhouse`).
+installed from a wheelhouse without any network, started by the units of their kits as docs/install.md has it. Needs
+root, systemd-nspawn and a wheelhouse that was made from this very commit (`make wheelhouse`).
 
-    python -m benchmarks.deployment.services --wheelhouse wheelhouse [--older REVISION] [--parts kills versions restores ends]
+    python -m benchmarks.deployment.services --wheelhouse wheelhouse [--older REVISION] [--parts kills versions ...]
 """
 
 from __future__ import annotations

@@ -126,11 +126,11 @@ def _authority(path: Path) -> str:
 
 @contextmanager
 def _staged(content: bytes, name: str, into: Path) -> Iterator[Path]:
-    """The files of an archive in a private folder beside their place, which is gone when the context ends.
+    """The files of an archive in a private folder on the disk of their place, which is gone when the context ends.
 
     Only plain files, in one folder at most, and not more than a kit can have.
     """
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=into.parent) as place:
+    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=into if into.is_dir() else into.parent) as place:
         try:
             with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
                 members, size = [], 0
