@@ -142,9 +142,23 @@ def _staged(content: bytes, name: str, into: Path) -> Iterator[Path]:
                     deep = len(path.parts) > 2 or path.is_absolute() or ".." in path.parts
                     if not plain or deep or len(members) > MOST_FILES or size > MOST_UNPACKED:
                         raise ConfigError(f"{name} holds what no kit has: {path.name[:60]!r}", ASK)
-                archive.extractall(place, members, filter="data")
+                for member in members:
+                    _write(archive, member, Path(place))
         except (tarfile.TarError, EOFError, ValueError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise ConfigError(f"{name} is no whole .tar.gz", "Have it sent again") from None
         yield Path(place)
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
+    """One plain file or folder, for its owner to write and no one else. By hand, because Python 3.11.2, as it is in
+    Debian 12, has no `extractall(filter="data")` yet."""
+    target, content = place / member.name, archive.extractfile(member)
+    if content is None:
+        target.mkdir(mode=0o700, exist_ok=True)
+        return
+    target.parent.mkdir(mode=0o700, exist_ok=True)
+    with content, open(target, "xb") as file:
+        shutil.copyfileobj(content, file)
+    target.chmod(member.mode & 0o755 | 0o600)
