@@ -133,16 +133,18 @@ def _staged(content: bytes, name: str, into: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=into if into.is_dir() else into.parent) as place:
         try:
             with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-                members, size = [], 0
+                members: dict[PurePosixPath, tarfile.TarInfo] = {}
+                size = 0
                 for member in archive:
-                    members.append(member)
                     size += member.size
                     plain = member.isfile() or member.isdir()
                     path = PurePosixPath(member.name)
                     deep = len(path.parts) > 2 or path.is_absolute() or ".." in path.parts
-                    if not plain or deep or len(members) > MOST_FILES or size > MOST_UNPACKED:
+                    twice = path in members
+                    members[path] = member
+                    if not plain or deep or twice or len(members) > MOST_FILES or size > MOST_UNPACKED:
                         raise ConfigError(f"{name} holds what no kit has: {path.name[:60]!r}", ASK)
-                for member in members:
+                for member in members.values():
                     _write(archive, member, Path(place))
         except (tarfile.TarError, EOFError, ValueError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
