@@ -31,7 +31,7 @@ COORDINATOR, UNIVERSITY, KITS = "coordinator", "university", "/srv/consilium"
 ADDRESS = "10.77.0.1"
 BATCH = 10
 NEWER_FORMAT = {"protocol/node/state.py": ("STATE_FORMAT = 1", "STATE_FORMAT = 2")}
-SECONDS = 400
+SECONDS = 600
 
 
 class Drill:
@@ -70,11 +70,14 @@ class Drill:
         return self.machines[name].run("journalctl -n 0 --show-cursor -q").removeprefix("-- cursor: ").strip()
 
     def wait(self, true: Callable[[], bool], what: str, *names: str) -> None:
-        """Raises TimeoutError, with the last lines of these nodes."""
+        """Raises TimeoutError, with the last lines of these nodes, and who listens there."""
         deadline = time.monotonic() + SECONDS
         while not true():
             if time.monotonic() > deadline:
-                said = "\n".join(f"== {name}\n{self.said(name)[-1500:]}" for name in names)
+                said = "\n".join(
+                    f"== {name}\n{self.said(name)[-6000:]}\n{self.machines[name].run('ss -Hltnp', check=False)}"
+                    for name in names
+                )
                 raise TimeoutError(f"{what} did not come\n{said}")
             time.sleep(0.5)
 
@@ -122,7 +125,7 @@ def step(title: str) -> Iterator[list[str]]:
     try:
         yield outcome
     except (OSError, TimeoutError) as error:
-        outcome.append(f"FAILED: {str(error)[-1200:]}")
+        outcome.append(f"FAILED: {str(error)[:200]}")
         raise
     finally:
         print(
