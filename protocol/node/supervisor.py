@@ -189,7 +189,8 @@ def end_leftovers(logs: Path, tell: Tell) -> None:
         with contextlib.suppress(OSError, ValueError):
             pid = int(mark.read_text())
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if str(logs.parent.parent).encode() in command:
+            # in a container numbers begin again: it may be this very process's
+            if pid != os.getpid() and str(logs.parent.parent).encode() in command:
                 tell(mark.stem, f"process {pid} of an earlier start is still there: ending it")
                 os.killpg(pid, signal.SIGTERM)
                 for _ in range(50):
