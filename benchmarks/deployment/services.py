@@ -32,6 +32,7 @@ ADDRESS = "10.77.0.1"
 BATCH = 10
 NEWER_FORMAT = {"protocol/node/state.py": ("STATE_FORMAT = 1", "STATE_FORMAT = 2")}
 SECONDS = 600
+NOTICED = r"went back|refused: ledger|left out"
 
 
 class Drill:
@@ -184,7 +185,7 @@ def kills(drill: Drill) -> None:
             since, pid, begun = drill.cursor(name), drill.shown(name, "MainPID"), time.monotonic()
             drill.machines[name].run(f"kill -9 {pid}")
             drill.wait(lambda name=name, pid=pid: drill.shown(name, "MainPID") not in ("0", pid), "a restart", name)
-            outcome.append(f"restarted after {time.monotonic() - begun:.0f} s (NRestarts={drill.shown(name, 'NRestarts')})")  # fmt: skip
+            outcome.append(f"restarted after {time.monotonic() - begun:.0f} s")
             drill.wait_said(name, ready, since)
             outcome.append(f"'{ready}' after {time.monotonic() - begun:.0f} s")
             outcome.append(drill.ask())
@@ -243,7 +244,8 @@ def other_versions(drill: Drill) -> None:
         drill.install(party, "this")
         since = drill.cursor(party)
         drill.systemctl("start", party, check=False)
-        outcome.append(f"{drill.systemctl('is-active', party, check=False)}, exit code {drill.shown(party, 'ExecMainStatus')}, NRestarts={drill.shown(party, 'NRestarts')}")  # fmt: skip
+        code, again = drill.shown(party, "ExecMainStatus"), drill.shown(party, "NRestarts")
+        outcome.append(f"{drill.systemctl('is-active', party, check=False)}, exit code {code}, NRestarts={again}")
         outcome.append(drill.said(party, since)[:420])
     with step("cure: restore the backup of before (no query was asked since)") as outcome:
         drill.machines[party].run(f"rm -rf {drill.kit(party)}; cp -a /srv/backup {drill.kit(party)}")
@@ -291,10 +293,10 @@ def restores(drill: Drill) -> None:
             since, there = drill.cursor(name), drill.cursor(COORDINATOR)
             drill.systemctl("start", name)
             drill.wait(
-                lambda: re.search(r"went back|refused: ledger|left out", drill.said(COORDINATOR, there)) is not None,
+                lambda there=there: re.search(NOTICED, drill.said(COORDINATOR, there)) is not None,
                 "a word about the old state", COORDINATOR,
             )  # fmt: skip
-            outcome.append(first_line(drill.said(COORDINATOR, there), r"went back|refused: ledger|left out"))
+            outcome.append(first_line(drill.said(COORDINATOR, there), NOTICED))
             if name != COORDINATOR:
                 outcome.append(f"meanwhile {drill.ask()}")
         with step(f"{name}: the newest restored") as outcome:
