@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run keys notebooks fast check test test-busy proofs lint types docs bench proto clean
+.PHONY: run keys notebooks fast check test test-busy proofs lint types docs bench proto wheelhouse clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -84,6 +84,10 @@ bench: $(VENV)/.dev
 
 proto: $(VENV)/.dev
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. consilium/protocol/labels/labels.proto
+
+wheelhouse:
+	@# all that a node without internet installs from
+	$(PYTHON) tools/wheelhouse.py --out $(or $(OUT),wheelhouse) $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache site

@@ -64,11 +64,13 @@ def commands(out: Path, python: str, platform: str, torch_index: str) -> list[li
     pip = [sys.executable, "-m", "pip"]
     pinned = ["-c", str(ROOT / "constraints.txt"), "-d", str(out), "--find-links", str(out), "--only-binary", ":all:"]
     target = [*(["--python-version", python] if python else []), *(["--platform", platform] if platform else [])]
+    index = ["--extra-index-url", torch_index] if torch_index else []
     return [
         [*pip, "wheel", "--no-deps", "-w", str(out), str(ROOT)],
-        # torch first and alone: the build for the CPU satisfies the pin, and nothing bigger is fetched for the others
-        [*pip, "download", *pinned, *target, "--no-deps", "--extra-index-url", torch_index, "torch"],
-        [*pip, "download", *pinned, *target, "--extra-index-url", torch_index, "consilium-pate"],
+        # torch first and alone: the build for the CPU satisfies the pin, and nothing bigger is fetched for the others,
+        # none of which comes from torch's index, whatever else that has
+        [*pip, "download", *pinned, *target, "--no-deps", *index, "torch"],
+        [*pip, "download", *pinned, *target, "consilium-pate"],
     ]
 
 
@@ -97,7 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("wheelhouse"), help="new folder (default: wheelhouse)")
     parser.add_argument("--python", default="", help="of the nodes, such as 3.12 (default: this one)")
     parser.add_argument("--platform", default="", help="of the nodes, as pip names it (default: this one)")
-    parser.add_argument("--torch-index", default=TORCH_INDEX, help="index with torch's builds for the CPU")
+    parser.add_argument(
+        "--torch-index", default=TORCH_INDEX, help="index with torch's builds for the CPU; '' where pip's own has them"
+    )
     given = parser.parse_args(arguments)
     try:
         made = fill(given.out, subprocess.call, given.python, given.platform, given.torch_index)

@@ -49,7 +49,7 @@ from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tel
 from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.warnings.before import before_run
 
-START_SECONDS = 60
+START_SECONDS = 300
 RETRY = BackOff(first=5, most=60)
 FINAL = {kind.__name__: kind for kind in (ConfigError, DataError, LedgerError, BudgetExceeded, ServiceError)}
 """Failures of a run that another attempt would only repeat."""

@@ -59,18 +59,18 @@ def limit_for(epsilon: float) -> float:
 
 
 def write_start_files(folder: Path, kit: KitFile) -> None:
-    """start.sh, systemd unit and compose file."""
+    """start.sh, compose file and, of nodes that stay, the unit of systemd."""
     ports = [kit.coordinator.superlink_port, kit.coordinator.label_port] if kit.kind == "coordinator" else []
     unit = f"consilium-{kit.kind}.service"
     script = folder / "start.sh"
     script.write_text(_template("start.sh", kind=kit.kind), encoding="utf-8")
     script.chmod(0o755)
+    (folder / "compose.yaml").write_text(
+        _template("compose.yaml", kind=kit.kind, version=version(DISTRIBUTION), ports=ports), encoding="utf-8"
+    )
     if kit.kind == "student":
-        return  # a student runs once, by hand
+        return  # a student runs once, and is no service
     place = f"{PLACE}/{folder.name}"
     (folder / unit).write_text(
         _template("node.service", kind=kit.kind, name=kit.name, unit=unit, place=place), encoding="utf-8"
-    )
-    (folder / "compose.yaml").write_text(
-        _template("compose.yaml", kind=kit.kind, version=version(DISTRIBUTION), ports=ports), encoding="utf-8"
     )

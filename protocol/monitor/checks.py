@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-
 from consilium.protocol.errors import EngineError, PathError, ServiceError
+from consilium.protocol.monitor.health import is_this_node
 from consilium.protocol.monitor.server import ObserverTls
 from consilium.protocol.monitor.settings import MONITOR_FILE, MonitorSettings, load_monitor
 from consilium.protocol.node.checks import Check, check_port
@@ -29,7 +27,7 @@ def _monitor(kit: Kit, running: bool) -> str:
     try:
         check_port(settings.port, settings.listen, "port", MONITOR_FILE)
     except EngineError:
-        if tls is None and not _is_this_node(kit, settings):
+        if tls is None and not is_this_node(kit, settings):
             raise
         return "; ".join([f"{where} answers", *told])
     if running:
@@ -45,16 +43,3 @@ def _log(kit: Kit, settings: MonitorSettings) -> str:
     if not path.parent.is_dir() and path.parent != kit.folder / "state" / "logs":
         raise PathError(f"{path.parent}: there is no such folder", f"Make it, or change log.file in {MONITOR_FILE}")
     return f"log: {log.format} in {path.name}, at most {log.keep + 1} times {log.most_bytes / 1e6:g} MB"
-
-
-def _is_this_node(kit: Kit, settings: MonitorSettings) -> bool:
-    """Whether it is this node that answers, and no other program."""
-    connection = http.client.HTTPConnection(settings.listen, settings.port, timeout=5)
-    try:
-        connection.request("GET", "/healthz")
-        told = json.loads(connection.getresponse().read(10_000))
-        return (told["node"], told["kind"]) == (kit.name, kit.kind)
-    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()

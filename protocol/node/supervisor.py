@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from consilium.protocol.errors import EngineError
+from consilium.protocol.node.service_manager import ServiceManager, StopEvent
 
 Tell = Callable[[str, str], None]
 """Called with the name of a process and what happened to it."""
@@ -188,7 +189,8 @@ def end_leftovers(logs: Path, tell: Tell) -> None:
         with contextlib.suppress(OSError, ValueError):
             pid = int(mark.read_text())
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if str(logs.parent.parent).encode() in command:
+            # in a container numbers begin again: it may be this very process's
+            if pid != os.getpid() and str(logs.parent.parent).encode() in command:
                 tell(mark.stem, f"process {pid} of an earlier start is still there: ending it")
                 os.killpg(pid, signal.SIGTERM)
                 for _ in range(50):
@@ -202,12 +204,13 @@ def end_leftovers(logs: Path, tell: Tell) -> None:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set while the context is open. For the main thread.
+    """An event that SIGTERM and SIGINT set while the context is open. For the main thread, which is to wait on it every
+    few seconds: where systemd started the node, that is its sign of life.
 
     A thread of its own sets it. The signals' handler runs in the main thread, wherever that is: within the event's own
     lock too, for which it would wait for ever.
     """
-    stop = threading.Event()
+    stop = StopEvent(ServiceManager.of_environment())
     heard, told = os.pipe()
     os.set_blocking(told, False)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.files import replacing
+from consilium.protocol.files import private_folder, replacing
 from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.node.enrolment import ENROLMENT, IDENTITY, NODE_KEY
 from consilium.protocol.node.kit import KIT_FILE, Kit, node_id, open_kit
@@ -79,6 +79,7 @@ def _new(staged: Path, name: str, into: Path) -> OpenedKit:
     into.mkdir(mode=0o700, exist_ok=True)
     shutil.move(kit.folder, target)
     target.chmod(0o700)  # unpacking gives folders the usual mode
+    private_folder(target / "state")  # a service may write there and nowhere else, so it must be there
     return OpenedKit(
         target, manifest.node, manifest.version, False, tuple(sorted(manifest.files)), _authority(target / "ca.crt")
     )
@@ -125,25 +126,41 @@ def _authority(path: Path) -> str:
 
 @contextmanager
 def _staged(content: bytes, name: str, into: Path) -> Iterator[Path]:
-    """The files of an archive in a private folder beside their place, which is gone when the context ends.
+    """The files of an archive in a private folder on the disk of their place, which is gone when the context ends.
 
     Only plain files, in one folder at most, and not more than a kit can have.
     """
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=into.parent) as place:
+    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=into if into.is_dir() else into.parent) as place:
         try:
             with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-                members, size = [], 0
+                members: dict[PurePosixPath, tarfile.TarInfo] = {}
+                size = 0
                 for member in archive:
-                    members.append(member)
                     size += member.size
                     plain = member.isfile() or member.isdir()
                     path = PurePosixPath(member.name)
                     deep = len(path.parts) > 2 or path.is_absolute() or ".." in path.parts
-                    if not plain or deep or len(members) > MOST_FILES or size > MOST_UNPACKED:
+                    twice = path in members
+                    members[path] = member
+                    if not plain or deep or twice or len(members) > MOST_FILES or size > MOST_UNPACKED:
                         raise ConfigError(f"{name} holds what no kit has: {path.name[:60]!r}", ASK)
-                archive.extractall(place, members, filter="data")
+                for member in members.values():
+                    _write(archive, member, Path(place))
         except (tarfile.TarError, EOFError, ValueError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise ConfigError(f"{name} is no whole .tar.gz", "Have it sent again") from None
         yield Path(place)
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
+    """One plain file or folder, for its owner to write and no one else. By hand, because Python 3.11.2, as it is in
+    Debian 12, has no `extractall(filter="data")` yet."""
+    target, content = place / member.name, archive.extractfile(member)
+    if content is None:
+        target.mkdir(mode=0o700, exist_ok=True)
+        return
+    target.parent.mkdir(mode=0o700, exist_ok=True)
+    with content, open(target, "xb") as file:
+        shutil.copyfileobj(content, file)
+    target.chmod(member.mode & 0o755 | 0o600)

@@ -128,9 +128,14 @@ def test_a_new_kit_is_unpacked_whole(federation: Path, tmp_path: Path, node: str
     assert (opened.folder, opened.node, opened.update) == (tmp_path / "new" / node, node, False)
     assert opened.authority == authority_fingerprint(load_certificate(federation / "operator" / "ca.crt"))
     for path in opened.folder.iterdir():
+        if path.name == "state":  # there from the start: a service may write nowhere else
+            assert (list(path.iterdir()), path.stat().st_mode & 0o777) == ([], 0o700)
+            continue
         assert path.read_bytes() == (federation / node / path.name).read_bytes()
-        assert path.suffix not in (".key", ".pem") or path.stat().st_mode & 0o777 == 0o600
+        wanted = 0o600 if path.suffix in (".key", ".pem") else (federation / node / path.name).stat().st_mode & 0o755
+        assert path.stat().st_mode & 0o777 == wanted, path.name
     assert opened.folder.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [node]
     with pytest.raises(OutputExists):
         open_archive((federation / f"{node}.tar.gz").read_bytes(), "x", tmp_path / "new")
 
@@ -212,6 +217,7 @@ REFUSED: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "out of the folder": (lambda out: packed({"../x": b"x"}), "what no kit has"),
     "an absolute path": (lambda out: packed({"/tmp/x": b"x"}), "what no kit has"),
     "deep": (lambda out: packed({"a/b/c": b"x"}), "what no kit has"),
+    "twice": (lambda out: packed({"x": b"1", "./x": b"2"}), "what no kit has: 'x'"),
     "too many": (lambda out: packed({f"{number}": b"" for number in range(101)}), "what no kit has"),
     "cut": (lambda out: update(out, 2, "party-ward-a")[:-50], "no whole .tar.gz"),
     "no archive": (lambda out: b"hello", "no whole .tar.gz"),
