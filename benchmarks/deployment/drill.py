@@ -14,6 +14,7 @@ every command with all that it printed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.deployment.exports import EXPORTS
-from benchmarks.deployment.machines import machines
+from benchmarks.deployment.machines import Machine, machines
 from benchmarks.deployment.record import DrillEnded, Record
 from benchmarks.deployment.site import POOL, Site
 from tests.deploy import netns
@@ -33,6 +34,11 @@ FIRST, FIFTH, REVOKED, OWN_KEYS = tuple(EXPORTS)[:4], "basel", "zurich", "clevel
 STUDENTS = ("university", "institute")
 QUERIES = 12
 """Rows that each student asks: each session of secure sums takes as long for few as for many."""
+FORGOTTEN = {
+    "cleveland": [(', codes = { "> 89" = 90 }', 3, "PROBLEM +age.*hold text that is no number.*Map it with codes")],
+    "budapest": [(", factor = 0.01131", 0, "DOUBT +creatinine.*Another unit[?] Set factor")],
+}
+"""What a data manager leaves out of party.toml at first, and the exit status and the line that tell."""
 
 
 def make_kits(site: Site) -> None:
@@ -72,7 +78,10 @@ def bring_data(site: Site, name: str) -> None:
     machine = site.party(name)
     site.export(name)
     site.say_file(name)
-    site.at(machine, "party check . federation.json", code=1, says="PROBLEM|problem", never="Traceback")
+    site.at(machine, "party check . federation.json", code=3, says="PROBLEM", never="Traceback")
+    for left_out, code, says in FORGOTTEN.get(name, ()):
+        with site.without(name, left_out):
+            site.at(machine, "party check . federation.json", code=code, says=says)
     site.say_columns(name)
     site.at(machine, "party check . federation.json", says=r"The data fit", needed=True)
     if name == FIRST[0]:
@@ -146,20 +155,39 @@ def faults(site: Site) -> None:
 
     victim.kill()
     site.record.wait("coordinator", f"kill -9 at {victim.name}, until status says so", state("not connected now"), 300)
+    if not site.loopback:  # a small file system of its own, which only root can make
+        victim.small_disk(site.kit(victim) / "state")
     said = site.start_party(victim.name)
     site.heard(victim, "started again, until connected", said, "connected to the coordinator")
     site.record.wait("coordinator", "until status says that it is back", state("takes part, connected"), 300)
+    if not site.loopback:
+        full_disk(site, victim)
     positions = {name: site.party(name).position() for name in FIRST}
     begun = time.monotonic()
     code = coordinator.stop()
     site.record.add("coordinator", "SIGTERM", time.monotonic() - begun, f"exit {code}", code == 0)
-    site.heard(site.party(FIRST[0]), "the loss is in its log", positions[FIRST[0]], "connection")
+    site.heard(site.party(FIRST[0]), "the loss is in its log", positions[FIRST[0]], "connection", 120, needed=False)
     after = site.start_coordinator()
     site.serving(after)
     for name in FIRST:
         words = "connection to the coordinator is back|connected to the coordinator"
         site.heard(site.party(name), "and so is that it is back", positions[name], words)
     all_in(site, len(FIRST))
+
+
+def full_disk(site: Site, victim: Machine) -> None:
+    """Nothing is left to write to at a hospital, and then there is again."""
+    after = victim.position()
+    ballast = site.kit(victim) / "state" / "ballast"
+    with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as file:
+        while file.write(bytes(1_000_000)):
+            pass
+    site.heard(victim, "its disk is full, until it says so", after, "free at|disk is full", 120, needed=False)
+    site.at(victim, "doctor .", code=1, says="wrong +disk", never="Traceback")
+    ballast.unlink()
+    site.heard(victim, "there is room, until it says so", after, "there is room again", 120, needed=False)
+    once = victim.said(after).count("free at")
+    site.record.check(victim.name, "how often it was said", f"{once} times", once <= 1)
 
 
 def renew(site: Site) -> None:
@@ -169,10 +197,10 @@ def renew(site: Site) -> None:
     after, before = coordinator.position(), coordinator.node.pid
     made = site.record.run(site.operator, "provision renew kits coordinator", says="update", needed=True)
     site.open_update(coordinator, made)
-    site.heard(coordinator, "until it is shown", after, "renewed certificate is in use", 120)
+    site.at(site.party(FIRST[0]), "doctor .", says="ok +coordinator")  # the next connection, which is shown the new one
+    site.heard(coordinator, "until it is shown", after, "renewed certificate is in use", 120, needed=False)
     same = coordinator.node.poll() is None and coordinator.node.pid == before
     site.record.check("coordinator", "nothing was restarted", "the same process", same)
-    site.at(site.party(FIRST[0]), "doctor .", says="ok +coordinator")
 
 
 def add_fifth(site: Site) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tests.deploy import netns
 
 MARK = "CONSILIUM_DRILL_MACHINE"
 LOOPBACK = "127.0.0.1"
+SMALL_DISK = 64_000_000
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Machine:
     address: str
     prefix: tuple[str, ...] = ()
     node: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _mounted: list[Path] = field(default_factory=list, repr=False)
 
     @property
     def mark(self) -> str:
@@ -95,6 +98,22 @@ class Machine:
                 self.node.poll()
             time.sleep(0.05)
 
+    def small_disk(self, folder: Path) -> None:
+        """A file system of `SMALL_DISK` bytes in the place of a folder, with what is in it. Needs root."""
+        kept = folder.with_name(folder.name + ".kept")
+        folder.rename(kept)
+        folder.mkdir(mode=0o700)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK},mode=700", "tmpfs", folder], check=True)
+        self._mounted.append(folder)
+        shutil.copytree(kept, folder, dirs_exist_ok=True)
+        shutil.rmtree(kept)
+
+    def close(self) -> None:
+        """End all that runs there, and take its disks away."""
+        self.kill()
+        for folder in self._mounted:
+            subprocess.run(["umount", folder], check=False)
+
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **ONE_THREAD, "PYTHONPATH": str(netns.ROOT), "COLUMNS": "200", MARK: self.mark}
 
@@ -133,4 +152,4 @@ def machines(folder: Path, loopback: bool) -> Iterator[Machines]:
             yield made
         finally:
             for machine in made.all.values():
-                machine.kill()
+                machine.close()

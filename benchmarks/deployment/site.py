@@ -5,11 +5,12 @@ Kits travel as files, sealed; passwords and updates as the operator would send t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,18 @@ class Site:
         text = settings.read_text(encoding="utf-8").replace('data = "data.npz"', 'data = "patients.csv"')
         settings.write_text(text, encoding="utf-8")
 
+    @contextlib.contextmanager
+    def without(self, name: str, left_out: str) -> Iterator[None]:
+        """The same for a while, with something that was forgotten."""
+        settings = self.kit(self.party(name)) / "party.toml"
+        before = settings.read_text(encoding="utf-8")
+        self.say_columns(name)
+        settings.write_text(settings.read_text(encoding="utf-8").replace(left_out, ""), encoding="utf-8")
+        try:
+            yield
+        finally:
+            settings.write_text(before, encoding="utf-8")
+
     def say_columns(self, name: str) -> None:
         """What the data manager writes then."""
         map_columns(self.kit(self.party(name)), EXPORTS[name], "patients.csv")
@@ -168,14 +181,16 @@ class Site:
         machine.start("party", "start", ".", cwd=self.kit(machine))
         return after
 
-    def heard(self, machine: Machine, what: str, after: int, words: str, seconds: float = 900) -> str:
-        """Wait until a node's own log has a pattern."""
+    def heard(
+        self, machine: Machine, what: str, after: int, words: str, seconds: float = 900, needed: bool = True
+    ) -> str:
+        """Wait until a node's own log has a pattern; needed: whether all that follows rests on it."""
 
         def line() -> str:
             found = re.search(rf"^.*(?:{words}).*$", machine.said(after), re.MULTILINE)
             return "" if found is None else re.sub(r"^\d\d:\d\d:\d\d +", "", found[0])
 
-        return self.record.wait(machine.name, what, line, seconds, [machine])
+        return self.record.wait(machine.name, what, line, seconds, [machine], needed)
 
     def serving(self, after: int) -> None:
         """Wait until students may ask."""
