@@ -64,8 +64,17 @@ class Record:
             raise DrillEnded(f"{machine.name}: consilium {command}\n{output}")
         return output
 
-    def wait(self, who: str, what: str, true: Callable[[], str], seconds: float, nodes: Sequence[Machine] = ()) -> str:
-        """Until `true` gives a text, the outcome. Raises DrillEnded where it does not come or a node has ended."""
+    def wait(
+        self,
+        who: str,
+        what: str,
+        true: Callable[[], str],
+        seconds: float,
+        nodes: Sequence[Machine] = (),
+        needed: bool = True,
+    ) -> str:
+        """Until `true` gives a text, the outcome. Raises DrillEnded where it is needed, and does not come or a node has
+        ended."""
         begun = time.monotonic()
         while not (told := true()):
             ended = [node.name for node in nodes if node.node is None or node.node.poll() is not None]
