@@ -88,6 +88,12 @@ def bring_data(site: Site, name: str) -> None:
         site.at(machine, "party dry-run . federation.json", says="would send")
 
 
+def bring_all_data(site: Site) -> None:
+    """Of the hospitals that are in from the start."""
+    for name in FIRST:
+        bring_data(site, name)
+
+
 def policies(site: Site) -> None:
     """Rules that used to surface in the middle of a sum are known to doctor before anything is spent."""
     machine = site.party(FIRST[1])
@@ -294,7 +300,7 @@ def end(site: Site) -> None:
 
 PARTS: tuple[Callable[[Site], None], ...] = (
     make_kits,
-    lambda site: [bring_data(site, name) for name in FIRST] and None,
+    bring_all_data,
     policies,
     start_all,
     students,

@@ -31,9 +31,10 @@ class DrillEnded(Exception):
 class Record:
     """The steps so far, printed as they come, and a transcript of every command with all that it printed."""
 
-    def __init__(self, transcript: Path, hidden: Sequence[str] = ()) -> None:
-        """hidden: paths of this machine that are not to be shown."""
+    def __init__(self, transcript: Path, hidden: Sequence[str] = (), quiet: bool = False) -> None:
+        """hidden: paths of this machine that are not to be shown. quiet: print only what is not as it should be."""
         self.steps: list[Step] = []
+        self._quiet = quiet
         self._transcript, self._hidden = transcript, sorted(hidden, key=len, reverse=True)
 
     def run(
@@ -97,6 +98,8 @@ class Record:
         """One step, printed."""
         step = Step(who, self._clean(what), seconds, self._clean(outcome)[:MOST_LETTERS].replace("|", "/"), right)
         self.steps.append(step)
+        if right and self._quiet:
+            return
         print(f"{'ok  ' if right else 'FAIL'} {seconds:6.1f} s  {who}: {step.what} -> {step.outcome}", flush=True)
 
     def write(self, text: str) -> None:

@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,21 +67,28 @@ class Site:
             return machine.folder / COORDINATOR
         return machine.folder / (f"student-{name}" if machine is self.student else f"party-{machine.name}")
 
-    def write_plan(self, first: Sequence[str], own_keys: Sequence[str]) -> None:
-        """federation.toml as docs/deploy.md shows it, with this site's addresses and rows, beside its public rows."""
+    def write_plan(
+        self, first: Sequence[str], own_keys: Sequence[str], changes: Mapping[str, Any] | None = None
+    ) -> None:
+        """federation.toml as docs/deploy.md shows it, with this site's addresses and rows, beside its public rows.
+
+        changes: other values of `[federation]`.
+        """
         shown = next(block for block in blocks() if block.page.name == "deploy.md" and block.language == "toml")
         plan = tomllib.loads(shown.text)
+        plan["federation"] |= changes or {}
         plan["rows"]["pool"] = "pool.csv"
         plan["coordinator"] = {"hosts": [self.coordinator.address]}
         if self.loopback:
             ports = dict(zip(("superlink_port", "label_port", "internal_port"), free_ports(3), strict=True))
             plan["coordinator"] |= {"listen": LOOPBACK, **ports}
-        plan["party"] = [{"name": name} for name in first]
-        for party in plan["party"]:
+        named: list[dict[str, Any]] = [{"name": name} for name in first]
+        for party in named:
             if party["name"] in own_keys:
                 party["keys"] = f"{party['name']}.enrol.json"
             if self.loopback:
                 party["port"] = self._ports[party["name"]]
+        plan["party"] = named
         (self.operator.folder / "federation.toml").write_text(tomli_w.dumps(plan), encoding="utf-8")
         write_public(self.operator.folder, POOL)
         for file in ("pool.csv", "test.csv"):
