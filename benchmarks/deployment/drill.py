@@ -55,9 +55,8 @@ def make_kits(site: Site) -> None:
     good = pool.read_text()
     header, second, third, *rest = good.splitlines()
     pool.write_text("\n".join([header, f"> 89,{second.split(',', 1)[1]}", f",{third.split(',', 1)[1]}", *rest]) + "\n")
-    record.run(
-        operator, "provision federation.toml --out kits", code=1, says=r"age: .*(line|row) \d", never="Traceback"
-    )
+    cells = r"line 2, '> 89'\).*line 3"
+    record.run(operator, "provision federation.toml --out kits", code=3, says=cells, never="Traceback")
     pool.write_text(good)
     record.run(operator, "provision federation.toml --out kits", says="epsilon promised", needed=True)
     site.seal_and_open(
@@ -256,6 +255,7 @@ def revoke(site: Site) -> None:
     """A hospital is shut out; the next federation is without it."""
     record, coordinator, out = site.record, site.coordinator, site.party(REVOKED)
     outlook = site.outlook(f"--revoke {REVOKED} --asked {3 * QUERIES}")
+    said = out.position()
     made = record.run(site.operator, f"provision revoke kits {REVOKED}", says="result", needed=True)
     site.open_update(coordinator, made)
 
@@ -264,7 +264,10 @@ def revoke(site: Site) -> None:
         return told if "revoked" in told else ""
 
     record.wait("coordinator", f"until {REVOKED} is shut out", shut_out, 60)
-    site.at(out, "doctor .", code=1, says="wrong +coordinator", never="Traceback")
+    site.heard(
+        out, "until its own log says so", said, "refused this node: its key is not registered", 120, needed=False
+    )
+    site.at(out, "party status .", says="connection +.*refused this node")
     begun = time.monotonic()
     code = out.stop()
     record.add(REVOKED, "SIGTERM", time.monotonic() - begun, f"exit {code}", code == 0)

@@ -24,6 +24,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from scipy.stats import kendalltau
 
@@ -196,7 +197,7 @@ def trend(values: list[int]) -> str:
     if len(values) < 6:
         return f"{len(values)} are too few to tell"
     rise = (values[-1] - values[0]) / (len(values) - 1)
-    order, chance = kendalltau(range(len(values)), values)
+    order, chance = cast(tuple[float, float], kendalltau(range(len(values)), values))
     if order > 0 and chance < CHANCE and rise * len(values) > RISE * values[0]:
         return f"rises by {rise:.1f} each"
     return "no trend"
