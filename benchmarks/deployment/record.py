@@ -15,8 +15,9 @@ MOST_LETTERS = 230
 
 @dataclass(frozen=True)
 class Step:
-    """One step: who did what, in how many seconds, what came of it, and whether it is right."""
+    """One step: of which part, who did what, in how many seconds, what came of it, and whether it is right."""
 
+    part: str
     who: str
     what: str
     seconds: float
@@ -34,8 +35,13 @@ class Record:
     def __init__(self, transcript: Path, hidden: Sequence[str] = (), quiet: bool = False) -> None:
         """hidden: paths of this machine that are not to be shown. quiet: print only what is not as it should be."""
         self.steps: list[Step] = []
-        self._quiet = quiet
+        self._quiet, self._part = quiet, ""
         self._transcript, self._hidden = transcript, sorted(hidden, key=len, reverse=True)
+
+    def begin(self, part: str) -> None:
+        """What follows belongs to this part."""
+        self._part = part
+        print(f"== {part}", flush=True)
 
     def run(
         self,
@@ -96,7 +102,9 @@ class Record:
 
     def add(self, who: str, what: str, seconds: float, outcome: str, right: bool) -> None:
         """One step, printed."""
-        step = Step(who, self._clean(what), seconds, self._clean(outcome)[:MOST_LETTERS].replace("|", "/"), right)
+        step = Step(
+            self._part, who, self._clean(what), seconds, self._clean(outcome)[:MOST_LETTERS].replace("|", "/"), right
+        )
         self.steps.append(step)
         if right and self._quiet:
             return
@@ -113,6 +121,15 @@ class Record:
         for step in self.steps:
             right = "pass" if step.right else "**FAIL**"
             lines.append(f"| {step.who} | {step.what} | {step.seconds:.1f} | {step.outcome} | {right} |")
+        return "\n".join(lines)
+
+    def summary(self) -> str:
+        """The parts, as a table of Markdown."""
+        lines = ["| part | steps | seconds | not right |", "|---|---|---|---|"]
+        for part in dict.fromkeys(step.part for step in self.steps):
+            of = [step for step in self.steps if step.part == part]
+            wrong = sum(not step.right for step in of)
+            lines.append(f"| {part} | {len(of)} | {sum(step.seconds for step in of):.0f} | {wrong} |")
         return "\n".join(lines)
 
     @property

@@ -34,8 +34,9 @@ from benchmarks.deployment.record import DrillEnded, Record
 from benchmarks.deployment.site import STUDENT_FILE, Site
 
 FIRST = tuple(EXPORTS)[:4]
-QUERIES, TRIES, LATEST = 4, 8, 60.0
-"""Rows that each federation is asked; times that the student asks again; seconds after the start until the kill."""
+QUERIES, TRIES, LATEST, MOST_SECONDS = 4, 8, 60.0, 1800.0
+"""Rows that each federation is asked; times that the student asks again; seconds from the start until the kill and until
+the end, at most."""
 SMALL = {
     "teachers_per_party": 2,
     "caps": {"queries": QUERIES, "answers": QUERIES},
@@ -127,7 +128,7 @@ class Soak:
         after = site.start_coordinator()
         victim = self.lot.choice(site.nodes)
         due = time.monotonic() + self.lot.uniform(0, LATEST)
-        tries, killed = 0, False
+        tries, killed, deadline = 0, False, time.monotonic() + MOST_SECONDS
         asking: subprocess.Popen[bytes] | None = None
         while True:
             if not killed and time.monotonic() > due:
@@ -140,6 +141,9 @@ class Soak:
                 if asking.returncode == 0 or tries == TRIES:
                     break
                 asking = None
+            if time.monotonic() > deadline or not self._coordinator_runs():
+                said = site.coordinator.said(after)[-2000:]
+                raise DrillEnded(f"federation {number}: no end within {MOST_SECONDS:g} s, {victim.name} killed\n{said}")
             time.sleep(0.2)
         if not killed:
             self._kill(victim)
@@ -159,6 +163,10 @@ class Soak:
             count(hospitals, [site.kit(machine) for machine in hospitals]),
             count([site.coordinator], [site.kit(site.coordinator)]), time.monotonic() - begun,
         )  # fmt: skip
+
+    def _coordinator_runs(self) -> bool:
+        node = self.site.coordinator.node
+        return node is not None and node.poll() is None
 
     def _kill(self, victim: Machine) -> None:
         victim.kill()
