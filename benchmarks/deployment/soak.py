@@ -35,8 +35,8 @@ from benchmarks.deployment.site import STUDENT_FILE, Site
 
 FIRST = tuple(EXPORTS)[:4]
 QUERIES, TRIES, LATEST, MOST_SECONDS = 4, 8, 60.0, 1800.0
-"""Rows that each federation is asked; times that the student asks again; seconds from the start until the kill and until
-the end, at most."""
+"""Rows that each federation is asked; times that the student asks again; seconds from the start until the kill and
+until the end, at most."""
 SMALL = {
     "teachers_per_party": 2,
     "caps": {"queries": QUERIES, "answers": QUERIES},
