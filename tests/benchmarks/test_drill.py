@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import cast
 import pytest
 
 from benchmarks.deployment import drill
+from benchmarks.deployment import site as site_module
 from benchmarks.deployment.drill import FIRST, FORGOTTEN
 from benchmarks.deployment.exports import EXPORTS
 from benchmarks.deployment.machines import Machine, machines
@@ -106,6 +108,19 @@ def test_without_root_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sys, "argv", ["drill"])
     with pytest.raises(SystemExit, match=r"need root\. Run it as root, or with --loopback"):
         drill.main()
+
+
+def test_only_commands_of_the_page_are_used() -> None:
+    """What the drill and its site write after `consilium`, by their first words, and what docs/deploy.md has."""
+    groups = "provision|kit|party|coordinator|student"
+    source = "".join(Path(module.__file__ or "").read_text(encoding="utf-8") for module in (drill, site_module))
+    used = {
+        *re.findall(rf'f?"((?:{groups}) [a-z-]+)[ ."]', source),
+        *re.findall(r'"(doctor|status|audit|report) \.[ "]', source),
+    }
+    page = (netns.ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    assert len(used) > 15
+    assert [command for command in sorted(used) if f"consilium {command}" not in page] == []
 
 
 def test_the_fifth_joins_later() -> None:
