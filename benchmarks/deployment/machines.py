@@ -144,8 +144,11 @@ class Machines:
 
 @contextlib.contextmanager
 def machines(folder: Path, loopback: bool) -> Iterator[Machines]:
-    """Nothing of it is left running afterwards. Raises OSError where a namespace cannot be made."""
+    """Nothing of it is left running afterwards, nor when SIGTERM ends the script. Raises OSError where a namespace cannot
+    be made."""
     with contextlib.ExitStack() as stack:
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        stack.callback(signal.signal, signal.SIGTERM, before)
         network = None if loopback else stack.enter_context(netns.Network())
         made = Machines(folder, network)
         try:

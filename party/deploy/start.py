@@ -23,7 +23,7 @@ from consilium.protocol.node.checks import check_coordinator, check_disk
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.state import enter
-from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
+from consilium.protocol.node.supervisor import ENDED, BackOff, Program, Supervisor, Tell, end_leftovers
 
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""
@@ -71,6 +71,7 @@ class NodeWatch:
         self._kit = kit
         self._tell = tell
         self._connected = False
+        self._trouble = ""
         self._last: dict[str, str] = {}
         self._answers = journal.read(kit.folder)
         note_connection(kit, "not connected yet")
@@ -81,9 +82,15 @@ class NodeWatch:
         return self._connected
 
     def tell(self, name: str, what: str) -> None:
-        """A `Tell` that passes on every message, and notices whether there is a connection."""
-        self._connected = what in (CONNECTED, BACK)
-        note_connection(self._kit, what)
+        """A `Tell` that passes on every message, and notices whether there is a connection, else what is in its way.
+
+        A SuperNode that is refused ends, and is started again: that it ended says less than why.
+        """
+        self._connected, ended = what in (CONNECTED, BACK), what.startswith(ENDED)
+        if not (ended and self._trouble):
+            note_connection(self._kit, what)
+        if not ended:
+            self._trouble = "" if self._connected else what
         self._tell(name, what)
 
     def follow(self, stop: threading.Event, seconds: float = 10) -> None:

@@ -19,6 +19,8 @@ from consilium.protocol.errors import EngineError
 Tell = Callable[[str, str], None]
 """Called with the name of a process and what happened to it."""
 
+ENDED = "ended"
+"""What is told first of a program that ended by itself."""
 LOOK_SECONDS = 0.2
 MOST_LOG_BYTES = 20_000_000
 
@@ -114,7 +116,7 @@ class Supervisor:
                 return
             failures = 1 if time.monotonic() - started >= self._backoff.calm else failures + 1
             pause = self._backoff.pause(failures)
-            self._tell(program.name, f"ended ({how}); starts again in {pause:g} s; log: {program.log}")
+            self._tell(program.name, f"{ENDED} ({how}); starts again in {pause:g} s; log: {program.log}")
             self._stop.wait(pause)
 
     def _run(self, program: Program) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +110,17 @@ def test_without_root_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sys, "argv", ["drill"])
     with pytest.raises(SystemExit, match=r"need root\. Run it as root, or with --loopback"):
         drill.main()
+
+
+def test_whoever_ends_the_script_leaves_nothing_running(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended, machines(tmp_path, loopback=True) as made:
+        ward = made.add("ward-a")
+        ward.start("watch", ".", "--wait", "1000", cwd=tmp_path)  # any command: what runs is known by its mark
+        assert ward.processes()
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert ended.value.code == 143
+    assert ward.processes() == []
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_only_commands_of_the_page_are_used() -> None:
