@@ -144,8 +144,12 @@ class Machines:
 
 @contextlib.contextmanager
 def machines(folder: Path, loopback: bool) -> Iterator[Machines]:
-    """Nothing of it is left running afterwards, nor when SIGTERM ends the script. Raises OSError where a namespace cannot
-    be made."""
+    """Nothing of it is left running afterwards, also where SIGTERM ends the script.
+
+    Raises
+    ------
+    OSError : a namespace cannot be made.
+    """
     with contextlib.ExitStack() as stack:
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         stack.callback(signal.signal, signal.SIGTERM, before)

@@ -49,24 +49,21 @@ FINAL = {kind.__name__: kind for kind in (ConfigError, DataError, LedgerError, B
 """Failures of a run that another attempt would only repeat."""
 
 
-def programs(kit: Kit) -> list[Program]:
-    """The coordinator's lasting processes. Raises EngineError if Flower is not installed."""
-    return [
-        super_link(kit),
-        Program(
-            name="gateway",
-            command=python_module("consilium.coordinator.deploy.gateway", str(kit.folder)),
-            folder=kit.state,
-            log=kit.logs / "gateway.log",
-            environment=flower_environment(kit.state / "flower"),
-            news={
-                "address already in use": "superlink_port in kit.json is taken by another program",
-                "does its kit run twice?": "a party is connected from several addresses at once; its name is in"
-                " state/logs/gateway.log. If its kit runs twice, stop one of the two",
-                "a new certificate is shown": "the renewed certificate is in use",
-            },
-        ),
-    ]
+def gateway(kit: Kit) -> Program:
+    """What stands before the SuperLink, at the port that parties connect to."""
+    return Program(
+        name="gateway",
+        command=python_module("consilium.coordinator.deploy.gateway", str(kit.folder)),
+        folder=kit.state,
+        log=kit.logs / "gateway.log",
+        environment=flower_environment(kit.state / "flower"),
+        news={
+            "address already in use": "superlink_port in kit.json is taken by another program",
+            "does its kit run twice?": "a party is connected from several addresses at once; its name is in"
+            " state/logs/gateway.log. If its kit runs twice, stop one of the two",
+            "a new certificate is shown": "the renewed certificate is in use",
+        },
+    )
 
 
 def start(
@@ -102,7 +99,7 @@ def start(
         prepare(kit)
         app = write_app(kit, run_config(kit, run))
         tell("coordinator", f"{kit.federation!r} ({run.short}): parties connect to {kit.coordinator.superlink}")
-        with console or nullcontext(), Supervisor(programs(kit), tell), _Watch(run.events, tell):
+        with console or nullcontext(), Supervisor([super_link(kit)], tell), _Watch(run.events, tell):
             return _serve(kit, run, app, tell, stop)
 
 
@@ -124,7 +121,20 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
 def _serve(kit: Kit, run: KitRun, app: Path, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
     port = kit.coordinator.internal_port
     wait_until(lambda: listens(port), START_SECONDS, "the SuperLink does not listen", stop)
-    nodes, room = _Nodes(kit, tell), Room(kit, tell)
+    if run.closing:
+        return close_unserved(run)
+    nodes = _Nodes(kit, tell)
+    if not stop.is_set():
+        nodes.sync()  # first: to a party that comes before its key is registered Flower says that it is refused
+    with Supervisor([gateway(kit)], tell):
+        return _submit(kit, run, app, nodes, tell, stop)
+
+
+def _submit(
+    kit: Kit, run: KitRun, app: Path, nodes: _Nodes, tell: Tell, stop: threading.Event
+) -> dict[str, Any] | None:
+    """Submit the run until it is closed, or cannot be served."""
+    room = Room(kit, tell)
     failures, told = 0, ""
     while not stop.is_set():
         if run.closing:

@@ -16,17 +16,18 @@ from consilium.party.deploy.watching import watched
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import held
-from consilium.protocol.monitor.heard import Heard
+from consilium.protocol.monitor.heard import ENDED, Heard
 from consilium.protocol.monitor.node import monitored
 from consilium.protocol.monitor.settings import load_monitor
 from consilium.protocol.node.checks import check_coordinator, check_disk
 from consilium.protocol.node.flower import flower_environment, program
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.state import enter
-from consilium.protocol.node.supervisor import ENDED, BackOff, Program, Supervisor, Tell, end_leftovers
+from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers
 
 LEAST_BYTES = 10_000_000
 """Below this much room, writing the next answer may fail."""
+WAIT_SECONDS = 10.0
 CONNECTED, BACK = "connected to the coordinator", "the connection to the coordinator is back"
 NEWS = {
     "SuperNode ID:": CONNECTED,
@@ -70,7 +71,7 @@ class NodeWatch:
     def __init__(self, kit: Kit, tell: Tell) -> None:
         self._kit = kit
         self._tell = tell
-        self._connected = False
+        self._connected = self._ever = False
         self._trouble = ""
         self._last: dict[str, str] = {}
         self._answers = journal.read(kit.folder)
@@ -86,7 +87,10 @@ class NodeWatch:
 
         A SuperNode that is refused ends, and is started again: that it ended says less than why.
         """
+        if what == BACK and not self._ever:
+            return  # a first connection after some attempts: that there is one comes next
         self._connected, ended = what in (CONNECTED, BACK), what.startswith(ENDED)
+        self._ever = self._connected or (self._ever and not ended)
         if not (ended and self._trouble):
             note_connection(self._kit, what)
         if not ended:
@@ -120,6 +124,8 @@ class NodeWatch:
             check()
         except ConsiliumError as error:
             what = str(error)
+        except Exception as error:  # looking is no reason to end
+            what = f"cannot be checked: {type(error).__name__}"
         kind = re.sub(r"\d+", "", what)  # a clock's seconds, or the last free bytes, are no news
         if kind != self._last.get(name, ""):
             self._tell(name, what or well)
@@ -155,5 +161,8 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None =
             monitored(settings, watched(kit, heard, lambda: watch.connected)),
             Supervisor([supernode(kit)], watch.tell, backoff),
         ):
-            watch.follow(stop)
+            # beside: a look at a coordinator that does not answer takes up to 25 s, for which no stop waits
+            threading.Thread(target=watch.follow, args=(stop,), name="watch", daemon=True).start()
+            while not stop.wait(WAIT_SECONDS):  # in turns: it may tell a watchdog that its main thread waits on it
+                pass
         tell("party", "stopped")

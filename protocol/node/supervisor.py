@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -19,8 +19,6 @@ from consilium.protocol.errors import EngineError
 Tell = Callable[[str, str], None]
 """Called with the name of a process and what happened to it."""
 
-ENDED = "ended"
-"""What is told first of a program that ended by itself."""
 LOOK_SECONDS = 0.2
 MOST_LOG_BYTES = 20_000_000
 
@@ -116,7 +114,7 @@ class Supervisor:
                 return
             failures = 1 if time.monotonic() - started >= self._backoff.calm else failures + 1
             pause = self._backoff.pause(failures)
-            self._tell(program.name, f"{ENDED} ({how}); starts again in {pause:g} s; log: {program.log}")
+            self._tell(program.name, f"ended ({how}); starts again in {pause:g} s; log: {program.log}")
             self._stop.wait(pause)
 
     def _run(self, program: Program) -> str:
@@ -203,19 +201,35 @@ def end_leftovers(logs: Path, tell: Tell) -> None:
 
 
 @contextlib.contextmanager
-def stop_on_signals():
-    """An event that SIGTERM and SIGINT set while the context is open. For the main thread."""
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set while the context is open. For the main thread.
+
+    A thread of its own sets it. The signals' handler runs in the main thread, wherever that is: within the event's own
+    lock too, for which it would wait for ever.
+    """
     stop = threading.Event()
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
 
     def ask(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
+        with contextlib.suppress(BlockingIOError):  # there are thousands before it
+            os.write(told, b"s")
 
+    def wait() -> None:
+        if os.read(heard, 1):
+            stop.set()
+
+    thread = threading.Thread(target=wait, name="signals")
+    thread.start()
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(told)
+        thread.join()
+        os.close(heard)
 
 
 def wait_until(true: Callable[[], bool], seconds: float, what: str, stop: threading.Event) -> None:

@@ -154,7 +154,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     ),
     "budget too small": (
         lambda kit: edit(kit / "party.toml", "most_epsilon = ", "most_epsilon = 0.1 # "),
-        "policy", "limit 0.1", "Raise policy.most_epsilon",
+        "policy", "limit 0.1", "policy.most_epsilon",
     ),
     "terms damaged": (lambda kit: (kit / "terms.json").write_text("{}"), "policy", "terms.json", "Unpack"),
     "no data": (lambda kit: (kit / "data.npz").unlink(), "data", "data.npz", "docs/parties.md"),
@@ -206,7 +206,7 @@ COORDINATOR_CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "host not in the certificate": (
         lambda kit: edit(kit / "kit.json", '"localhost"', '"moved.example.org"'), "certificate", "moved.example.org",
     ),
-    "too few nodes": (fewer_nodes, "nodes", "1 parties may connect, 2"),
+    "too few nodes": (fewer_nodes, "nodes", "1 parties may connect, 3"),
     "federation damaged": (lambda kit: edit(kit / "federation.json", '"caps"', '"cap"'), "federation", "cap"),
     "old roster": (old_roster, "roster", "hash"),
     "foreign identity": (foreign_identity, "roster", "no entry"),

@@ -29,6 +29,7 @@ from consilium.protocol.secagg.errors import BadShare, SetTooClose, ThresholdNot
 from consilium.protocol.secagg.messages import AdvertiseRequest
 from consilium.protocol.secagg.session import NO_LEDGER, SessionDescriptor
 from consilium.protocol.secagg.stages import Stage
+from tests.deploy.kits import edit
 from tests.federation import (
     FakeTransport,
     drop,
@@ -547,8 +548,12 @@ def test_the_terms_of_a_session_must_be_those_of_the_promise(cluster, changes, r
 
 
 def test_secure_votes_are_counted_once_against_the_parties_own_limit(cluster) -> None:
-    made = cluster(policy={"most_queries": 50})
+    """Which they lowered since they enrolled: there, a federation that may ask more than it allows is refused."""
+    made = cluster(policy={"most_queries": 1000})
     members = made.ready()
+    for home in made.homes:
+        edit(home / "party.toml", "most_queries = 1000", "most_queries = 50")
+    made.transport = FakeTransport(made.homes)
     collector = made.collector(members)
     collector(*queries(40))
     with pytest.raises(ThresholdNotMet, match="masked"):

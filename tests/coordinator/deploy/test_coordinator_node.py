@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from consilium.protocol.errors import (
 from consilium.protocol.files import held
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.node.manifest import MANIFEST
+from consilium.protocol.node.supervisor import Program, Tell
 from consilium.protocol.rows.pool import PoolTree
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
 
@@ -116,8 +118,11 @@ class Attempts:
 
     def __init__(self, kit: Kit, monkeypatch: pytest.MonkeyPatch, *ends: ConsiliumError | str) -> None:
         self.kit, self.ends, self.count = kit, list(ends), 0
+        self.before: list[str] = []
+        """What was done before the first run, in its order."""
         monkeypatch.setattr(node, "follow_run", self.run)
-        monkeypatch.setattr(node, "sync_nodes", lambda *_: None)
+        monkeypatch.setattr(node, "sync_nodes", lambda *_: self.before.append("nodes registered"))
+        monkeypatch.setattr(node, "Supervisor", self.supervise)
         monkeypatch.setattr(node, "stop_group", lambda *_: None)
         monkeypatch.setattr(node, "listens", lambda port, *_: port == kit.coordinator.internal_port)
         monkeypatch.setattr(node, "RETRY", node.BackOff(first=0.01, most=0.01))
@@ -134,6 +139,17 @@ class Attempts:
 
     def poll(self) -> int:
         return 0
+
+    def supervise(self, programs: list[Program], _: Tell) -> AbstractContextManager[None]:
+        self.before += [f"{program.name} started" for program in programs]
+        return nullcontext()
+
+
+def test_parties_reach_the_gateway_when_their_keys_are_registered(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, Flower tells them that they are refused, and their nodes end."""
+    attempts = Attempts(kit, monkeypatch, "closed")
+    node._serve(kit, begin(kit), kit.folder, lambda *_: None, threading.Event())
+    assert attempts.before == ["nodes registered", "gateway started"]
 
 
 @pytest.mark.parametrize("end", [NotEnoughParties("1 of 3"), EngineError("x"), "nothing"])

@@ -19,8 +19,8 @@ from flwr.supercore.superexec.executor import subprocess_executor
 from flwr.supernode.runtime import run_clientapp as flower
 
 import consilium.party.client_app
-from consilium.coordinator.deploy.flower import CONNECTION, environment, prepare, sync_nodes
-from consilium.coordinator.deploy.start import listens, programs
+from consilium.coordinator.deploy.flower import CONNECTION, environment, prepare, super_link, sync_nodes
+from consilium.coordinator.deploy.start import gateway, listens
 from consilium.party.deploy.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
 from consilium.party.deploy.start import start
 from consilium.protocol.node.flower import flower_environment, program
@@ -129,7 +129,7 @@ def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path) -> None:
     stop = threading.Event()
     prepare(kit)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(Supervisor(programs(kit), tell))
+        stack.enter_context(Supervisor([super_link(kit), gateway(kit)], tell))
         wait(lambda: listens(kit.coordinator.internal_port) and listens(kit.coordinator.superlink_port))
         sync_nodes(kit, tell)
         party = threading.Thread(target=start, args=(ward, tell, stop))

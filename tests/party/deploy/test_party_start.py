@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from consilium.coordinator.provision.authority import Authority
+from consilium.party.deploy import start
 from consilium.party.deploy.connection import read_connection
-from consilium.party.deploy.start import CONNECTED, NEWS, NodeWatch
+from consilium.party.deploy.start import BACK, CONNECTED, NEWS, NodeWatch
 from consilium.party.deploy.watching import watched
 from consilium.protocol.monitor.heard import Heard
 from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.supervisor import Program
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
 
@@ -78,6 +82,17 @@ def test_a_party_is_ready_while_it_is_connected(out: Path) -> None:
     assert len(told) == 3
 
 
+def test_a_connection_is_back_that_was_there_before(out: Path) -> None:
+    node, told = told_by(out)
+    trying, ended = "a connection could not be made; trying on", "ended (exit code 1); starts again in 1 s; log: x"
+    seen = []
+    for what in (trying, BACK, CONNECTED, trying, BACK, ended, trying, BACK, CONNECTED):
+        node.tell("supernode", what)
+        seen.append(node.connected)
+    assert seen == [False, False, True, False, True, False, False, False, True]
+    assert [what for _, what in told] == [trying, CONNECTED, trying, BACK, ended, trying, CONNECTED]
+
+
 def test_what_a_party_shows_is_its_own_status(out: Path) -> None:
     kit = open_kit(out / "party-ward-a")
     seen = watched(kit, Heard(lambda *_: None), lambda: True)
@@ -117,3 +132,28 @@ def test_why_it_is_refused_is_not_forgotten_when_it_ends(out: Path, messages: li
     for message in messages:
         watch.tell("supernode", message)
     assert noted in read_connection(open_kit(out / "party-ward-a"))
+
+
+def test_a_check_that_breaks_ends_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, told = told_by(out)
+    monkeypatch.setattr(start, "check_disk", lambda *_: 1 / 0)
+    watch.look()
+    assert told[0] == ("disk", "cannot be checked: ZeroDivisionError")
+
+
+def test_a_stop_waits_for_no_look(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks at a coordinator behind a firewall hears nothing for a while."""
+    kit = open_kit(out / "party-ward-a")
+    idle = Program("supernode", [sys.executable, "-c", "import time; time.sleep(3600)"], kit.state, kit.logs / "x.log")
+    looking, stop, answered = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr(start, "supernode", lambda _: idle)
+    monkeypatch.setattr(NodeWatch, "follow", lambda *_: looking.set() or answered.wait())
+    node = threading.Thread(target=start.start, args=(kit, lambda *_: None, stop), daemon=True)
+    node.start()
+    try:
+        assert looking.wait(100)
+        stop.set()
+        node.join(100)
+        assert not node.is_alive()
+    finally:
+        answered.set()

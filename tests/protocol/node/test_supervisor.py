@@ -220,3 +220,15 @@ def test_a_node_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals
     output, _ = process.communicate()
     assert (process.returncode, output) == (0, "clean\n")
     until(lambda: not any(alive(pid) for pid in pids))
+
+
+@pytest.mark.timeout(120)
+def test_a_signal_within_the_events_own_lock_stops_too() -> None:
+    """As when it comes in the moment in which the main thread begins to wait."""
+    before = signal.getsignal(signal.SIGTERM)
+    with supervisor.stop_on_signals() as stop:
+        with stop._cond:  # type: ignore[attr-defined]
+            signal.raise_signal(signal.SIGTERM)
+            assert not stop._flag  # type: ignore[attr-defined]  # nobody could set it yet
+        assert stop.wait(100)
+    assert signal.getsignal(signal.SIGTERM) == before
