@@ -313,7 +313,11 @@ class FederationConfig(Federation):
     seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; clear votes only.
     service: host:port on which the label service listens for a student; port 0 for any free one.
+    edition: above 0 where an earlier federation of the same kits was the same in all else: it is another one all the
+        same, with a ledger of its own, and is charged as one.
     """
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {**Federation.UNWRITTEN, "edition": 0}
 
     rows: Schema
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
@@ -324,6 +328,7 @@ class FederationConfig(Federation):
     noise_seed: int | None = Field(default=None, ge=0)
     record_votes: bool = False
     service: str = "127.0.0.1:0"
+    edition: int = Field(default=0, ge=0)
 
     @classmethod
     def of(cls, federation: Federation, **added: Any) -> FederationConfig:

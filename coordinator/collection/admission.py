@@ -18,8 +18,8 @@ from consilium.coordinator.run_log import EventLog
 from consilium.protocol.node.supervisor import BackOff
 from consilium.protocol.parties.messages import HelloReply
 
-AGAIN = BackOff(first=60, most=900)
-"""Seconds until a party that refused is asked again: its policy or its data may have been corrected."""
+AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
+"""Seconds until a party is asked again that refused, whose policy or data may have been corrected; that was silent."""
 PAUSE_SECONDS = 1.0
 
 
@@ -122,6 +122,9 @@ class Admission:
     def look(self) -> frozenset[int]:
         """The nodes that are connected now; who came and who went since is written down, by name."""
         now = frozenset(self._transport.nodes())
+        for node in now - self._connected:
+            if (failure := self.failures.get(self._name(node))) and failure.silent:
+                self._tries.pop(node, None)  # it was away, and is back
         for event, nodes in (("connected", now - self._connected), ("lost", self._connected - now)):
             names = sorted(filter(None, map(self._known.name, nodes)))
             if names:
@@ -164,6 +167,11 @@ class Admission:
         self._note(due, fresh, failures)
         return fresh
 
+    @property
+    def refused(self) -> list[str]:
+        """Who said no, or what cannot be taken, sorted; not who was silent."""
+        return sorted(name for name, failure in self.failures.items() if not failure.silent)
+
     def fail(self, failed: Mapping[Member, Failure]) -> None:
         """These members did not get on: they are none any more, and are asked again later."""
         for member in failed:
@@ -178,8 +186,9 @@ class Admission:
         self.failures |= failures
         enrolled = {member.node for member in fresh}
         for node in asked:
-            tries = self._tries.get(node, (0, 0.0))[0] + 1
-            self._tries[node] = (tries, float("inf") if node in enrolled else now + AGAIN.pause(tries))
+            tries, failure = self._tries.get(node, (0, 0.0))[0] + 1, failures.get(self._name(node))
+            pause = (SOON if failure and failure.silent else AGAIN).pause(tries)
+            self._tries[node] = (tries, float("inf") if node in enrolled else now + pause)
         for member in fresh:
             self.members[member.party] = member
             self.failures.pop(member.party, None)
@@ -212,8 +221,9 @@ def assemble(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Member]:
-    """Wait until every party that may connect is enrolled or has refused; `patience` seconds after there are enough of
-    them, go on without the others. Returns those that are connected then, sorted by name; nobody where `stop` says so.
+    """Wait until every party that may connect is enrolled or has refused; who is silent may yet come. `patience`
+    seconds after there are enough of them, go on without the others. Returns those that are connected then, sorted by
+    name; nobody where `stop` says so.
 
     However long it takes until there are enough: nothing has failed meanwhile, and what is told is told once.
 
@@ -229,19 +239,19 @@ def assemble(
         there = sorted(
             (member for member in admission.members.values() if member.node in connected), key=lambda each: each.party
         )
-        missing = sorted({*admission.known.names()} - {member.party for member in there} - {*admission.failures})
+        missing = sorted({*admission.known.names()} - {member.party for member in there} - {*admission.refused})
         enough_since = (clock() if enough_since is None else enough_since) if len(there) >= least else None
         waited = 0.0 if enough_since is None else clock() - enough_since
         if enough_since is not None and (not missing or waited >= patience):
             return there
-        state = (tuple(missing), tuple(sorted(admission.failures)), enough_since is None)
+        state = (tuple(missing), tuple(admission.refused), enough_since is None)
         if state != told:
             log.write(
                 "waiting",
                 connected=len(there),
                 required=least,
                 awaited=missing,
-                refused=sorted(admission.failures),
+                refused=admission.refused,
                 **({} if enough_since is None else {"at_most_seconds": max(0, round(patience - waited))}),
             )
             told = state

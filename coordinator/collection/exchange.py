@@ -16,6 +16,10 @@ from consilium.protocol.parties.refusals import FOR_DATA
 Reply = TypeVar("Reply", bound=WireModel)
 
 
+SILENT = ("no answer within ", "node ")
+"""How the reasons begin that a transport gives: "node is not connected"."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a party is left out of a stage. `reason` is the coordinator's own words, never text of the party.
@@ -26,6 +30,15 @@ class Failure:
     reason: str
     accused: str | None = None
     for_data: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether the party said nothing: it is busy, or away, and may answer the next time.
+
+        >>> Failure("no answer within 60 s").silent, Failure("refused: data").silent
+        (True, False)
+        """
+        return self.reason.startswith(SILENT)
 
 
 class Transport(Protocol):

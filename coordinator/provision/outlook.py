@@ -26,6 +26,9 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.warnings.before import MOST_EPSILON
 from consilium.protocol.warnings.plain_words import times_as_likely
 
+SMALLEST = 2.5
+"""Standard deviations that the smallest shard of n rows is below the mean, n/k, of which each is sqrt(n/k)."""
+
 
 @dataclass(frozen=True)
 class PartyOutlook:
@@ -33,7 +36,7 @@ class PartyOutlook:
 
     federations: that it was in, this one counted. epsilon: of all of them at the operator's delta and unit; now: the
     same before the change, None for one that is new. most_epsilon, most_queries: the least that its policy must allow
-    for all of it; least_parties: the most that it may ask for, None for clear votes. rows: that it needs at least.
+    for all of it; least_parties: the most that it may ask for, None for clear votes. rows: about as many as it needs.
     """
 
     name: str
@@ -122,7 +125,7 @@ class ChangeOutlook:
         told += f" {party.most_epsilon:g}, most_queries >= {party.most_queries}"
         if party.least_parties is not None:
             told += f", least_parties <= {party.least_parties}"
-        return f"{told}, and {party.rows} rows"
+        return f"{told}, and some {party.rows} rows"
 
     def _rows(self) -> str:
         if not self.is_new:
@@ -195,6 +198,18 @@ def told_of(
     return replace(shown, after=new.digest()[:12], least=least_parties(after.plan.federation, roster), parties=parties)
 
 
+def rows_for(teachers: int) -> int:
+    """Rows with which the smallest shard has enough by lot, as docs/parties.md has it ("Several teachers").
+
+    >>> rows_for(1), rows_for(12)
+    (20, 420)
+    """
+    if teachers == 1:
+        return LEAST_ROWS
+    each = ((SMALLEST + math.sqrt(SMALLEST**2 + 4 * LEAST_ROWS)) / 2) ** 2
+    return 10 * math.ceil(each * teachers / 10)
+
+
 def _weights(name: str, registry: Registry) -> tuple[int, ...]:
     """Of a party in every federation that it is or was in, sorted."""
     earlier = [each.parties[name] for each in registry.earlier if name in each.parties]
@@ -215,7 +230,7 @@ def _party(
         most_epsilon=limit_for(epsilon),
         most_queries=config.all_caps.queries * len(weights),
         least_parties=least,
-        rows=LEAST_ROWS * config.teachers_per_party,
+        rows=rows_for(config.teachers_per_party),
     )
 
 

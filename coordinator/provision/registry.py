@@ -85,7 +85,8 @@ class Registry(Frozen):
         )
 
     def federation(self) -> FederationConfig:
-        """The coordinator's configuration with the present parties. Raises ConfigError."""
+        """The coordinator's configuration with the present parties: no earlier one, which may be closed already, though
+        the parties may be the same again. Raises ConfigError."""
         roster = self.roster()
         config = self.plan.config(self.rows, roster.digest if roster else "", self.pool, self.reference)
         if roster is not None:
@@ -96,6 +97,9 @@ class Registry(Frozen):
                 "Provision a new federation with fewer",
             )
         check_threshold(config, config.teachers_per_party * sum(each.weight for each in self.parties.values()))
+        earlier = {each.digest for each in self.earlier}
+        while config.digest() in earlier:
+            config = config.model_copy(update={"edition": config.edition + 1})
         return config
 
     def check_new(self, name: str) -> None:

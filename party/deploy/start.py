@@ -74,6 +74,7 @@ class NodeWatch:
         self._kit = kit
         self._tell = tell
         self._connected = self._ever = False
+        self._trouble = ""
         self._last: dict[str, str] = {}
         self._answers = journal.read(kit.folder)
         note_connection(kit, "not connected yet")
@@ -84,12 +85,18 @@ class NodeWatch:
         return self._connected
 
     def tell(self, name: str, what: str) -> None:
-        """A `Tell` that passes on every message, and notices whether there is a connection."""
+        """A `Tell` that passes on every message, and notices whether there is a connection, else what is in its way.
+
+        A SuperNode that is refused ends, and is started again: that it ended says less than why.
+        """
         if what == BACK and not self._ever:
             return  # a first connection after some attempts: that there is one comes next
-        self._connected = what in (CONNECTED, BACK)
-        self._ever = self._connected or (self._ever and not what.startswith(ENDED))
-        note_connection(self._kit, what)
+        self._connected, ended = what in (CONNECTED, BACK), what.startswith(ENDED)
+        self._ever = self._connected or (self._ever and not ended)
+        if not (ended and self._trouble):
+            note_connection(self._kit, what)
+        if not ended:
+            self._trouble = "" if self._connected else what
         self._tell(name, what)
 
     def follow(self, stop: threading.Event, seconds: float = 10) -> None:

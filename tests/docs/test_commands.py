@@ -27,6 +27,8 @@ ONLY_PARSED = {
     r"run --resume": "needs a run that was killed: tests/simulations/test_resume.py",
     r"audit (kits|runs)/.*": "a deployed run: tests/simulations/test_deployed.py; a simulated one is audited below",
     r"audit teachers": "minutes: tests/simulations/teacher_audit/test_teacher_audit.py",
+    r"(audit|report) \.": "a deployed run: tests/coordinator/deploy/test_runs.py, tests/deploy/test_kits_loopback.py",
+    r"coordinator close": "a federation that was begun: tests/coordinator/deploy/test_runs.py",
     r"kit (open|seal)": "kits on their way: tests/coordinator/provision/test_signed.py",
     r"(coordinator|party|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
     r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",

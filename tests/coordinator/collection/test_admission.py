@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.collection.admission import AGAIN, Admission, assemble
+from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, assemble
 from consilium.coordinator.collection.late import Latecomers
 from consilium.coordinator.collection.members import train
 from consilium.coordinator.collection.roll import PartyState, Roll
@@ -117,6 +117,32 @@ def test_one_that_refuses_is_not_waited_for_and_is_asked_again(tmp_path: Path, l
     assert [member.party for member in admission.ask(late=True)] == ["p02"]
     entry = Roll.of(events(log), NAMES).entries["p02"]
     assert (entry.state, entry.reason) == (PartyState.ENROLLED, "")
+
+
+def test_one_that_is_silent_is_waited_for_and_asked_again_soon(tmp_path: Path, log) -> None:
+    """A machine that is busy when it is asked has refused nothing."""
+    hall = Hall(make_homes(tmp_path / "h", 5), {(2, "query.hello"): drop})
+    hall.there = {0, 1, 2, 3, 4}
+    clock = Clock(at_10=lambda: hall.faults.clear())
+    admission, found = admit(hall, log, clock)
+    assert found == list(NAMES)
+    assert clock.now <= 10 + SOON.pause(2)
+    assert admission.failures == {}
+    waited = [event for event in events(log) if event["event"] == "waiting"]
+    assert [(event["awaited"], event["refused"]) for event in waited] == [(["p02"], [])]
+
+
+def test_one_that_was_away_is_asked_when_it_is_back(tmp_path: Path, log) -> None:
+    hall = Hall(make_homes(tmp_path / "h", 5), {(2, "query.hello"): drop})
+    hall.there = {0, 1, 2}
+    admission = Admission(hall, CONFIG, NO_LEDGER.ledger, log, known=hall, clock=Clock())
+    assert [member.party for member in admission.ask()] == ["p00", "p01"]
+    hall.faults = {}
+    assert admission.ask() == []  # it is not due yet
+    hall.there = {0, 1}
+    admission.look()
+    hall.there = {0, 1, 2}
+    assert [member.party for member in admission.ask()] == ["p02"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from consilium.coordinator.provision.outlook import outlook
 from consilium.coordinator.provision.registry import load_registry
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
+from consilium.protocol.config_files import load
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 from tests.command_line import consilium
 from tests.deploy.kits import PARTIES, make_kits
@@ -123,6 +124,26 @@ def test_changes_add_up(secure: Path, tmp_path: Path) -> None:
     assert [sorted(each.parties) for each in registry.earlier] == [sorted(PARTIES), [*sorted(PARTIES), "ward-d"]]
     size = registry.pool.size if registry.pool else 0
     assert planned.rows_open == size - 80  # by the caps of two federations, where nobody says how many were asked
+
+
+def test_the_same_parties_again_are_another_federation(secure: Path, tmp_path: Path) -> None:
+    """The first one may be closed: a coordinator that took the second for it would serve nobody ever again."""
+    out = Path(shutil.copytree(secure, tmp_path / "kits"))
+    first = load_registry(out).federation()
+    kits.add_party(out, "ward-d")
+    made = kits.revoke(out, "ward-d")
+    again = load_registry(out).federation()
+    assert made.outlook is not None
+    assert made.outlook.is_new
+    assert (again.roster, again.federation_digest()) == (first.roster, first.federation_digest())
+    assert again.digest() != first.digest()
+    for update in made.updates:
+        folder = update.with_name(update.name.removesuffix(".tar.gz"))
+        held = load(folder / "federation.json", FederationConfig)
+        assert held.digest() == again.digest()
+        if folder.name != "coordinator":
+            assert load(folder / "terms.json", Terms).federation == again.digest()
+    assert first.model_dump(mode="json").get("edition") is None  # as it was before there were editions
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,16 @@ import pytest
 
 from consilium.coordinator.provision.authority import Authority
 from consilium.party.deploy import start
-from consilium.party.deploy.start import BACK, CONNECTED, NodeWatch
+from consilium.party.deploy.connection import read_connection
+from consilium.party.deploy.start import BACK, CONNECTED, NEWS, NodeWatch
 from consilium.party.deploy.watching import watched
 from consilium.protocol.monitor.heard import Heard
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.node.supervisor import Program
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
+
+REFUSED = NEWS["Failed to activate SuperNode"]
 
 
 @pytest.fixture
@@ -111,6 +114,24 @@ def test_a_lost_supernode_is_looked_after_again(out: Path) -> None:
     watch.tell("supernode", "ended (exit code 1); starts again in 1 s")
     watch.look()
     assert "Start the coordinator" in told[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("messages", "noted"),
+    [
+        (["ended (exit code 1); starts again in 1 s"], "ended (exit code 1)"),
+        ([REFUSED, "ended (exit code 1); starts again in 1 s"], "its key is not registered"),
+        ([REFUSED, "ended (exit code 1)", "ended (exit code 0)"], "its key is not registered"),
+        ([REFUSED, CONNECTED, "ended (signal SIGKILL)"], "ended (signal SIGKILL)"),
+        ([REFUSED, "ended (exit code 1)", CONNECTED], CONNECTED),
+    ],
+)
+def test_why_it_is_refused_is_not_forgotten_when_it_ends(out: Path, messages: list[str], noted: str) -> None:
+    watch, _ = told_by(out)
+    (out / "party-ward-a" / "state").mkdir()
+    for message in messages:
+        watch.tell("supernode", message)
+    assert noted in read_connection(open_kit(out / "party-ward-a"))
 
 
 def test_a_check_that_breaks_ends_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,230 @@
+"""The people of a drill: operator, coordinator, hospitals and students, and what each does with its kit.
+
+Kits travel as files, sealed; passwords and updates as the operator would send them. Nothing is done but by commands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from benchmarks.deployment.exports import EXPORTS, map_columns, patients, write_public
+from benchmarks.deployment.machines import LOOPBACK, Machine, Machines
+from benchmarks.deployment.record import Record
+from tests.deploy.kits import free_ports
+from tests.docs.pages import blocks
+
+OPERATOR, COORDINATOR, STUDENT = "operator", "coordinator", "student"
+POOL, ROWS = 200, 620
+"""Rows that may ever be asked, and patients of a hospital: 12 teachers and 20 rows for the smallest of their shards."""
+STUDENT_FILE = "student.toml"
+
+
+class Site:
+    """All of them, and the record of what they do.
+
+    first: hospitals that are in from the start; the others get their machines when they join.
+    """
+
+    def __init__(self, machines: Machines, record: Record, first: Sequence[str]) -> None:
+        self.machines, self.record = machines, record
+        self.loopback = machines.network is None
+        self.operator = Machine(OPERATOR, machines.folder / OPERATOR, LOOPBACK)  # offline: on no switch
+        self.operator.folder.mkdir()
+        self.coordinator = machines.add(COORDINATOR)
+        self.student = machines.add(STUDENT)
+        self.parties: list[str] = []
+        self.kits = self.operator.folder / "kits"
+        self._ports = dict(zip(EXPORTS, free_ports(len(EXPORTS)), strict=True)) if self.loopback else {}
+        for name in first:
+            self.join(name)
+
+    def join(self, name: str) -> Machine:
+        """A hospital's machine."""
+        self.parties.append(name)
+        return self.machines.add(name)
+
+    def party(self, name: str) -> Machine:
+        """Of a hospital that has joined."""
+        return self.machines[name]
+
+    @property
+    def nodes(self) -> list[Machine]:
+        """The coordinator and all hospitals that have joined."""
+        return [self.coordinator, *(self.machines[name] for name in self.parties)]
+
+    def kit(self, machine: Machine, name: str = "university") -> Path:
+        """Where it has its kit; name: of a student."""
+        if machine is self.coordinator:
+            return machine.folder / COORDINATOR
+        return machine.folder / (f"student-{name}" if machine is self.student else f"party-{machine.name}")
+
+    def write_plan(
+        self, first: Sequence[str], own_keys: Sequence[str], changes: Mapping[str, Any] | None = None
+    ) -> None:
+        """federation.toml as docs/deploy.md shows it, with this site's addresses and rows, beside its public rows.
+
+        changes: other values of `[federation]`.
+        """
+        shown = next(block for block in blocks() if block.page.name == "deploy.md" and block.language == "toml")
+        plan = tomllib.loads(shown.text)
+        plan["federation"] |= changes or {}
+        plan["rows"]["pool"] = "pool.csv"
+        plan["coordinator"] = {"hosts": [self.coordinator.address]}
+        if self.loopback:
+            ports = dict(zip(("superlink_port", "label_port", "internal_port"), free_ports(3), strict=True))
+            plan["coordinator"] |= {"listen": LOOPBACK, **ports}
+        named: list[dict[str, Any]] = [{"name": name} for name in first]
+        for party in named:
+            if party["name"] in own_keys:
+                party["keys"] = f"{party['name']}.enrol.json"
+            if self.loopback:
+                party["port"] = self._ports[party["name"]]
+        plan["party"] = named
+        (self.operator.folder / "federation.toml").write_text(tomli_w.dumps(plan), encoding="utf-8")
+        write_public(self.operator.folder, POOL)
+        for file in ("pool.csv", "test.csv"):
+            shutil.copy(self.operator.folder / file, self.student.folder)
+
+    def seal_and_open(self, targets: Sequence[tuple[Machine, str]]) -> None:
+        """Kits, by machine and name without .tar.gz: sealed, sent, and opened with the password that was told."""
+        files = " ".join(f"kits/{name}.tar.gz" for _, name in targets)
+        self.record.run(self.operator, f"kit seal {files} --passwords kits/operator/passwords.txt", needed=True)
+        told = (self.kits / "operator" / "passwords.txt").read_text(encoding="utf-8").splitlines()
+        passwords = dict(line.split(maxsplit=1) for line in told)
+        for machine, name in targets:
+            sealed = f"{name}.tar.gz.sealed"
+            shutil.copy(self.kits / sealed, machine.folder)
+            (machine.folder / "password.txt").write_text(passwords[sealed], encoding="utf-8")
+            command = f"kit open {sealed} --into . --password-file password.txt"
+            self.record.run(machine, command, says=r"kit +\S+: .*version", needed=True)
+            (machine.folder / "password.txt").unlink()
+
+    def open_update(self, machine: Machine, made: str, says: str = "updated") -> None:
+        """The update for this node of a change, by what the change printed; nothing where it has none."""
+        kit = self.kit(machine)
+        for path in re.findall(r"^update +(\S+)", made, re.MULTILINE):
+            if Path(path).name == f"{kit.name}.tar.gz":
+                shutil.copy(self.operator.folder / path, machine.folder)
+                self.record.run(machine, f"kit open {kit.name}.tar.gz --into {kit.name}", says=says, needed=True)
+
+    def export(self, name: str) -> None:
+        """A hospital's rows, as it happens to have them."""
+        kit, seed = self.kit(self.party(name)), 10 + list(EXPORTS).index(name)
+        EXPORTS[name].write(kit / "patients.csv", patients(ROWS, seed))
+
+    def say_file(self, name: str) -> None:
+        """The first thing that anybody does: name the file, and nothing else."""
+        settings = self.kit(self.party(name)) / "party.toml"
+        text = settings.read_text(encoding="utf-8").replace('data = "data.npz"', 'data = "patients.csv"')
+        settings.write_text(text, encoding="utf-8")
+
+    @contextlib.contextmanager
+    def without(self, name: str, left_out: str) -> Iterator[None]:
+        """The same for a while, with something that was forgotten."""
+        settings = self.kit(self.party(name)) / "party.toml"
+        before = settings.read_text(encoding="utf-8")
+        self.say_columns(name)
+        settings.write_text(settings.read_text(encoding="utf-8").replace(left_out, ""), encoding="utf-8")
+        try:
+            yield
+        finally:
+            settings.write_text(before, encoding="utf-8")
+
+    def say_columns(self, name: str) -> None:
+        """What the data manager writes then."""
+        map_columns(self.kit(self.party(name)), EXPORTS[name], "patients.csv")
+
+    def policy(self, name: str, **values: float) -> dict[str, str]:
+        """Set keys of a hospital's policy; returns what stood there."""
+        settings, before = self.kit(self.party(name)) / "party.toml", {}
+        text = settings.read_text(encoding="utf-8")
+        for key, value in values.items():
+            found = re.search(rf"^{key} = (\S+)", text, re.MULTILINE)
+            assert found is not None, key
+            before[key] = found[1]
+            text = text[: found.start(1)] + f"{value:g}" + text[found.end(1) :]
+        settings.write_text(text, encoding="utf-8")
+        return before
+
+    def agree(self, outlook: dict[str, Any], names: Sequence[str]) -> None:
+        """Each hospital writes into its policy what `provision plan` said that it needs."""
+        for told in outlook["parties"]:
+            if told["name"] in names:
+                keys = ("most_epsilon", "most_queries", "least_parties")
+                self.policy(told["name"], **{key: told[key] for key in keys})
+
+    def outlook(self, options: str) -> dict[str, Any]:
+        """What a change would mean, as JSON; the text is a step of the record."""
+        self.record.run(self.operator, f"provision plan kits {options}", says="result", needed=True)
+        return json.loads(self.operator.consilium(*f"provision plan kits {options} --format json".split()).stdout)
+
+    def status(self) -> dict[str, Any]:
+        """`consilium status` at the coordinator, as JSON; {} while it cannot be read."""
+        return self._json(self.coordinator, "status . --format json")
+
+    def party_status(self, name: str) -> dict[str, Any]:
+        """`consilium party status` at a hospital, as JSON."""
+        return self._json(self.party(name), "party status . --format json")
+
+    def start_coordinator(self) -> int:
+        """Start it; the position in its log where what it says now begins."""
+        after = self.coordinator.position()
+        self.coordinator.start("coordinator", "start", ".", cwd=self.kit(self.coordinator))
+        return after
+
+    def start_party(self, name: str) -> int:
+        """Start a hospital's node; the position in its log as above."""
+        machine = self.party(name)
+        after = machine.position()
+        machine.start("party", "start", ".", cwd=self.kit(machine))
+        return after
+
+    def heard(
+        self, machine: Machine, what: str, after: int, words: str, seconds: float = 900, needed: bool = True
+    ) -> str:
+        """Wait until a node's own log has a pattern; needed: whether all that follows rests on it."""
+
+        def line() -> str:
+            found = re.search(rf"^.*(?:{words}).*$", machine.said(after), re.MULTILINE)
+            return "" if found is None else re.sub(r"^\d\d:\d\d:\d\d +", "", found[0])
+
+        return self.record.wait(machine.name, what, line, seconds, [machine], needed)
+
+    def serving(self, after: int) -> None:
+        """Wait until students may ask."""
+        self.heard(self.coordinator, "until students may ask", after, "students may ask")
+
+    def ask(self, student: str, out: str, queries: int, code: int = 0, says: str = r"asked \d+, answered \d+") -> str:
+        """A student asks so many rows of the pool; `out` is new."""
+        folder = self.student.folder
+        (folder / STUDENT_FILE).write_text(f"queries = {queries}\n", encoding="utf-8")
+        command = (
+            f"student start . --pool ../pool.csv --test ../test.csv --label outcome --config ../{STUDENT_FILE}"
+            f" --wait 100 --out ../{out}"
+        )
+        return self.record.run(self.student, command, cwd=self.kit(self.student, student), code=code, says=says)
+
+    def at(self, machine: Machine, command: str, **how: Any) -> str:
+        """A command in the node's kit, as the page has it."""
+        return self.record.run(machine, command, cwd=self.kit(machine), **how)
+
+    def add_party(self, name: str) -> str:
+        """`provision add-party`; what it printed."""
+        port = f" --port {self._ports[name]}" if self.loopback else ""
+        return self.record.run(self.operator, f"provision add-party kits {name}{port}", says="result", needed=True)
+
+    def _json(self, machine: Machine, command: str) -> dict[str, Any]:
+        done = machine.consilium(*command.split(), cwd=self.kit(machine))
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            return {}
