@@ -1,6 +1,6 @@
 """A federation of systemd services: installed offline, killed, stopped, upgraded, rolled back, restored; each timed.
 
-A coordinator, three parties and a student, each on a machine with its own systemd (`benchmarks.deployment.systemd_machines`),
+A coordinator, three parties and a student, each on a machine with its own systemd (`deployment.systemd_machines`),
 installed from a wheelhouse without any network, started by the units of their kits as docs/install.md has it. Needs
 root, systemd-nspawn and a wheelhouse that was made from this very commit (`make wheelhouse`).
 
@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.deployment.systemd_machines import Layers, Machine, machines, why_not
 from benchmarks.deployment.other_versions import build, this_version
+from benchmarks.deployment.systemd_machines import Layers, Machine, machines, why_not
 from consilium.coordinator.provision import kits
 from tests.deploy import netns
 from tests.deploy.kits import PARTIES, STUDENT, write_data, write_plan, write_pool
