@@ -122,7 +122,8 @@ def load_pool(path: Path) -> Pool:
         raise DataError(f"cannot read pool {path}: {error}", "Give an .npz with `features` and `queries`") from None
     if pool.queries.ndim != 2 or pool.queries.shape[1] != len(pool.features):
         raise DataError(f"pool {path}: queries have shape {pool.queries.shape} for {len(pool.features)} features")
-    bad = np.argwhere(~np.isfinite(pool.queries)) if pool.queries.dtype.kind == "f" else ()
+    missing = ~np.isfinite(pool.queries) if pool.queries.dtype.kind == "f" else np.zeros((0, 0), dtype=bool)
+    bad = np.argwhere(missing)
     if len(bad):
         row, column = bad[0]
         raise DataError(
