@@ -20,6 +20,7 @@ from flwr.supernode.runtime import run_clientapp as flower
 
 import consilium.party.client_app
 from consilium.coordinator.deploy.flower import CONNECTION, environment, prepare, super_link, sync_nodes
+from consilium.coordinator.deploy.loopback import loopback_tls
 from consilium.coordinator.deploy.start import gateway, listens
 from consilium.party.deploy.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
 from consilium.party.deploy.start import start
@@ -138,19 +139,19 @@ def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path) -> None:
         stack.callback(stop.set)
         wait(lambda: "supernode: connected to the coordinator" in told)
 
-        def submit(address: str) -> str:
+        def submit(address: str, authority: Path) -> str:
             home = tmp_path / "home"
             home.mkdir(exist_ok=True)
-            link = {"address": address, "root-certificates": str(kit.authority)}
+            link = {"address": address, "root-certificates": str(authority)}
             (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: link}}))
             return subprocess.run(
                 [program("flwr"), "run", str(app), CONNECTION], env={**environment(kit), "FLWR_HOME": str(home)},
                 capture_output=True, text=True, check=False,
             ).stdout  # fmt: skip
 
-        assert "uccess" not in submit(kit.coordinator.superlink)  # from anywhere but the coordinator's own machine
+        assert "uccess" not in submit(kit.coordinator.superlink, kit.authority)  # from anywhere but its own machine
         assert not outcome.exists()
-        submit(kit.coordinator.internal)
+        assert "uccess" in submit(kit.coordinator.internal, loopback_tls(kit).authority)
         wait(outcome.exists)
         assert outcome.read_text() == "error"
     assert not marker.exists()
