@@ -109,8 +109,11 @@ def _solved(gram: np.ndarray, right: np.ndarray, rounding: float) -> np.ndarray:
 
 @_trained.register
 def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """The represented rows are never all in memory, only sums over them, 4 inputs^2 bytes."""
+    """Rows are never all in memory, only sums over them, 4 inputs^2 bytes, unless there are fewer than inputs."""
     width, classes = test.shape[1], len(schema.classes)
+    if len(x) < width:
+        mean, weights = _of_few(schema.inputs(x), np.eye(classes)[y], teacher.alpha)
+        return _shares_of(test, mean, weights, np.bincount(y, minlength=classes) / len(y))
     gram, cross = np.zeros((width, width), dtype=np.float32), np.zeros((width, classes), dtype=np.float32)
     total, counts = np.zeros(width), np.bincount(y, minlength=classes)
     for start in range(0, len(x), _BLOCK):
@@ -124,5 +127,19 @@ def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np
     gram[np.diag_indices_from(gram)] += np.float32(teacher.alpha)
     right = (cross - np.outer(mean, counts.astype(np.float32))).astype(np.float64)
     weights = _solved(gram, right, float(np.finfo(np.float32).eps) * largest)
+    return _shares_of(test, mean, weights, shares)
+
+
+def _of_few(inputs: np.ndarray, indicators: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and weights of ridge regression by its dual: products of rows (rows, rows) in place of those of inputs."""
+    mean = inputs.mean(axis=0, dtype=np.float64)
+    centred = inputs - mean
+    products = centred @ centred.T
+    products[np.diag_indices_from(products)] += alpha
+    return mean, centred.T @ solve(products, indicators, assume_a="pos", overwrite_a=True)
+
+
+def _shares_of(test: np.ndarray, mean: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Scores of the classes, none below 0, as shares."""
     scores = np.maximum((test - mean) @ weights + shares, 0)
     return scores / scores.sum(axis=1, keepdims=True)

@@ -103,7 +103,7 @@ class TestFalseAlarms:
     @pytest.mark.slow
     @pytest.mark.parametrize("mechanism", SOUND[1::3], ids=lambda each: each.describe())
     def test_sound_mechanisms_hold_up_one_call_per_run(self, mechanism: Mechanism) -> None:
-        audit = audit_mechanism(mechanism, SeededNoise(1), replace(SMALL, one_call=False, runs=1000))
+        audit = audit_mechanism(mechanism, SeededNoise(1), replace(SMALL, one_call=False, runs=400))
         assert not audit.violated
         assert all(0 <= each.at_delta.lower <= each.at_delta.claimed for each in audit.results)
 
