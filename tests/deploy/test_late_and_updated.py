@@ -13,7 +13,7 @@ from consilium.coordinator.provision import kits
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
 from tests.deploy.test_kits_loopback import Node, command, wait_for
 
-pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.proofs, pytest.mark.timeout(1500)]  # in parts, without processes: tests/coordinator
 CONFIDENT = {"name": "confident", "threshold": 5, "sigma1": 3.0, "sigma2": 1.5}
 
 

@@ -127,7 +127,7 @@ def test_a_notebook_runs(name: str) -> None:
     assert faults(execute(notebook_of(name))) == []
 
 
-@pytest.mark.slow
+@pytest.mark.proofs  # the same cells run in a kernel: above
 def test_a_script_runs_as_it_stands(tmp_path: Path) -> None:
     """Without Jupyter; the one that prints most of what the reader is told."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -222,6 +222,11 @@ def lines_of(text: str) -> list[str]:
     return [line.group(1) for line in found if line is not None]
 
 
+def hear() -> None:
+    """The tests may run in the background of a shell, whose children ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "consilium", *arguments],
@@ -230,6 +235,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=hear,
     )
 
 
