@@ -134,7 +134,7 @@ def test_terminated_while_the_student_learns_then_resumed(tmp_path: Path) -> Non
     assert not (run / "private" / "work").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.proofs  # kill -9 and resumed: test_resume.py
 @pytest.mark.timeout(1800)
 def test_killed_or_deaf_it_leaves_rows_and_says_running_and_can_be_resumed(tmp_path: Path) -> None:
     """The control: nobody listens to SIGTERM, as before. Nothing can be done about kill -9; it leaves the same."""

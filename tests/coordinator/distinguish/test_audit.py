@@ -180,6 +180,7 @@ APART = GameSetup(queries=40, runs=4_000)
 HEAVY = (
     "half the noise: lnmax",
     "half the noise: confident",
+    "no check in the event: confident",
     "no check in the event: interactive",
     "same noise in a call: histogram",
     "same noise in a call: lnmax",
