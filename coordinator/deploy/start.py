@@ -276,7 +276,7 @@ def in_words(event: dict[str, Any]) -> str:
 
 
 def _waiting(event: dict[str, Any]) -> str:
-    told = f"{event['connected']} of {event['required']} parties connected"
+    told = f"parties connected: {event['connected']}, needed: {event['required']}"
     if event.get("awaited"):
         told += f"; waiting for {', '.join(event['awaited'])}"
     if event.get("refused"):

@@ -122,7 +122,7 @@ def _follow(events: Iterable[dict[str, Any]], found: Status) -> None:
             case "stage":
                 found.stage, found.since = event["stage"], event["at"]
             case "waiting":
-                found.stage = f"waiting for parties: {event['connected']} of {event['required']}"
+                found.stage = f"waiting for parties; connected: {event['connected']}, needed: {event['required']}"
                 found.since = event["at"]
             case "serving":
                 found.stage, found.since = f"serving students at {event['address']}", event["at"]

@@ -201,7 +201,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
     run = begin(kit)
     log = EventLog(run.events)
     log.write("waiting", connected=1, required=2)
-    assert status(kit).stage == "waiting for parties: 1 of 2"
+    assert status(kit).stage == "waiting for parties; connected: 1, needed: 2"
     log.write("stage", stage="train", total=3)
     log.write("left-out", stage="train", party="ward-b", reason="refused: data")
     log.write("serving", address="127.0.0.1:1")
@@ -220,7 +220,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        ({"event": "waiting", "connected": 1, "required": 3}, "1 of 3 parties connected"),
+        ({"event": "waiting", "connected": 1, "required": 3}, "parties connected: 1, needed: 3"),
         (
             {
                 "event": "waiting",
@@ -230,7 +230,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
                 "refused": ["c"],
                 "at_most_seconds": 9,
             },
-            "3 of 3 parties connected; waiting for b; refused: c, at most 9 s more",
+            "parties connected: 3, needed: 3; waiting for b; refused: c, at most 9 s more",
         ),
         ({"event": "lost", "parties": ["b"]}, "b: the connection is lost"),
         ({"event": "connected", "parties": ["b", "c"]}, "b, c: connected"),
