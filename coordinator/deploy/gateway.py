@@ -32,6 +32,7 @@ from consilium.coordinator.deploy.node_keys import NodeKeys
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import more_descriptors
 from consilium.protocol.node.kit import Kit, open_kit
+from consilium.protocol.node.orphans import end_with_parent
 
 PREFIX = "/v1/fleet/"
 MOST_OBJECT_BYTES = 32 * 1024 * 1024
@@ -266,6 +267,7 @@ def serve(kit: Kit) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     try:
         serve(open_kit(Path(sys.argv[1]), "coordinator"))
     except ConsiliumError as failure:

@@ -5,8 +5,8 @@ its first word; after that the same work goes to a further program, while the fi
 void. On a machine that is short of processors, or slow to read a disk, these take each other's time, and none is ever
 ready. Here they have `START_SECONDS`; how soon a program that has spoken counts as gone is as it was.
 
-`python -P -m consilium.protocol.node.patient flower-supernode ...` is `flower-supernode ...` with that difference. It
-rests on names inside Flower, which `check_patience` asserts.
+`python -P -m consilium.protocol.node.patient flower-supernode ...` is `flower-supernode ...` with that difference, and
+ends with its supervisor. The patience rests on names inside Flower, which `check_patience` asserts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from consilium.protocol.errors import EngineError
 from consilium.protocol.node.flower import require_flower, unknown_flower
+from consilium.protocol.node.orphans import end_with_parent
 
 START_SECONDS = 240
 CLAIM, WAIT = "claim_task", "HEARTBEAT_DEFAULT_INTERVAL"
@@ -66,6 +67,7 @@ def main() -> None:
     """Entry point: sys.argv[1] is one of PROGRAMS, the rest is its own."""
     sys.argv = sys.argv[1:]
     module, name = PROGRAMS[sys.argv[0]]
+    end_with_parent()
     try:
         be_patient()
     except EngineError as error:
