@@ -62,7 +62,7 @@ def wait(true: Callable[[], bool], what: str, nodes: list[subprocess.Popen[bytes
 
 def measure(folder: Path, minutes: float, keep: Path | None) -> None:
     """Start, wait, scrape, wait, scrape, print."""
-    kits = make_kits(folder, minimum_parties=len(PARTIES))
+    kits = make_kits(folder, minimum_parties=len(PARTIES), timeouts={"student": 86_400})
     names = ("coordinator", *(f"party-{name}" for name in PARTIES))
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     logs = folder / "logs"
