@@ -71,17 +71,23 @@ def to_record(message: WireModel) -> RecordDict:
     return record
 
 
-def from_record(record: RecordDict, model: type[M]) -> M:
-    """RecordDict -> message of the given model.
+def from_record(record: RecordDict, model: type[M], most_bytes: int | None = None) -> M:
+    """RecordDict -> message of the given model. most_bytes: in its arrays, where there is such a limit.
 
     Raises
     ------
-    MalformedMessage : a missing, unknown or mistyped field. The text names fields, never their values.
+    MalformedMessage : a missing, unknown or mistyped field, or too many bytes. The text names fields, never their
+        values.
     """
     if BODY not in record.config_records or len(record) > 2:
         raise MalformedMessage(f"{model.kind}: the message has not the records of this protocol")
     fields: dict[str, Any] = dict(record.config_records[BODY])
     if ARRAYS in record.array_records:
+        if (
+            most_bytes is not None
+            and sum(len(array.data) for array in record.array_records[ARRAYS].values()) > most_bytes
+        ):
+            raise MalformedMessage(f"{model.kind}: arrays of more than {most_bytes} bytes")
         fields.update({name: decode_array(array) for name, array in record.array_records[ARRAYS].items()})
     try:
         return model.model_validate(fields)
