@@ -122,7 +122,7 @@ def collect(
     failures: dict[str, Failure] = {}
     teachers = 0
     total = np.zeros((len(queries), len(config.rows.classes)), dtype=np.int64)
-    with sink or nullcontext(_forget) as keep:
+    with nullcontext(_forget) if sink is None else sink as keep:
         for node, reply in _answers(transport, config, by_node, request, told):
             member = by_node[node]
             if isinstance(reply, Failure):

@@ -108,7 +108,7 @@ def test_it_shows_what_would_be_sent(tmp_path: Path) -> None:
     assert error is None
     assert "teachers   3 x logistic_regression" in output
     assert "queries    100 made up from the schema" in output
-    assert "vote     uint8 (100, 1), 100 bytes" in output
+    assert "vote     uint8 (100, 3), 300 bytes" in output
     assert "Nothing was sent, spent or kept" in output
     assert "same votes" not in output
 

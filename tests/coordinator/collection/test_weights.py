@@ -129,9 +129,7 @@ STUFFED = {
 
 
 @pytest.mark.parametrize("case", STUFFED)
-def test_a_party_that_votes_more_than_once_on_a_query_is_left_out_by_name(
-    tmp_path: Path, log, monkeypatch, case: str
-) -> None:
+def test_rows_with_another_total_leave_their_party_out_by_name(tmp_path: Path, log, monkeypatch, case: str) -> None:
     change, told = STUFFED[case]
 
     def stuffed(folder: Path):
