@@ -1,4 +1,4 @@
-"""What one aggregator sees does not depend on votes, also where it lies: uniform numbers, refusals that tell nothing."""
+"""What one aggregator sees does not depend on votes, also where it lies: uniform numbers, refusals without a hint."""
 
 from __future__ import annotations
 
