@@ -92,7 +92,7 @@ class RoughNetwork:
     def run(self, uploads: dict[str, bytes]) -> VerifiedSum:
         leader, helper = self.federation.leader(batch_size=2), self.federation.helper()
         for name, upload in uploads.items():
-            leader = self.restarted(leader)
+            leader = self.restarted_leader(leader)
             leader.accept(name, upload)
             while leader.waiting == 4:
                 leader, helper = self.settle(leader, helper)
@@ -100,7 +100,7 @@ class RoughNetwork:
             leader, helper = self.settle(leader, helper)
         for _ in range(20):
             asked = leader.ask()
-            leader = self.restarted(leader)
+            leader = self.restarted_leader(leader)
             reply, helper = self.exchange(asked, helper, Helper.give)
             if reply is None:
                 continue
@@ -113,29 +113,29 @@ class RoughNetwork:
     def settle(self, leader: Leader, helper: Helper) -> tuple[Leader, Helper]:
         batch = leader.batch()
         assert batch is not None
-        leader = self.restarted(leader)
+        leader = self.restarted_leader(leader)
         reply, helper = self.exchange(batch, helper, Helper.check)
         if reply is not None:
             with suppress(BadLink):
                 leader.settle(reply)
-        return self.restarted(leader), helper
+        return self.restarted_leader(leader), helper
 
     def exchange(self, content: bytes, helper: Helper, answer: Callable) -> tuple[bytes | None, Helper]:
         fault = self.faults[self.turn % len(self.faults)] if self.faults else "deliver"
         self.turn += 1
-        return getattr(self, fault)(content, self.restarted(helper), answer)
+        return getattr(self, fault)(content, self.restarted_helper(helper), answer)
 
     def deliver(self, content, helper, answer):
         reply = answer(helper, content)
         self.old.append(reply)
-        return reply, self.restarted(helper)
+        return reply, self.restarted_helper(helper)
 
     def lose_request(self, content, helper, answer):
         return None, helper
 
     def lose_reply(self, content, helper, answer):
         answer(helper, content)
-        return None, self.restarted(helper)
+        return None, self.restarted_helper(helper)
 
     def kill_before_saving(self, content, helper, answer):
         """The helper dies with what it has computed; nothing was sent."""
@@ -167,12 +167,11 @@ class RoughNetwork:
         """The leader's own message comes back."""
         return content, helper
 
-    def restarted(self, node):
-        if not self.kill:
-            return node
-        make = self.federation.leader if isinstance(node, Leader) else self.federation.helper
-        more = {"batch_size": 2} if isinstance(node, Leader) else {}
-        return make(state=node.state(), **more)
+    def restarted_leader(self, leader: Leader) -> Leader:
+        return self.federation.leader(state=leader.state(), batch_size=2) if self.kill else leader
+
+    def restarted_helper(self, helper: Helper) -> Helper:
+        return self.federation.helper(state=helper.state()) if self.kill else helper
 
 
 FAULTS = (
