@@ -1,0 +1,131 @@
+"""A Ray cluster of machines that share nothing but the wire: network, mount and process namespaces of their own.
+
+The first holds the run folder, and is where commands are run. Of the others' disk, what is under /tmp, /dev/shm and the
+folders that are named is their own and empty. Linux, root.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from tests.deploy import netns
+
+PORT = 6399
+MEMORY = 80_000_000
+"""Bytes of each node's object store."""
+START_SECONDS = 120
+
+
+def why_not() -> str:
+    """Why this machine can make no such cluster, or nothing."""
+    if shutil.which("unshare") is None:
+        return "needs unshare"
+    if not (Path(sysconfig.get_path("scripts")) / "ray").is_file():
+        return "Ray is not installed (extra `ray`)"
+    return netns.why_not()
+
+
+class TwoMachines:
+    """A context in which the cluster is there. hidden: folders that the other machines have not got."""
+
+    def __init__(self, hidden: Sequence[Path], others: int = 1, cpus: Sequence[int] = (1, 1)) -> None:
+        self._hidden, self._cpus = [Path("/tmp"), Path("/dev/shm"), *hidden], cpus
+        self._network = netns.Network()
+        self._folder = Path(tempfile.mkdtemp(dir="/tmp"))  # short: paths of sockets end at 107 bytes
+        self._raylets: list[subprocess.Popen[bytes]] = []
+        self._others = others
+
+    def __enter__(self) -> Self:
+        self._network.__enter__()
+        try:
+            self.head = self._network.add("head")
+            arguments = ["--head", f"--node-ip-address={self.head.address}", f"--port={PORT}"]
+            arguments += [f"--temp-dir={self._folder}", "--include-dashboard=false"]
+            self._start([*self.head.prefix()], arguments, self._cpus[0])
+            self.wait_for(1)
+            self.others = [self._network.add(f"other{at}") for at in range(self._others)]
+            for at, host in enumerate(self.others):
+                own = " && ".join(f"mount -t tmpfs tmpfs {folder}" for folder in self._hidden if folder.is_dir())
+                prefix = [*host.prefix(), "unshare", "--mount", "--propagation", "private", "--pid", "--fork"]
+                prefix += ["--kill-child", "--mount-proc", "sh", "-c", f'{own} && exec "$@"', "sh"]
+                self._start(
+                    prefix, [f"--address={self.address}", f"--node-ip-address={host.address}"], self._cpus[at + 1]
+                )
+            self.wait_for(1 + self._others)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for raylet in reversed(self._raylets):
+            raylet.kill()
+        self._network.__exit__()
+        for raylet in self._raylets:
+            raylet.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def address(self) -> str:
+        """Of the cluster."""
+        return f"{self.head.address}:{PORT}"
+
+    def environment(self) -> dict[str, str]:
+        """Of commands on the first machine, and of Ray's processes everywhere."""
+        return {**os.environ, "PYTHONPATH": str(netns.ROOT), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}
+
+    def start(self, output: Path, *arguments: str) -> subprocess.Popen[bytes]:
+        """A `consilium` command on the first machine."""
+        with open(output, "wb") as log:
+            return subprocess.Popen(
+                [*self.head.prefix(), sys.executable, "-P", "-m", "consilium", *arguments],
+                env=self.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def kill(self, at: int = 0) -> None:
+        """One of the others loses power."""
+        self.others[at].kill(signal.SIGKILL)
+
+    def alive(self) -> int:
+        """Nodes of the cluster."""
+        done = subprocess.run(
+            [
+                *self.head.prefix(), sys.executable, "-c",
+                "import ray,sys\nray.init(address=sys.argv[1],logging_level=50,log_to_driver=False)\n"
+                "print(sum(n['Alive'] for n in ray.nodes()))",
+                self.address,
+            ],
+            env=self.environment(), cwd="/", capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        words = done.stdout.split()
+        return int(words[-1]) if done.returncode == 0 and words else 0
+
+    def wait_for(self, nodes: int) -> None:
+        """Until so many nodes are there."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.alive() != nodes:
+            if time.monotonic() > deadline or any(raylet.poll() is not None for raylet in self._raylets):
+                logs = b"\n".join(path.read_bytes()[-3000:] for path in sorted(self._folder.glob("node-*.log")))
+                raise RuntimeError(f"the cluster has not {nodes} nodes: {logs.decode(errors='replace')}")
+            time.sleep(0.5)
+
+    def _start(self, prefix: list[str], arguments: list[str], cpus: int) -> None:
+        program = Path(sysconfig.get_path("scripts")) / "ray"
+        command = [*prefix, sys.executable, "-P", str(program), "start", "--block", "--disable-usage-stats"]
+        command += [f"--num-cpus={cpus}", f"--object-store-memory={MEMORY}", *arguments]
+        with open(self._folder / f"node-{len(self._raylets)}.log", "wb") as log:
+            self._raylets.append(
+                subprocess.Popen(
+                    command, env=self.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            )
