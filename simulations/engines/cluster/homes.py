@@ -18,7 +18,7 @@ from typing import Any
 from consilium.party.data.files import data_files
 from consilium.party.home import open_home
 from consilium.protocol.files import replacing
-from consilium.simulations.engines.cluster.parcel import PARTIES, Brought, Parcel, Piece, digest_of
+from consilium.simulations.engines.cluster.parcel import PARTIES, Brought, Parcel, Piece, digest_of, packed, unpacked
 
 READS_ROWS = frozenset({"train.teacher"})
 """Messages whose handlers read a party's rows: those travel with no other."""
@@ -68,8 +68,8 @@ class Homes:
                 (self._work / PARTIES / party / folder).mkdir(mode=0o700, exist_ok=True)
             with replacing(target, mode=mode, durable=False) as file:
                 # a run that goes on after a power cut lays its parties out anew
-                file.write(content)
-            files[path] = Piece(digest_of(content), mode, self._put(content))
+                file.write(plain := unpacked(content))
+            files[path] = Piece(digest_of(plain), mode, self._put(content))
         for path in brought.removed:
             (self._work / path).unlink(missing_ok=True)
             files.pop(path, None)
@@ -101,7 +101,7 @@ class Homes:
 
     def _piece(self, path: Path) -> Piece:
         content = path.read_bytes()
-        return Piece(digest_of(content), stat.S_IMODE(path.stat().st_mode), self._put(content))
+        return Piece(digest_of(content), stat.S_IMODE(path.stat().st_mode), self._put(packed(content)))
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._work).as_posix()

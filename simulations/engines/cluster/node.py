@@ -21,7 +21,7 @@ from flwr.app import Context, Message, RecordDict
 
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import is_held, take_lock
-from consilium.simulations.engines.cluster.parcel import RECORD, Brought, Parcel, digest_of
+from consilium.simulations.engines.cluster.parcel import RECORD, Brought, Parcel, digest_of, packed, unpacked
 
 FOLDER, LOCK = "consilium-ray", "lock"
 
@@ -99,7 +99,7 @@ class NodeDesk:
             content = path.read_bytes()
             now[name] = digest_of(content)
             if name not in parcel.files or now[name] != parcel.files[name].digest:
-                written[name] = content, path.stat().st_mode & 0o777
+                written[name] = packed(content), path.stat().st_mode & 0o777
         self._has.update(now)
         removed = sorted(
             name for name in parcel.files if name.startswith(f"{parcel.home}/") and name not in {*now, *unread}
@@ -122,9 +122,10 @@ class NodeDesk:
             if piece.content is None or self._has.get(path) == piece.digest:
                 continue
             content = fetch(piece.content)
+            fetched += len(content)
+            content = unpacked(content)
             if digest_of(content) != piece.digest:
                 raise EngineError(f"{path} came to this node damaged")
-            fetched += len(content)
             target = self._folder / path
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             target.unlink(missing_ok=True)

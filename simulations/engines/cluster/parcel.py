@@ -7,6 +7,7 @@ file. Back, in the state of the node's Flower context and so in one piece with t
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -21,6 +22,20 @@ RECORD = "consilium.home"
 PARTIES = "parties"
 
 
+LARGE = 1_000_000
+"""Bytes of a file from which on it travels as it is: rows and networks, which no packing makes smaller."""
+
+
+def packed(content: bytes) -> bytes:
+    """As a file travels: a database of a few entries is sixty kilobytes of almost nothing."""
+    return zlib.compress(content, 0 if len(content) >= LARGE else 1)
+
+
+def unpacked(content: bytes) -> bytes:
+    """What was packed. Raises zlib.error for anything else."""
+    return zlib.decompress(content)
+
+
 def digest_of(content: bytes) -> str:
     """Of a file."""
     return hashlib.sha256(content).hexdigest()
@@ -28,8 +43,8 @@ def digest_of(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """One file. content: a reference to it in Ray's object store; None where the node will not read it: what it has
-    under this name, if anything, stays as it is."""
+    """One file. digest: of what is in it. content: a reference to it, packed; None where the node will not read it, and
+    keeps what it has under this name, if anything."""
 
     digest: str
     mode: int
@@ -54,7 +69,7 @@ class Parcel:
 class Brought:
     """What a party wrote while it answered one message.
 
-    written: content and mode by path. node: where it was computed, Ray's id. fetched: bytes that this took there.
+    written: content, packed, and mode by path. node: where it was computed, Ray's id. fetched: bytes that this took.
     """
 
     written: Mapping[str, tuple[bytes, int]] = field(repr=False)

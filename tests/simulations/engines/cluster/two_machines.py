@@ -39,7 +39,9 @@ class TwoMachines:
     """A context in which the cluster is there. hidden: folders that the other machines have not got."""
 
     def __init__(self, hidden: Sequence[Path], others: int = 1, cpus: Sequence[int] = (1, 1)) -> None:
-        self._hidden, self._cpus = [Path("/tmp"), Path("/dev/shm"), *hidden], cpus
+        own = [Path("/tmp"), Path("/dev/shm")]
+        self._hidden = [*own, *(each for each in hidden if not any(each.is_relative_to(folder) for folder in own))]
+        self._cpus = cpus
         self._network = netns.Network()
         self._folder = Path(tempfile.mkdtemp(dir="/tmp"))  # short: paths of sockets end at 107 bytes
         self._raylets: list[subprocess.Popen[bytes]] = []
@@ -55,7 +57,7 @@ class TwoMachines:
             self.wait_for(1)
             self.others = [self._network.add(f"other{at}") for at in range(self._others)]
             for at, host in enumerate(self.others):
-                own = " && ".join(f"mount -t tmpfs tmpfs {folder}" for folder in self._hidden if folder.is_dir())
+                own = " && ".join(f"mount -t tmpfs tmpfs {folder}" for folder in self._hidden)
                 prefix = [*host.prefix(), "unshare", "--mount", "--propagation", "private", "--pid", "--fork"]
                 prefix += ["--kill-child", "--mount-proc", "sh", "-c", f'{own} && exec "$@"', "sh"]
                 self._start(
