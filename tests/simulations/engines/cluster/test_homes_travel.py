@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def federation(folder: Path, secure: bool) -> dict[str, str]:
 def run(folder: Path, secure: bool, **grid: Any) -> tuple[pl.DataFrame, TravellingGrid]:
     config = federation(folder, secure)
     made = TravellingGrid(config, PARTIES, folder / "nodes", **grid)
-    run_local(config, made)
+    run_local(config, made)  # pyright: ignore it is a Grid
     return pl.read_parquet(folder / "run" / "labels.parquet"), made
 
 
@@ -255,9 +256,9 @@ def test_contents_are_not_shown() -> None:
 
 
 @pytest.fixture
-def own_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(node_module.tempfile, "gettempdir", lambda: str(tmp_path))
-    yield tmp_path  # pyright: ignore
+    yield tmp_path
     node_module.clean(node_module.own_folder(), of=os.getpid())
     desk_of.cache_clear()
 

@@ -82,7 +82,8 @@ def order(engine: str, device: str = "auto", **ray: Any) -> Order:
 
 
 def test_what_belongs_to_ray_is_refused_elsewhere() -> None:
-    for ray in ({"address": "h:1"}, {"party_cpus": 2}, {"party_gpus": 0.5}):
+    asked: list[dict[str, Any]] = [{"address": "h:1"}, {"party_cpus": 2}, {"party_gpus": 0.5}]
+    for ray in asked:
         with pytest.raises(ConfigError, match="belongs to the engine ray"):
             order("local", **ray).resolved_device()
 

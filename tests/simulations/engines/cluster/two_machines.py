@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -38,14 +38,13 @@ def why_not() -> str:
 class TwoMachines:
     """A context in which the cluster is there. hidden: folders that the other machines have not got."""
 
-    def __init__(self, hidden: Sequence[Path], others: int = 1, cpus: Sequence[int] = (1, 1)) -> None:
+    def __init__(self, hidden: Sequence[Path]) -> None:
         own = [Path("/tmp"), Path("/dev/shm")]
         self._hidden = [*own, *(each for each in hidden if not any(each.is_relative_to(folder) for folder in own))]
-        self._cpus = cpus
         self._network = netns.Network()
         self._folder = Path(tempfile.mkdtemp(dir="/tmp"))  # short: paths of sockets end at 107 bytes
         self._raylets: list[subprocess.Popen[bytes]] = []
-        self._others = others
+        self.others: dict[str, netns.Host] = {}
 
     def __enter__(self) -> Self:
         self._network.__enter__()
@@ -53,17 +52,9 @@ class TwoMachines:
             self.head = self._network.add("head")
             arguments = ["--head", f"--node-ip-address={self.head.address}", f"--port={PORT}"]
             arguments += [f"--temp-dir={self._folder}", "--include-dashboard=false"]
-            self._start([*self.head.prefix()], arguments, self._cpus[0])
+            self._start(self.head.prefix(), arguments, {})
             self.wait_for(1)
-            self.others = [self._network.add(f"other{at}") for at in range(self._others)]
-            for at, host in enumerate(self.others):
-                own = " && ".join(f"mount -t tmpfs tmpfs {folder}" for folder in self._hidden)
-                prefix = [*host.prefix(), "unshare", "--mount", "--propagation", "private", "--pid", "--fork"]
-                prefix += ["--kill-child", "--mount-proc", "sh", "-c", f'{own} && exec "$@"', "sh"]
-                self._start(
-                    prefix, [f"--address={self.address}", f"--node-ip-address={host.address}"], self._cpus[at + 1]
-                )
-            self.wait_for(1 + self._others)
+            self.add("other")
         except BaseException:
             self.__exit__()
             raise
@@ -86,17 +77,32 @@ class TwoMachines:
         """Of commands on the first machine, and of Ray's processes everywhere."""
         return {**os.environ, "PYTHONPATH": str(netns.ROOT), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}
 
-    def start(self, output: Path, *arguments: str) -> subprocess.Popen[bytes]:
-        """A `consilium` command on the first machine."""
+    def add(self, name: str, **environment: str) -> None:
+        """Another machine joins. environment: of its processes, beside what all have."""
+        nodes = self.alive()
+        host = self.others[name] = self._network.add(name)
+        own = " && ".join(f"mount -t tmpfs tmpfs {folder}" for folder in self._hidden)
+        prefix = [*host.prefix(), "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
+        prefix += ["--mount-proc", "sh", "-c", f'{own} && exec "$@"', "sh"]
+        self._start(prefix, [f"--address={self.address}", f"--node-ip-address={host.address}"], environment)
+        self.wait_for(nodes + 1)
+
+    def files(self, name: str, pattern: str) -> list[Path]:
+        """What is on the disk of a machine that is there, as it sees it."""
+        pid = next(pid for pid in self.others[name].pids() if b"raylet" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        return list(Path(f"/proc/{pid}/root").glob(pattern))
+
+    def start(self, output: Path, *arguments: str, module: str = "consilium") -> subprocess.Popen[bytes]:
+        """A command on the first machine."""
         with open(output, "wb") as log:
             return subprocess.Popen(
-                [*self.head.prefix(), sys.executable, "-P", "-m", "consilium", *arguments],
+                [*self.head.prefix(), sys.executable, "-P", "-m", module, *arguments],
                 env=self.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
-    def kill(self, at: int = 0) -> None:
+    def kill(self, name: str) -> None:
         """One of the others loses power."""
-        self.others[at].kill(signal.SIGKILL)
+        self.others[name].kill(signal.SIGKILL)
 
     def alive(self) -> int:
         """Nodes of the cluster."""
@@ -116,18 +122,23 @@ class TwoMachines:
         """Until so many nodes are there."""
         deadline = time.monotonic() + START_SECONDS
         while self.alive() != nodes:
-            if time.monotonic() > deadline or any(raylet.poll() is not None for raylet in self._raylets):
+            if time.monotonic() > deadline:
                 logs = b"\n".join(path.read_bytes()[-3000:] for path in sorted(self._folder.glob("node-*.log")))
                 raise RuntimeError(f"the cluster has not {nodes} nodes: {logs.decode(errors='replace')}")
             time.sleep(0.5)
 
-    def _start(self, prefix: list[str], arguments: list[str], cpus: int) -> None:
+    def _start(self, prefix: list[str], arguments: list[str], environment: Mapping[str, str]) -> None:
         program = Path(sysconfig.get_path("scripts")) / "ray"
         command = [*prefix, sys.executable, "-P", str(program), "start", "--block", "--disable-usage-stats"]
-        command += [f"--num-cpus={cpus}", f"--object-store-memory={MEMORY}", *arguments]
+        command += ["--num-cpus=1", f"--object-store-memory={MEMORY}", *arguments]
         with open(self._folder / f"node-{len(self._raylets)}.log", "wb") as log:
             self._raylets.append(
                 subprocess.Popen(
-                    command, env=self.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                    command,
+                    env={**self.environment(), **environment},
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
                 )
             )
