@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -53,7 +52,7 @@ class TwoMachines:
             arguments = ["--head", f"--node-ip-address={self.head.address}", f"--port={PORT}"]
             arguments += [f"--temp-dir={self._folder}", "--include-dashboard=false"]
             self._start(self.head.prefix(), arguments, {})
-            self.wait_for(1)
+            self._wait_for(self.head)
             self.add("other")
         except BaseException:
             self.__exit__()
@@ -79,13 +78,12 @@ class TwoMachines:
 
     def add(self, name: str, **environment: str) -> None:
         """Another machine joins. environment: of its processes, beside what all have."""
-        nodes = self.alive()
         host = self.others[name] = self._network.add(name)
         own = " && ".join(f"mount -t tmpfs tmpfs {folder}" for folder in self._hidden)
         prefix = [*host.prefix(), "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
         prefix += ["--mount-proc", "sh", "-c", f'{own} && exec "$@"', "sh"]
         self._start(prefix, [f"--address={self.address}", f"--node-ip-address={host.address}"], environment)
-        self.wait_for(nodes + 1)
+        self._wait_for(host)
 
     def files(self, name: str, pattern: str) -> list[Path]:
         """What is on the disk of a machine that is there, as it sees it."""
@@ -100,31 +98,30 @@ class TwoMachines:
                 env=self.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
-    def kill(self, name: str) -> None:
-        """One of the others loses power."""
-        self.others[name].kill(signal.SIGKILL)
+    def off(self, name: str) -> bool:
+        """Whether nothing runs on it any more."""
+        return not self.others[name].pids()
 
-    def alive(self) -> int:
-        """Nodes of the cluster."""
+    def alive(self) -> list[str]:
+        """Addresses of the cluster's nodes."""
         done = subprocess.run(
             [
                 *self.head.prefix(), sys.executable, "-c",
                 "import ray,sys\nray.init(address=sys.argv[1],logging_level=50,log_to_driver=False)\n"
-                "print(sum(n['Alive'] for n in ray.nodes()))",
+                "print(*(n['NodeManagerAddress'] for n in ray.nodes() if n['Alive']))",
                 self.address,
             ],
             env=self.environment(), cwd="/", capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
-        words = done.stdout.split()
-        return int(words[-1]) if done.returncode == 0 and words else 0
+        return done.stdout.split() if done.returncode == 0 else []
 
-    def wait_for(self, nodes: int) -> None:
-        """Until so many nodes are there."""
+    def _wait_for(self, host: netns.Host) -> None:
+        """Until it is a node of the cluster."""
         deadline = time.monotonic() + START_SECONDS
-        while self.alive() != nodes:
+        while host.address not in self.alive():
             if time.monotonic() > deadline:
                 logs = b"\n".join(path.read_bytes()[-3000:] for path in sorted(self._folder.glob("node-*.log")))
-                raise RuntimeError(f"the cluster has not {nodes} nodes: {logs.decode(errors='replace')}")
+                raise RuntimeError(f"{host.name} is no node of the cluster: {logs.decode(errors='replace')}")
             time.sleep(0.5)
 
     def _start(self, prefix: list[str], arguments: list[str], environment: Mapping[str, str]) -> None:
