@@ -119,6 +119,8 @@ def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> di
         "--engine": manifest["engine"],
         "--seed": manifest["seed"],
         "--device": manifest.get("device", {}).get("asked", "auto"),
+        "--party-cpus": manifest.get("ray", {}).get("party_cpus", 1),
+        "--party-gpus": manifest.get("ray", {}).get("party_gpus", 0.0),
         "--out": str(run_dir.resolve()),
     }
     against = [f"{name} {value} (the run has {has[name]})" for name, value in given.items() if value != has[name]]

@@ -50,6 +50,18 @@ def run(
     device: Annotated[
         DeviceName, typer.Option(help="Where networks are trained. auto: an NVIDIA GPU if there is one.")
     ] = DeviceName.auto,
+    address: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT", help="Engine ray: a cluster that is there already, or auto. Else one is started."
+        ),
+    ] = "",
+    party_cpus: Annotated[
+        int, typer.Option(min=1, help="Engine ray: processors that a party is given while it computes.")
+    ] = 1,
+    party_gpus: Annotated[
+        float, typer.Option(min=0, help="Engine ray: GPUs that a party is given, also a part of one, e.g. 0.25.")
+    ] = 0.0,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -62,7 +74,7 @@ def run(
     keep_work: Annotated[bool, typer.Option(help="Keep simulated parties' rows and teachers in private/work.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Run a federation on this machine and write its report. Progress goes to stderr, as lines if it is no terminal."""
+    """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal."""
     from consilium.protocol.progress.display import showing
     from consilium.protocol.progress.stages import LOAD
 
@@ -71,6 +83,8 @@ def run(
     with showing(quiet) as display:
         display.say(what, time.time())  # before libraries load, for seconds
         display.begin(LOAD, 1, time.time())
+        from consilium.protocol.config_files import validate
+        from consilium.simulations.engines.cluster.spec import RaySpec
         from consilium.simulations.progress import following
         from consilium.simulations.run import resume_run, run_scenario
         from consilium.simulations.scenario import load_scenario
@@ -85,17 +99,23 @@ def run(
                 "--engine": engine.value,
                 "--seed": seed,
                 "--device": device.value,
+                "--party-cpus": party_cpus,
+                "--party-gpus": party_gpus,
                 "--out": str(out.resolve()) if out else None,
             }
             asked = {name: value for name, value in given.items() if _was_given(context, name)}
             with writing(resume):
-                summary = resume_run(resume, watch, keep_work, asked, overrides or [])
+                summary = resume_run(resume, watch, keep_work, asked, overrides or [], address)
         else:
+            asked_ray = {"address": address, "party_cpus": party_cpus, "party_gpus": party_gpus}
+            ray = validate(asked_ray, RaySpec, "options of the engine ray")
             loaded = load_scenario(scenario, overrides or [], seed)
             folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
             display.say(f"{loaded.federation.name}; in another terminal: consilium watch {folder}", time.time())
             with writing(folder):
-                summary = run_scenario(name, loaded, engine.value, seed, folder, watch, keep_work, device.value)
+                summary = run_scenario(
+                    name, loaded, engine.value, seed, folder, watch, keep_work, device.value, ray=ray
+                )
     if output is Format.json:
         show(output, summary, ())
     elif not quiet:
@@ -106,7 +126,7 @@ def run(
 
 def _was_given(context: typer.Context, name: str) -> bool:
     """Whether an option of the command line, or SCENARIO, stands there or is its default."""
-    source = context.get_parameter_source(name.removeprefix("--").lower())
+    source = context.get_parameter_source(name.removeprefix("--").lower().replace("-", "_"))
     return source is not None and source.name == "COMMANDLINE"
 
 

@@ -9,10 +9,9 @@ import shlex
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, check_threshold
@@ -20,7 +19,7 @@ from consilium.coordinator.ledger.privacy import promised
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import writing
-from consilium.protocol.node.device import Device, resolve_device, using_device
+from consilium.protocol.node.device import Device, using_device
 from consilium.protocol.node.threads import one_thread
 from consilium.protocol.progress.stages import PREPARE, REPORT, stage
 from consilium.protocol.strict_json import number, strict
@@ -30,10 +29,12 @@ from consilium.protocol.warnings.rows import Looked
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
 from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.engines.cluster.spec import RaySpec
 from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
-from consilium.simulations.engines.ray import run_ray
+from consilium.simulations.engines.ray import OWN_RAY, run_ray
 from consilium.simulations.interruption import interruptible
+from consilium.simulations.order import Engine, Order, ray_again
 from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.teacher_mix import check_own_teachers
@@ -50,7 +51,6 @@ from consilium.student.config import StudentSpec
 from consilium.student.published.model import check_names
 from consilium.student.published.trial import check_trainer
 
-Engine = Literal["local", "ray"]
 Watch = Callable[[Path], AbstractContextManager[None]]
 """Given the run's event log, a context in which it is shown."""
 
@@ -70,13 +70,15 @@ def run_scenario(
     keep_work: bool = False,
     device: Device = "auto",
     source: Source | None = None,
+    ray: RaySpec = OWN_RAY,
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
     Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
     call the scenario. `keep_work` keeps the copies of the parties' rows and their teachers under `private/work`.
     `device` is where networks are trained. Libraries use one thread in each process; the caller's settings come back.
-    `source`: rows that are in memory, instead of those that the scenario names.
+    `source`: rows that are in memory, instead of those that the scenario names. `ray`: where the engine of that name
+    computes.
 
     Returns
     -------
@@ -88,7 +90,7 @@ def run_scenario(
         run can be resumed.
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    order = Order(name, scenario, engine, seed, created, device)
+    order = Order(name, scenario, engine, seed, created, device, ray)
     return _carry_out(order, lambda: make_run_dir(out), watch, keep_work, source=source)
 
 
@@ -98,11 +100,13 @@ def resume_run(
     keep_work: bool = False,
     given: dict[str, Any] | None = None,
     overrides: list[str] | None = None,
+    address: str = "",
 ) -> dict[str, Any]:
     """Go on with a run that was interrupted or failed, at whatever point; returns its summary.
 
     Queries in the ledger keep their labels and cost nothing; the student asks those that are missing. `given` and
-    `overrides` are what was asked for beside the run, see `simulations.attempt.unfinished`.
+    `overrides` are what was asked for beside the run, see `simulations.attempt.unfinished`. `address`: of the cluster,
+    if it is another by now.
 
     Raises
     ------
@@ -117,28 +121,9 @@ def resume_run(
         manifest["seed"],
         manifest["created"],
         manifest.get("device", {}).get("asked", "auto"),
+        ray_again(manifest, address),
     )
     return _carry_out(order, lambda: Workspace(run_dir.resolve()), watch, keep_work, manifest)
-
-
-@dataclass(frozen=True)
-class Order:
-    """What is to be run, and when that was first asked."""
-
-    name: str
-    scenario: Scenario
-    engine: Engine
-    seed: int
-    created: str
-    device: Device
-
-    def resolved_device(self) -> Literal["cpu", "cuda"]:
-        """Where networks are trained. Raises ConfigError if that is a GPU which cannot be used."""
-        if self.engine != "ray":
-            return resolve_device(self.device)
-        if self.device == "cuda":
-            raise ConfigError("engine ray gives its parties no GPU", "Use --engine local, or --device cpu")
-        return "cpu"
 
 
 def _carry_out(
@@ -152,6 +137,7 @@ def _carry_out(
     start = time.monotonic()
     name, scenario, engine, seed = order.name, order.scenario, order.engine, order.seed
     device = order.resolved_device()
+    order.check_engine()
     # the attempt is left last, when nobody works in the folder any more, and signals wait until it has been
     with interruptible() as signals, Attempt(signals, keep_work) as attempt, contextlib.ExitStack() as stack:
         stack.enter_context(using_device(device))  # before the workers, which inherit it
@@ -181,7 +167,7 @@ def _carry_out(
         with stage(record, PREPARE):
             lay_out(space, scenario, dataset, partition, config, seed)
         prepared = time.monotonic()
-        _run_engine(engine, space, len(partition.parties), workers)
+        _run_engine(order, space, len(partition.parties), workers)
         finished = time.monotonic()
         analysis = analyse(space, dataset, partition, config, scenario.simulation, record)
         analysed = time.monotonic()
@@ -211,10 +197,10 @@ def _votes(scenario: Scenario, partition: Partition, seed: int) -> int:
     return federation.teachers_per_party * sum(weights.values())
 
 
-def _run_engine(engine: Engine, space: Workspace, partitions: int, workers: list[Worker]) -> None:
+def _run_engine(order: Order, space: Workspace, partitions: int, workers: list[Worker]) -> None:
     run_config = space.run_config(space.run_dir, "simulation")
-    if engine == "ray":
-        run_ray(run_config, partitions, space.run_dir, space.work)
+    if order.engine == "ray":
+        run_ray(run_config, partitions, space.run_dir, space.work, order.ray)
     else:
         with LocalGrid(RUN_ID, run_config, partitions, workers) as grid:
             run_local(run_config, grid)
@@ -252,6 +238,7 @@ def _manifest(
         "format": FORMAT,
         "scenario": order.name,
         "engine": order.engine,
+        **order.told(),
         "seed": order.seed,
         "device": {"asked": order.device, "used": device},
         "noise": order.scenario.simulation.noise,

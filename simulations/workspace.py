@@ -12,6 +12,7 @@ RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, ide
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -227,7 +228,7 @@ def lay_out(
         identities = identities_of(scenario, partition, seed)
         identities.roster.save(space.roster_file)
         identities.coordinator.save(space.identity_file)
-        settings["roster"] = str(space.roster_file)
+        settings["roster"] = os.path.relpath(space.roster_file, space.home(0))  # homes may be moved together with it
     own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed, scenario.simulation.own_teacher)
     limits = own_limits(scenario.simulation.policies, len(partition.parties), seed)
     for index, (name, rows) in enumerate(partition.parties.items()):

@@ -15,6 +15,8 @@ from consilium.simulations.council.errors import BadSetting, as_keyboard_interru
 from consilium.simulations.council.results import Run
 from consilium.simulations.council.temporary import RunFolder
 from consilium.simulations.council.watching import ProgressCallback, watching
+from consilium.simulations.engines.cluster.spec import RaySpec
+from consilium.simulations.engines.ray import OWN_RAY
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
 
@@ -25,16 +27,18 @@ def simulate(
     seed: int = 0,
     engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
+    ray: RaySpec = OWN_RAY,
     out: str | Path | None = None,
     progress: ProgressCallback | bool | None = None,
     **overrides: Any,
 ) -> Run:
-    """Run a scenario on this machine, as `consilium run` does.
+    """Run a scenario, as `consilium run` does.
 
     Parameters
     ----------
     scenario : name of a shipped one, path of a file, or what `load_scenario` gives.
     seed : of division, teachers, student and, where the scenario says so, noise.
+    ray : for the engine ray: address of a cluster that is there, CPUs and GPUs that each party is given.
     out : new folder of the run; None: a temporary one, removed with the `Run`.
     progress : a function of (stage, done, total), True for bars, None for nothing.
     overrides : keys of the scenario with __ for the dot, as `federation__mechanism__sigma=150.0`.
@@ -52,7 +56,7 @@ def simulate(
             name = Path(scenario).stem
             loaded = load_scenario(str(scenario), changes, seed)
         with RunFolder(out) as folder, watching(progress) as watch, as_keyboard_interrupt():
-            run_scenario(name, loaded, engine, seed, folder.path, watch, device=device)
+            run_scenario(name, loaded, engine, seed, folder.path, watch, device=device, ray=ray)
         run = Run(folder.path)
         folder.kept_by(run)
         return run

@@ -27,15 +27,18 @@ RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "
 machine, whose owner would hold parties' rows and votes, and which may have no processor left."""
 
 
-def write_shim(folder: Path, run_config: dict[str, str]) -> Path:
-    """A Flower app that only imports the installed coordinator and party."""
+PARTY_APP = "import consilium.party.client_app\n\napp = consilium.party.client_app.app\n"
+
+
+def write_shim(folder: Path, run_config: dict[str, str], client: str = PARTY_APP) -> Path:
+    """A Flower app that only imports the installed coordinator and party. client: the code of its ClientApp."""
     package = folder / "consilium_flower"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('"""Imports the installed Consilium."""\n')
     (package / "server.py").write_text(
         "import consilium.coordinator.server_app\n\napp = consilium.coordinator.server_app.app\n"
     )
-    (package / "client.py").write_text("import consilium.party.client_app\n\napp = consilium.party.client_app.app\n")
+    (package / "client.py").write_text(client)
     project = {
         "project": {
             "name": "consilium-flower",

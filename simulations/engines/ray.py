@@ -1,7 +1,8 @@
 """Engine `ray`: Flower's Simulation Engine, through `flwr run` on a SuperLink of this run's own.
 
 The SuperLink is started from a neutral folder with the run's own FLWR_HOME and port, so that neither the caller's
-checkout nor another run can get in the way.
+checkout nor another run can get in the way. Its Ray is one of the run's own, on this machine, whose parties work in the
+run folder; or a cluster that is there already, to which they travel (`cluster`).
 """
 
 from __future__ import annotations
@@ -12,29 +13,59 @@ from pathlib import Path
 
 from consilium.protocol import errors
 from consilium.protocol.errors import ConsiliumError, EngineError
-from consilium.protocol.node.flower import flower_environment
+from consilium.protocol.node.device import VARIABLE as DEVICE
+from consilium.protocol.node.flower import QUIET, flower_environment
 from consilium.protocol.secagg import errors as secagg_errors
 from consilium.protocol.secagg.errors import SecAggError
-from consilium.simulations.engines.flower_processes import RAY_ALONE, flwr_run, super_link, write_shim
+from consilium.simulations.engines.cluster.probe import check_cluster
+from consilium.simulations.engines.cluster.settings import FIGURES, ClusterSettings
+from consilium.simulations.engines.cluster.spec import RaySpec
+from consilium.simulations.engines.flower_processes import PARTY_APP, RAY_ALONE, flwr_run, super_link, write_shim
+
+CLUSTER_APP = (
+    "import consilium.simulations.engines.cluster.driver\n\n"
+    "app = consilium.simulations.engines.cluster.driver.client_app()\n"
+)
+OWN_RAY = RaySpec()
 
 
-def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Path) -> None:
+def check_ray(spec: RaySpec) -> None:
+    """What can be known before a run begins.
+
+    Raises
+    ------
+    EngineError : Ray is not installed, or the cluster that is named cannot compute this run.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
+    if spec.address:
+        check_cluster(spec)
+
+
+def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Path, spec: RaySpec = OWN_RAY) -> None:
     """Run the federation to its end.
 
     Raises
     ------
-    EngineError : Ray is not installed, or Flower could not be started or failed.
+    EngineError : Flower could not be started or failed.
     ConsiliumError : what the ServerApp wrote into `failure.json`.
     """
-    if importlib.util.find_spec("ray") is None:
-        raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
     flower = work / "flower"
-    app = write_shim(flower / "app", run_config)
     environment = {**flower_environment(flower / "home"), **RAY_ALONE}
+    client = PARTY_APP
+    if spec.address:
+        device = "cuda" if spec.party_gpus else "cpu"
+        figures = work.parent / FIGURES
+        settings = ClusterSettings(
+            address=spec.address, work=work, figures=figures, environment={**QUIET, DEVICE: device}
+        )
+        environment |= settings.save(flower / "settings.json") | {"RAY_ADDRESS": spec.address}
+        client = CLUSTER_APP
+    app = write_shim(flower / "app", run_config, client)
     code = None
     try:
         with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:
-            nodes = f"num-supernodes={partitions} client-resources-num-cpus=1"
+            nodes = spec.federation_config(partitions)
             code = flwr_run(app, address, flower, environment, "--federation-config", nodes)
     finally:
         if not (run_dir / "coordinator.json").exists():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import socket
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any
 
 from consilium.protocol.errors import EngineError
 from consilium.protocol.node.threads import ONE_THREAD
+from consilium.simulations.engines.cluster.address import check_answers, no_cluster
 from consilium.simulations.study.cache import LostStep
 from consilium.simulations.study.desk import StepDesk
 from consilium.simulations.study.executors import Shelf, addresses
@@ -29,8 +29,6 @@ _AHEAD = 2
 """Batches that are handed out for each processor: the next waits where the last one ends."""
 _OBJECT_BYTES = 64_000_000
 """Of objects that are kept in the cluster for further steps, beside those that running ones use."""
-_PATIENCE = 10.0
-"""Seconds for a connection to the cluster."""
 _DESK = StepDesk()
 
 
@@ -125,7 +123,7 @@ def ray_executor(shelf: Shelf, address: str) -> Iterator[RayExecutor]:
     """
     if importlib.util.find_spec("ray") is None:
         raise EngineError("--ray needs Ray", "pip install 'consilium-pate[ray]'")
-    _check_answers(address)
+    check_answers(address)
     import ray
 
     try:
@@ -136,28 +134,8 @@ def ray_executor(shelf: Shelf, address: str) -> Iterator[RayExecutor]:
             runtime_env={"env_vars": ONE_THREAD},
         )
     except (ConnectionError, ValueError, RuntimeError, OSError, SystemExit) as error:
-        raise _no_cluster(address, type(error).__name__) from None
+        raise no_cluster(address, type(error).__name__) from None
     try:
         yield RayExecutor(shelf)
     finally:
         ray.shutdown()
-
-
-def _check_answers(address: str) -> None:
-    """Raise EngineError at once where nobody listens: Ray itself tries for minutes."""
-    if address == "auto":
-        return
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
-        raise _no_cluster(address, "it is not HOST:PORT")
-    try:
-        socket.create_connection((host, int(port)), _PATIENCE).close()
-    except OSError as error:
-        raise _no_cluster(address, error.strerror or type(error).__name__) from None
-
-
-def _no_cluster(address: str, why: str) -> EngineError:
-    return EngineError(
-        f"no Ray cluster answers at {address} ({why})",
-        "Start one (ray start --head), and give its HOST:PORT, or auto for one on this machine",
-    )

@@ -1,0 +1,147 @@
+"""Is there a cluster, does it run what this machine runs, and has it room for a party? Asked before anything is made.
+
+In a process of its own (`python -m consilium.simulations.engines.cluster.probe ADDRESS CPUS GPUS`): Ray takes over
+signals of a process, and cannot be loaded twice with other settings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from consilium.protocol.errors import EngineError
+from consilium.protocol.node.flower import python_module
+from consilium.protocol.node.threads import ONE_THREAD
+from consilium.protocol.versions import DISTRIBUTION, versions
+from consilium.simulations.engines.cluster.address import check_answers, no_cluster
+from consilium.simulations.engines.cluster.spec import RaySpec
+
+MUST_AGREE = (DISTRIBUTION, "flwr", "numpy", "scipy", "scikit-learn", "torch", "opendp")
+LONGEST = 180.0
+OTHER_VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+).*?Ray: (\S+)\s+Python: (\S+)", re.DOTALL)
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1"}
+
+
+def check_cluster(spec: RaySpec) -> None:
+    """Return if a party of this run can be computed on the cluster.
+
+    Raises
+    ------
+    EngineError : nobody answers, this machine is no node of it, other versions of Ray, Python, this program or what
+        decides results, no node that has what a party needs.
+    """
+    if "://" in spec.address:
+        raise no_cluster(spec.address, "it is not HOST:PORT; Ray Client cannot run Flower")
+    check_answers(spec.address)
+    command = python_module(__name__, spec.address, str(spec.party_cpus), str(spec.party_gpus))
+    environment = {**os.environ, **QUIET, **ONE_THREAD}
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LONGEST
+        )
+    except subprocess.TimeoutExpired:
+        raise no_cluster(spec.address, f"no answer within {LONGEST:g} s") from None
+    try:
+        told = json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        raise no_cluster(spec.address, f"Ray ended with exit code {done.returncode}") from None
+    if "failed" in told:
+        raise not_joined(spec.address, told["failed"], told["text"])
+    judge(spec, told["nodes"], versions(MUST_AGREE))
+
+
+def judge(spec: RaySpec, nodes: Sequence[Mapping[str, Any]], here: Mapping[str, str]) -> None:
+    """Raise EngineError for nodes that cannot take part. nodes: their name, cpus, gpus and versions, or why not."""
+    for node in nodes:
+        found = node["versions"]
+        if not found:
+            raise EngineError(
+                f"node {node['name']} of the cluster cannot load this program ({node['why']})",
+                f"Install {DISTRIBUTION}[ray] {here.get(DISTRIBUTION, '')} on all nodes, where Ray runs",
+            )
+        other = [
+            f"{name} {found.get(name, 'missing')} (here {here[name]})" for name in here if found.get(name) != here[name]
+        ]
+        if other:
+            raise EngineError(
+                f"node {node['name']} of the cluster has {', '.join(other)}", "Install the same versions on all nodes"
+            )
+    roomy = [node for node in nodes if node["cpus"] >= spec.party_cpus]
+    if not roomy:
+        most = max((node["cpus"] for node in nodes), default=0)
+        raise EngineError(
+            f"a party needs {spec.party_cpus} CPUs, and no node of the cluster has more than {most:g}",
+            "Lower --party-cpus, or add a node",
+        )
+    if spec.party_gpus and not any(node["gpus"] >= spec.party_gpus for node in roomy):
+        raise EngineError(
+            f"a party needs {spec.party_gpus:g} of a GPU, and no node of the cluster at {spec.address} has one",
+            "Start Ray with --num-gpus where there is one, or leave --party-gpus out",
+        )
+
+
+def not_joined(address: str, kind: str, text: str) -> EngineError:
+    """For what Ray said when it would not connect."""
+    if other := OTHER_VERSIONS.search(text):
+        cluster, own = f"Ray {other[1]} on Python {other[2]}", f"Ray {other[3]} on Python {other[4]}"
+        return EngineError(
+            f"the cluster at {address} runs {cluster}, this machine {own}", "Use the same versions on all nodes"
+        )
+    return no_cluster(address, f"{kind}: is this machine one of its nodes?")
+
+
+def found_versions() -> dict[str, str]:
+    """On a node: what runs there. Importing the parties' app shows that it can be."""
+    from consilium.party import client_app
+
+    return versions(MUST_AGREE) if client_app.app is not None else {}
+
+
+def look(address: str) -> dict[str, Any]:
+    """All nodes that are alive, with what they have and run; or why Ray would not connect."""
+    import logging
+
+    import ray
+    from ray.exceptions import RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    try:
+        ray.init(address=address, logging_level=logging.CRITICAL, log_to_driver=False)
+    except (Exception, SystemExit) as error:
+        return {"failed": type(error).__name__, "text": str(error)}
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0)]
+    task = ray.remote(num_cpus=0, max_retries=0)(found_versions)
+    asked = [
+        task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote()
+        for node in nodes
+    ]
+    told = []
+    for node, reference in zip(nodes, asked, strict=True):
+        found, why = {}, ""
+        try:
+            found = ray.get(reference, timeout=LONGEST / 2)
+        except RayError as error:
+            why = type(getattr(error, "cause", None) or error).__name__
+        resources = node["Resources"]
+        told.append(
+            {
+                "name": node["NodeManagerHostname"],
+                "cpus": resources.get("CPU", 0),
+                "gpus": resources.get("GPU", 0),
+                "versions": found,
+                "why": why,
+            }
+        )
+    ray.shutdown()
+    return {"nodes": told}
+
+
+if __name__ == "__main__":
+    from consilium.simulations.engines.cluster import probe
+
+    print(json.dumps(probe.look(sys.argv[1])))

@@ -1,0 +1,159 @@
+"""Runs on a Ray cluster of two machines that share no folder, one of which loses power in the middle.
+
+A machine is a network, mount and process namespace. It takes about four minutes: `make proofs`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import tomli_w
+
+from consilium.coordinator.ledger.verify import holds
+from consilium.simulations.audit import audit_path
+from consilium.simulations.engines.cluster.node import FOLDER
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from tests.simulations.engines.cluster.two_machines import TwoMachines, why_not
+from tests.simulations.study.tiny import SCENARIO, rows
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.proofs,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(why_not()), reason=why_not() or "can be made"),
+]
+SABOTAGE = Path(__file__).parent / "sabotage"
+PARTIES = 8
+SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of runs and rows, on the first machine alone."""
+    made = tmp_path_factory.mktemp("runs")
+    rows().write_csv(made / "rows.csv")
+    federation = {**SCENARIO["federation"], "minimum_parties": PARTIES}
+    (made / "tiny.toml").write_text(tomli_w.dumps({**SCENARIO, "federation": federation}))
+    return made
+
+
+@pytest.fixture(scope="module")
+def machines(folder: Path) -> Iterator[TwoMachines]:
+    with TwoMachines([folder]) as made:
+        yield made
+
+
+def on_cluster(machines: TwoMachines, folder: Path, out: str, votes: str, module: str = "consilium") -> int:
+    """Exit code of a run there."""
+    arguments = ["--engine", "ray", "--address", machines.address, "--out", str(folder / out), "--keep-work"]
+    arguments += ["--set", f"federation.votes={votes}", "--quiet"]
+    process = machines.start(folder / f"{out}.log", "run", str(folder / "tiny.toml"), *arguments, module=module)
+    try:
+        return process.wait(SECONDS)
+    finally:
+        process.kill()
+
+
+def here(folder: Path, votes: str) -> Path:
+    """The same run with the local engine."""
+    out = folder / f"local-{votes}"
+    if not out.exists():
+        scenario = load_scenario(str(folder / "tiny.toml"), [f"federation.votes={votes}"])
+        run_scenario("tiny", scenario, "local", 0, out, keep_work=True)
+    return out
+
+
+def same(there: Path, local: Path) -> None:
+    """Whatever the run says, and what each party has written down, is the same; and the audit holds."""
+    assert pl.read_parquet(there / "labels.parquet").equals(pl.read_parquet(local / "labels.parquet"))
+    summaries = [json.loads((out / "summary.json").read_text()) for out in (there, local)]
+    for summary in summaries:
+        for key in ("engine", "seconds", "out"):
+            del summary[key]
+    assert summaries[0] == summaries[1]
+    names = [{path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()} for out in (there, local)]
+    flower = {name for name in names[0] if name.startswith("private/work/flower/")}
+    assert names[0] - flower - {"private/cluster.json"} == names[1]
+    for party in range(PARTIES):
+        homes = [out / "private/work/parties" / f"{party:05d}" for out in (there, local)]
+        assert spent(homes[0]) == spent(homes[1])
+        for path in homes[1].rglob("*"):
+            if path.is_file() and path.suffix != ".db" and path.name != "identity.pem":
+                assert (homes[0] / path.relative_to(homes[1])).read_bytes() == path.read_bytes()
+    assert holds(audit_path(there).findings)
+
+
+def spent(home: Path) -> dict[str, list[Any]]:
+    """All that a party has given, without what says only which ledger it was for."""
+    tables = ("given", "asked_rows", "promises", "terms", "weights", "scheduled")
+    with closing(sqlite3.connect(home / "state/spend.db")) as database:
+        return {table: database.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
+
+
+def figures(out: Path) -> dict[str, Any]:
+    return json.loads((out / "private/cluster.json").read_text())
+
+
+@pytest.mark.parametrize("votes", ["clear", "secure"])
+def test_a_run_without_a_common_folder_is_the_run_of_one_machine(
+    machines: TwoMachines, folder: Path, votes: str
+) -> None:
+    assert on_cluster(machines, folder, f"far-{votes}", votes) == 0, (folder / f"far-{votes}.log").read_text()
+    same(folder / f"far-{votes}", here(folder, votes))
+    told = figures(folder / f"far-{votes}")
+    assert sorted(node["of_the_run"] for node in told["nodes"]) == [False, True]
+    assert all(node["messages"] > 0 for node in told["nodes"])
+    assert told["lost"] == 0
+    # nothing of any party stays on a machine that computed
+    assert not machines.files("other", f"tmp/{FOLDER}-*/*/parties")
+    assert not list(Path("/tmp").glob(f"{FOLDER}-*/*/parties"))
+
+
+@pytest.mark.parametrize(("votes", "kind"), [("clear", "train.teacher"), ("secure", "query.sa_masked")])
+def test_a_machine_that_loses_power_changes_nothing(machines: TwoMachines, folder: Path, votes: str, kind: str) -> None:
+    """Right after a party there has answered, and before anybody has its answer."""
+    name = f"dies-{votes}"
+    path = f"{SABOTAGE}:{machines.environment()['PYTHONPATH']}"
+    machines.add(name, POWER_FAILS_AT=kind, PYTHONPATH=path)
+    assert on_cluster(machines, folder, name, votes) == 0, (folder / f"{name}.log").read_text()
+    assert machines.off(name), "the machine lost no power"
+    told = figures(folder / name)
+    assert told["lost"] > 0
+    assert len(told["nodes"]) == 3, "one of the three machines computed nothing"
+    same(folder / name, here(folder, votes))
+
+
+def test_control_with_homes_in_the_run_folder_alone_it_fails(machines: TwoMachines, folder: Path) -> None:
+    """As before: parties that are computed on the other machine have no home there."""
+    module = "tests.simulations.engines.cluster.old_way"
+    code = on_cluster(machines, folder, "old", "clear", module)
+    assert code != 0
+    failure = json.loads((folder / "old" / "failure.json").read_text())
+    assert failure["error"] == "NotEnoughParties"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--party-gpus", "0.5"], "needs 0.5 of a GPU, and no node of the cluster"),
+        (["--party-cpus", "2"], "a party needs 2 CPUs, and no node of the cluster has more than 1"),
+    ],
+)
+def test_what_the_cluster_has_not_is_told_before_anything_is_made(
+    machines: TwoMachines, folder: Path, options: list[str], told: str
+) -> None:
+    out = folder / "nothing"
+    arguments = ["run", str(folder / "tiny.toml"), "--engine", "ray", "--address", machines.address, *options]
+    process = machines.start(folder / "nothing.log", *arguments, "--out", str(out))
+    assert process.wait(SECONDS) == 8
+    assert told in " ".join((folder / "nothing.log").read_text().split())
+    assert not out.exists()
