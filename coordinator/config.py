@@ -87,13 +87,14 @@ class Federation(Countable, Frozen):
     )
     votes: VotesMode = Field(
         default="secure",
-        description="whether the coordinator sees each party's votes (`clear`), exact sums alone (`secure`), or sums"
-        " with the parties' own noise in them (`distributed`)",
+        description="whether the coordinator sees each party's votes (`clear`), exact sums alone (`secure`), sums"
+        " with the parties' own noise in them (`distributed`), or sums of votes that it and a second aggregator have"
+        " checked unseen (`verified`)",
     )
     colluders: int = Field(
         default=0,
         ge=0,
-        description="parties that may work with the coordinator; for secure and distributed votes, as are the next two",
+        description="parties that may work with the coordinator; for all but clear votes, as are the next two",
     )
     least_survivors: int | None = Field(
         default=None, ge=2, description="least number of parties in a sum; left out: as few as is safe"
@@ -187,7 +188,7 @@ class Federation(Countable, Frozen):
     def _mechanism_suits_votes_and_caps(self) -> Federation:
         check_votes(self.mechanism, self.votes, simulation=True)  # nodes are stricter, see `FederationConfig`
         check_caps(self.mechanism, self.caps, self.votes)
-        check_sanitised_votes(self.privacy, self.votes)
+        check_sanitised_votes(self.privacy, self.votes, self.noise_in_sums)
         check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, simulation=True)
         return self
 
@@ -235,6 +236,15 @@ class Federation(Countable, Frozen):
         """Queries and answers of all phases together."""
         caps = [phase.caps for phase in self.phases]
         return Caps(queries=sum(each.queries for each in caps), answers=sum(each.answers for each in caps))
+
+    @property
+    def noise_in_sums(self) -> bool:
+        """Whether sums come with noise in them, so that the coordinator adds none."""
+        return self.mechanism.noise_by_parties and self.votes != "clear"
+
+    def givers(self, parties: int) -> int:
+        """Who adds noise to a sum in which so many parties are: they, or the two aggregators of verified votes."""
+        return 2 if self.votes == "verified" else parties
 
     @property
     def mechanism_names(self) -> str:
@@ -305,7 +315,7 @@ def _promised(mechanism: AnyMechanism, privacy: Privacy, caps: Caps, teachers: i
 class FederationConfig(Federation):
     """A federation as its coordinator runs it: what `[federation]` says, and what follows from who takes part.
 
-    rows: what a row means. roster: hash of the roster, which secure and distributed votes need.
+    rows: what a row means. roster: hash of the roster, which all but clear votes need.
     pool: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by default.
     simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and parties
         refuse it by default.
@@ -348,7 +358,7 @@ class FederationConfig(Federation):
         check_votes(self.mechanism, self.votes, self.simulation)
         check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, self.simulation)
         if (self.votes == "clear") != (self.roster == ""):
-            raise ValueError("secure and distributed votes need a roster, and clear ones have none")
+            raise ValueError("secure, distributed and verified votes need a roster, and clear ones have none")
         return self
 
     @model_validator(mode="after")

@@ -66,6 +66,8 @@ def run_federation(
     ------
     ConsiliumError : typed; nothing is released that is not in the ledger.
     """
+    if config.votes == "verified":
+        raise ConfigError("verified votes are not collected by this version", "Collect votes as secure")
     if config.votes != "clear":
         if keys is None:
             raise ConfigError(f"{config.votes} votes need a roster and the coordinator's key", "Name their files")

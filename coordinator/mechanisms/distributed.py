@@ -49,6 +49,11 @@ def _check_share(sigma: float, shares: int) -> None:
 class _NoiseByParties(MechanismModel):
     noise_by_parties: ClassVar[bool] = True
 
+    @property
+    def shares_of_noise(self) -> int:
+        """See `Mechanism.shares_of_noise`."""
+        return self._party_noise(1).shares
+
     @abstractmethod
     def _party_noise(self, phase: int) -> PartyNoise:
         """What the parties add in this phase."""
