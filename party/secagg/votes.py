@@ -18,7 +18,7 @@ from consilium.party.secagg.store import SessionStore
 from consilium.party.spend import SpendStore
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.parties.messages import NAME_PATTERN, Terms
+from consilium.protocol.parties.messages import NAME_PATTERN, Terms, VotesMode
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.secagg import errors
 from consilium.protocol.secagg.identity import Identity
@@ -36,6 +36,7 @@ from consilium.protocol.secagg.messages import (
 )
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor, parse_descriptor
+from consilium.protocol.verified.errors import SumTooLarge
 
 RULES: dict[type[errors.SecAggError], Rule] = {
     errors.RosterMismatch: Rule.ROSTER_MISMATCH,
@@ -49,8 +50,11 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     errors.SetTooClose: Rule.SET_TOO_CLOSE,
     errors.StageOrder: Rule.STAGE_ORDER,
     errors.ThresholdNotMet: Rule.THRESHOLD,
+    SumTooLarge: Rule.OVERFLOW_RISK,
 }
 """The rule that the coordinator learns of an error; the text stays in the party's log."""
+MASKED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
+"""Votes that are collected in these sessions."""
 
 
 def refusal_of(error: errors.SecAggError) -> Refusal:
@@ -113,12 +117,6 @@ def check_roster(home: Home, terms: Terms) -> Roster:
     return roster
 
 
-def agreed_weight(home: Home, terms: Terms) -> int | None:
-    """This party's weight in the roster, where votes are secure or distributed; None for clear votes, which have no
-    roster. Raises as `check_roster`, and RosterMismatch if the party is not in it."""
-    return None if terms.votes == "clear" else check_roster(home, terms).weight_of(home.name)
-
-
 @dataclass(frozen=True)
 class SecureVotes:
     """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then.
@@ -177,8 +175,8 @@ class SecureVotes:
         """
         told = self.spend.terms(terms.federation)
         check_terms(self.home.policy, told)
-        if told.votes == "clear":
-            raise Refused(Rule.VOTES, detail="a secure session in a federation of clear votes")
+        if told.votes not in MASKED:
+            raise Refused(Rule.VOTES, detail=f"a secure session in a federation of {told.votes} votes")
         if terms.roster != check_roster(self.home, told).digest:
             raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
         if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
