@@ -1,1 +1,1 @@
-"""The second aggregator of verified votes: checks every vote with the coordinator, unseen, and gives its half of the sum."""
+"""The second aggregator of verified votes: checks votes with the coordinator, unseen, and gives half of the sum."""

@@ -1,4 +1,4 @@
-"""What this aggregator refuses on its own before it gives its half of a sum: `protocol.verified.rules`, kept on disk."""
+"""What this aggregator refuses on its own before it gives half of a sum: `protocol.verified.rules`, kept on disk."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ MOST_VARIABLES = 500
 
 @dataclass(frozen=True)
 class OpenSession:
-    """terms: canonical bytes. ids: of its queries, hex, in order. state: of the protocol's helper; None before its first
-    message."""
+    """terms: canonical bytes. ids: of its queries, hex, in order. state: of the protocol's helper; None before the
+    first message."""
 
     terms: bytes
     ids: tuple[str, ...] = field(repr=False)

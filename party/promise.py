@@ -23,7 +23,7 @@ from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_jso
 from consilium.accounting.planning.target import as_histograms
 from consilium.accounting.units import Noise, Towards
 from consilium.party.policy import Policy
-from consilium.protocol.parties.bounds import bounded_events
+from consilium.protocol.answers.bounds import bounded_events
 from consilium.protocol.parties.messages import Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 

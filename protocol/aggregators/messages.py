@@ -25,6 +25,8 @@ from consilium.protocol.secagg.session import SID_BYTES
 
 MOST_BYTES = 2**31 - 1
 """Of one message between the aggregators, or one upload."""
+MOST_RECORD = 1_000_000
+"""Of a signed record: the places of the longest roster."""
 
 
 def _queries(array: np.ndarray) -> np.ndarray:
@@ -137,8 +139,11 @@ class LinkRequest(VerifiedMessage):
 
 
 class LinkReply(VerifiedMessage):
-    """Its answer, sealed."""
+    """Its answer, sealed. record, signature: of a sum that it gave its half of (`protocol.aggregators.records`); both
+    empty before."""
 
     kind: ClassVar[str] = "query.va_link"
     sid: Sid
     content: Content
+    record: Annotated[bytes, Field(max_length=MOST_RECORD)] = b""
+    signature: Annotated[bytes, Field(max_length=SIGNATURE_BYTES)] = b""

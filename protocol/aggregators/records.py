@@ -1,4 +1,4 @@
-"""What the second aggregator signs when it gives its half of a sum: over which parties, on which queries, with what noise.
+"""What the second aggregator signs when it gives half of a sum: over which parties, on which queries, with what noise.
 
 Whoever has the roster can check it: `consilium audit` holds the coordinator's ledger against it.
 """
@@ -21,13 +21,11 @@ from consilium.protocol.secagg.session import MOST_SIGMA, SessionId
 from consilium.protocol.verified.roster import MOST_VOTERS, VerifiedRoster
 
 LABEL = "aggregator/1/given"
-MOST_TEXT = 1_000_000
-"""Bytes of one record: all places of the longest roster."""
 Place = Annotated[int, Field(ge=0, lt=MOST_VOTERS)]
 
 
 class GivenRecord(Strict):
-    """sid, federation, roster: of the session. ids: digest of the ids of its queries, in order (`ids_digest`). accepted:
+    """sid, federation, roster: of the session. ids: digest of its queries' ids, in order (`ids_digest`). accepted:
     places of the parties in the sum, rising. left_out: how many others sent votes that were none. sigma: of this
     aggregator's own noise on one count. phase, release: as in the session."""
 

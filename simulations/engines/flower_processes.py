@@ -35,7 +35,7 @@ def write_shim(folder: Path, run_config: dict[str, str]) -> Path:
     (package / "server.py").write_text(
         "import consilium.coordinator.server_app\n\napp = consilium.coordinator.server_app.app\n"
     )
-    (package / "client.py").write_text("import consilium.party.client_app\n\napp = consilium.party.client_app.app\n")
+    (package / "client.py").write_text("import consilium.node_app\n\napp = consilium.node_app.app\n")
     project = {
         "project": {
             "name": "consilium-flower",
