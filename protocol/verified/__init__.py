@@ -1,4 +1,5 @@
-"""Verified votes: two aggregators that do not collude sum shares of votes, and check by a short proof that they are votes.
+"""Verified votes: two aggregators that do not collude sum shares of votes, and check by a short proof that they are
+votes.
 
 field, extension, streams     the arithmetic: a prime of 16 bits, its extension of degree 8, seeds as elements
 grid, proof, binder           rows as a grid, the proof that each is one vote, the randomness it is bound to

@@ -29,7 +29,7 @@ STATE_FORMAT = 1
 FAULT_CODES: tuple[VoteFault, ...] = tuple(VoteFault)
 
 
-class Aggregator:
+class VoteAggregator:
     """One of the two, in one session. It holds one total, and one byte for each party.
 
     Parameters
@@ -93,7 +93,8 @@ class Aggregator:
         return challenge_of(self.session.grid, part.ctx, part.place, part.to_leader, part.to_helper)
 
     def _add(self, place: int, share: np.ndarray) -> None:
-        """A share, uint16 (cells,), into the total. It never overflows: the prime and all votes of a session are below 2^16."""
+        """A share, uint16 (cells,), into the total. It never overflows: the prime and all votes of a session are below
+        2^16."""
         np.add(self._total, self.session.grid.summed(share), out=self._total)
         self._accepted[place] = 1
         self.left_out.pop(self.roster.name(place), None)
@@ -169,7 +170,8 @@ def restored(state: dict[str, Value], name: str, shape: tuple[int, ...], dtype: 
     MalformedMessage : it is missing, or of another shape or type.
     """
     value = state.get(name)
-    fits = isinstance(value, np.ndarray) and value.dtype == np.dtype(dtype) and len(value.shape) == len(shape)
-    if not fits or any(want not in (-1, have) for want, have in zip(shape, value.shape, strict=True)):
+    if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype) or len(value.shape) != len(shape):
+        raise MalformedMessage("saved state is damaged or of another version")
+    if any(want not in (-1, have) for want, have in zip(shape, value.shape, strict=True)):
         raise MalformedMessage("saved state is damaged or of another version")
     return value.astype(dtype)

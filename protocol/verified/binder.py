@@ -1,8 +1,8 @@
 """What the challenges come from: nobody can choose them, and a proof fits one upload of one party in one session only.
 
-The first challenge (r, u, y) is a hash of the session, the party's place and both shares, by commitments that hide them: a party
-knows it before it proves, after it is bound to its votes (as in Prio3, draft-irtf-cfrg-vdaf). The second, where the
-polynomials are read, comes from a key that only the two aggregators have, for the whole session.
+The first challenge (r, u, y) is a hash of the session, the party's place and both shares, by commitments that hide
+them: a party knows it before it proves, after it is bound to its votes (as in Prio3, draft-irtf-cfrg-vdaf). The
+second, where the polynomials are read, comes from a key that only the two aggregators have, for the whole session.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from consilium.protocol.verified.binder import (
 from consilium.protocol.verified.errors import NotVotes
 from consilium.protocol.verified.extension import DEGREE
 from consilium.protocol.verified.field import PRIME, from_wire, reduce, to_wire
-from consilium.protocol.verified.proof import proof_elements, prove
+from consilium.protocol.verified.proof import Prover, proof_elements
 from consilium.protocol.verified.roster import VerifiedRoster
 from consilium.protocol.verified.session import VerifiedSession
 from consilium.protocol.verified.streams import KEY_BYTES, elements
@@ -37,6 +37,7 @@ class VoteClient:
     roster : the party's own copy.
     name, identity : of the party.
     entropy : so many random bytes; the operating system's but in tests.
+    prover : one that several parties of one process use in turn.
 
     Raises
     ------
@@ -50,12 +51,14 @@ class VoteClient:
         name: str,
         identity: Identity,
         entropy: Callable[[int], bytes] = secrets.token_bytes,
+        prover: Prover | None = None,
     ) -> None:
         session.check(roster)
         self._place = roster.place(name)
         if roster.key(self._place) != identity.public:
             raise RosterMismatch(f"the roster has another key for {name} than this node")
         self._session, self._roster, self._identity, self._entropy = session, roster, identity, entropy
+        self._prove = prover or Prover(session.grid)
 
     def upload(self, votes: np.ndarray) -> bytes:
         """What the leader is sent. Call it once in a session and keep the bytes: a second upload is refused.
@@ -81,7 +84,7 @@ class VoteClient:
         to_leader, to_helper = commit_leader(ctx, place, blind, share.tobytes()), commit_helper(ctx, place, seed)
         challenge = challenge_of(grid, ctx, place, to_leader, to_helper)
         starts = reduce(from_wire(elements(self._entropy(KEY_BYTES), grid.lines * DEGREE))).reshape(-1, DEGREE)
-        values = prove(grid, picks, challenge, starts)
+        values = self._prove(picks, challenge, starts)
         given = expand_seed(ctx, place, seed, "proof", proof_elements(grid))
         proof = to_wire(np.concatenate((starts, values)).ravel() - given)
         commitments = to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())

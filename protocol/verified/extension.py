@@ -14,7 +14,8 @@ DEGREE = 8
 NON_SQUARE = 17
 ORDER = PRIME**DEGREE
 MOST_TERMS = 2**15
-"""Products of reduced elements that may be added up before they are folded: 2^30 each, times at most 120 by the fold."""
+"""Products of reduced elements that may be added up before they are folded: 2^30 each, times at most 120 by the
+fold."""
 
 
 def _fold_matrix() -> np.ndarray:
@@ -60,7 +61,8 @@ def square_sums(values: np.ndarray) -> np.ndarray:
 
 
 def lagrange_at(where: np.ndarray, count: int) -> np.ndarray:
-    """(count, 8), reduced: factors that read a polynomial, given by its values at 0 to count - 1, at the element `where`.
+    """(count, 8), reduced: factors that read a polynomial, given by its values at 0 to count - 1, at the element
+    `where`.
 
     Without a division: each is the product of all other differences, from the left and from the right.
     """

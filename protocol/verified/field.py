@@ -1,7 +1,8 @@
 """The integers modulo 65521, the largest prime of 16 bits, as float64 arrays that are reduced late.
 
-Sums of products of float64 are exact below 2^53, and matrix products of floats are what processors do fastest. A reduced
-number is in [-32761, 32761]: the product of two is at most 2^30, so 2^23 of them can be added before the next reduction.
+Sums of products of float64 are exact below 2^53, and matrix products of floats are what processors do fastest. A
+reduced number is in [-32761, 32761]: the product of two is at most 2^30, so 2^23 of them can be added before the next
+reduction.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ MOST_EXACT = 2**53
 _INVERSE = 1.0 / PRIME
 
 
-def reduce(values: np.ndarray) -> np.ndarray:
+def reduce(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """The same modulo the prime, float64 of the same shape in [-32761, 32761]. values: integers, at most 2^53 in size.
+
+    out: another array of the same shape to write to; fresh memory takes longer to get than to fill.
 
     The quotient may be off by one where the remainder is close to half the prime; both remainders are of the number.
     """
-    quotient = np.multiply(values, _INVERSE)
+    quotient = np.multiply(values, _INVERSE, out=out)
     np.rint(quotient, out=quotient)
     np.multiply(quotient, PRIME, out=quotient)
     return np.subtract(values, quotient, out=quotient)

@@ -1,8 +1,8 @@
 """How the votes of a party stand when they are proved: one row for each query and teacher, the rows as a grid.
 
-Row i is at point i % points + 1 of line i // points; along each line runs a polynomial through what its rows become under
-the challenge. Fewer points make the party's work less, fewer lines the messages of the aggregators: a proof has 2 points
-+ 1 + lines elements.
+Row i is at point i % points + 1 of line i // points; along each line runs a polynomial through what its rows become
+under the challenge. Fewer points make the party's work less, fewer lines the messages of the aggregators: a proof has
+2 points + 1 + lines elements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The helper: an independent node that checks each upload together with the leader, and has its own list of who is accepted.
+"""The helper: an independent node that checks each upload together with the leader, and has its own list of who is
+accepted.
 
-It answers once for each party: what it opens of an upload is a function of that upload alone, and of a second one of the same party it
-opens nothing. `state` is saved before what `check` and `give` return is sent.
+It answers once for each party: what it opens of an upload is a function of that upload alone, and of a second one of
+the same party it opens nothing. What `check` and `give` return is sent after `state` is on disk.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from consilium.protocol.verified.aggregator import (
     CHECKED,
     FAULT_CODES,
     GIVEN,
-    Aggregator,
+    VoteAggregator,
     opened_state,
     restored,
 )
@@ -40,8 +41,8 @@ from consilium.protocol.verified.session import VerifiedSession
 from consilium.protocol.verified.uploads import HelperPart
 
 
-class Helper(Aggregator):
-    """See `Aggregator`."""
+class Helper(VoteAggregator):
+    """See `VoteAggregator`."""
 
     def __init__(
         self,

@@ -4,7 +4,7 @@
     leader.settle(helper.check(leader.batch()))     whenever some wait
     leader.finish(helper.give(leader.ask()))
 
-`state` is saved before `batch` and `ask` are sent; from it `resume` goes on, and sends the same again.
+What `batch` and `ask` return is sent after `state` is on disk; a leader made from it goes on and sends the same again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,19 @@ import numpy as np
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.secagg.errors import StageOrder
 from consilium.protocol.secagg.packing import pack
-from consilium.protocol.verified.aggregator import ASKED, BATCH, CHECKED, FAULT_CODES, GIVEN, Aggregator, opened_state, restored
+from consilium.protocol.verified.aggregator import (
+    ASKED,
+    BATCH,
+    CHECKED,
+    FAULT_CODES,
+    GIVEN,
+    VoteAggregator,
+    opened_state,
+    restored,
+)
 from consilium.protocol.verified.errors import AggregatorsDisagree, TooManyWaiting, VoteFault
 from consilium.protocol.verified.messages import (
+    MOST_BATCH,
     body_digest,
     read_checked,
     read_given,
@@ -45,8 +55,9 @@ class _Waiting:
     opened: np.ndarray = field(repr=False)
 
 
-class Leader(Aggregator):
-    """See `Aggregator`. batch_size: uploads that are sent together; twice as many may wait, each with its share of the votes."""
+class Leader(VoteAggregator):
+    """See `VoteAggregator`. batch_size: uploads that are sent together; twice as many may wait, each with its share of
+    the votes."""
 
     def __init__(
         self,
@@ -60,6 +71,8 @@ class Leader(Aggregator):
         state: bytes | None = None,
     ) -> None:
         super().__init__(session, roster, private, rules, noise, leads=True)
+        if not 1 <= batch_size <= MOST_BATCH:
+            raise ValueError(f"batch_size {batch_size} must be from 1 to {MOST_BATCH}")
         self._batch_size = batch_size
         self._waiting: list[_Waiting] = []
         self._out = 0  # of the waiting, from the first on, which are with the helper
@@ -75,7 +88,8 @@ class Leader(Aggregator):
         return len(self._waiting)
 
     def accept(self, name: str, content: bytes) -> VoteFault | None:
-        """An upload that came from this party. None: it is taken, or was before. A fault: it is left out, unless it sends a good one.
+        """An upload that came from this party. None: it is taken, or was before. A fault: it is left out, unless it
+        sends a good one.
 
         Raises
         ------
@@ -84,7 +98,8 @@ class Leader(Aggregator):
         """
         self._still_open()
         fault = self._take(name, content)
-        if fault is not None and self.roster.places.get(name) not in self._taken:
+        place = self.roster.places.get(name)
+        if fault is not None and place is not None and place not in self._taken:
             self.left_out[name] = fault
         return fault
 
@@ -176,7 +191,7 @@ class Leader(Aggregator):
         return VerifiedSum(sums, self.accepted, dict(self.left_out))
 
     def state(self) -> bytes:
-        """All that `resume` needs; as secret as what it holds: a share of the votes of each party that waits."""
+        """All that is needed to go on after a restart. It holds shares of the votes of each party that waits."""
         taken = b"".join(self._taken.values())
         grid = self.session.grid
         return pack(

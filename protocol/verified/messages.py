@@ -1,9 +1,9 @@
 """The bodies of the four messages between the aggregators. Each has one length for its number of parties.
 
-    batch     leader -> helper    for each upload its part and what the leader opens of it
-    checked   helper -> leader    digest of the batch; for each upload a code and what the helper opens of it
-    asked     leader -> helper    places of all accepted
-    given     helper -> leader    digest of the question; the helper's total
+batch     leader -> helper    for each upload its part and what the leader opens of it
+checked   helper -> leader    digest of the batch; for each upload a code and what the helper opens of it
+asked     leader -> helper    places of all accepted
+given     helper -> leader    digest of the question; the helper's total
 """
 
 from __future__ import annotations

@@ -1,26 +1,27 @@
 """The proof that every row of a party's votes is one vote, and how two holders of shares of it check it.
 
-A row x of the votes has under the challenge r the value z = <r, x>. z^2 = <r o r, x> holds for all r if and only if x is
-zero or a unit vector (Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai 2021, section 4), and x sums to 1 besides. All rows are
-checked together, row (point m, line l) with weight u_m y_l^2. The squares are what shares cannot be put to by themselves: along line l
-runs f_l, of degree `points`, with f_l(m) = y_l z and a random f_l(0). The party gives shares of the values of
-F = sum over l of f_l^2, which is of degree 2 points, and the aggregators check it at a place t that the party does not
-know (fully linear proofs: Boneh, Boneh, Corrigan-Gibbs, Gilboa and Ishai 2019):
+A row x of the votes has under the challenge r the value z = <r, x>. z^2 = <r o r, x> holds for all r if and only if x
+is zero or a unit vector (Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai 2021, section 4), and x sums to 1 besides. All
+rows are checked together, row (point m, line l) with weight u_m y_l^2. The squares are what shares cannot be put to by
+themselves: along line l runs f_l, of degree `points`, with f_l(m) = y_l z and a random f_l(0). The party gives shares
+of the values of F = sum over l of f_l^2, which is of degree 2 points, and the aggregators check it at a place t that
+the party does not know (fully linear proofs: Boneh, Boneh, Corrigan-Gibbs, Gilboa and Ishai 2019):
 
     F(t) = sum of f_l(t)^2,    sum of u_m F(m) = sum of u_m y_l^2 <r o r, x>,    sum of u_m y_l^2 (sum of x - 1) = 0.
 
-Sound: votes that are none pass for at most 4 / 2^128 of all (r, u, y), a polynomial of degree 5 that is not zero has at most so
-many roots for its share: the bound used is 5 / q; an F that is not the sum of squares passes for at most 2 points / (q - p) of all t.
-Each hash that a party tries out is one draw of (r, u, y): after 2^60 of them 5 * 2^-68 at most.
+Sound: under a challenge (r, u, y), drawn by a hash, false votes leave a polynomial in it of degree 5 at most that is
+not zero; it has its root there for at most 5 / q of all challenges, q = 65521^8. An F that is not the sum of squares
+passes for at most 2 points / (q - p) of all t. Each hash that a party tries out is one challenge: after 2^60 of them
+it passes with probability 2^-65 (`soundness_error`).
 
-Zero knowledge: f_l(t) is uniform, since f_l(0) is and t is no point of a line; all else that is opened follows from it.
-That holds whatever the other aggregator sends: what is shifted has to fit f_l(t), which nobody knows before, not the votes.
+Zero knowledge: f_l(t) is uniform, since f_l(0) is and t is no point of a line; all else that is opened follows from
+it. That holds whatever the other aggregator sends: what is shifted has to fit f_l(t), which nobody knows before, not
+the votes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 
@@ -60,30 +61,34 @@ def soundness_error(grid: VoteGrid, hashes: float) -> float:
     return hashes * 5 / ORDER + 2 * grid.points / (ORDER - PRIME)
 
 
-@lru_cache(maxsize=4)
-def _continuation(points: int) -> np.ndarray:
-    return continuation(points)
+class Prover:
+    """Makes the proofs of votes of one size. Its memory is reused: to get it takes longer than the arithmetic."""
 
+    def __init__(self, grid: VoteGrid) -> None:
+        points, lines = grid.points, grid.lines
+        self._grid, self._continue = grid, continuation(points)
+        self._polynomials = np.empty((grid.values, lines, DEGREE))
+        self._products = np.empty((points, lines * DEGREE))
+        self._table = np.zeros((lines * grid.classes + 1, DEGREE))
+        self._where = np.empty((lines, points), dtype=np.int64)
 
-def prove(grid: VoteGrid, picks: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
-    """The values of F at 0 to 2 points, (values, 8), reduced.
+    def __call__(self, picks: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
+        """The values of F at 0 to 2 points, (values, 8), reduced.
 
-    picks: the class of each row, (rows,). starts: f_l(0), random, reduced, (lines, 8).
-    """
-    points, lines, classes = grid.points, grid.lines, grid.classes
-    table = np.zeros((lines * classes + 1, DEGREE))  # y_l r_c, and zero for what fills up the last line
-    table[:-1] = multiply_all(challenge.y, challenge.r).reshape(-1, DEGREE)
-    where = np.full(lines * points, lines * classes)
-    where[: grid.rows] = picks
-    where = where.reshape(lines, points)
-    where += np.arange(lines)[:, None] * classes
-    where[-1, grid.last_points :] = lines * classes
-    polynomials = np.empty((grid.values, lines, DEGREE))
-    polynomials[0] = starts
-    np.take(table, where.T, axis=0, out=polynomials[1 : points + 1], mode="clip")
-    known = polynomials[: points + 1].reshape(points + 1, -1)
-    polynomials[points + 1 :] = reduce(_continuation(points) @ known).reshape(points, lines, DEGREE)
-    return square_sums(polynomials)
+        picks: the class of each row, (rows,). starts: f_l(0), random, reduced, (lines, 8).
+        """
+        grid, table, where = self._grid, self._table, self._where
+        points, lines, nothing = grid.points, grid.lines, grid.lines * grid.classes
+        table[:-1] = multiply_all(challenge.y, challenge.r).reshape(-1, DEGREE)  # y_l r_c, and zero where is no row
+        where.ravel()[: grid.rows] = picks
+        where += np.arange(lines)[:, None] * grid.classes
+        where[-1, grid.last_points :] = nothing
+        values = self._polynomials
+        values[0] = starts
+        np.take(table, where.T, axis=0, out=values[1 : points + 1], mode="clip")
+        np.matmul(self._continue, values[: points + 1].reshape(points + 1, -1), out=self._products)
+        reduce(self._products, out=values[points + 1 :].reshape(points, -1))
+        return square_sums(values)
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,8 @@ class ProofShare:
 class Opener:
     """What one aggregator opens of an upload. Made once for a session.
 
-    grid: its sizes. where: the reading point, (8,), reduced. leads: whether this aggregator is the one that subtracts constants.
+    grid: its sizes. where: the reading point, (8,), reduced. leads: whether this aggregator is the one that subtracts
+    constants.
     """
 
     def __init__(self, grid: VoteGrid, where: np.ndarray, leads: bool) -> None:

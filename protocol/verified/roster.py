@@ -1,4 +1,5 @@
-"""Who takes part in verified votes: two aggregators, with two keys each, and parties with one. Every node pins its own copy.
+"""Who takes part in verified votes: two aggregators, with two keys each, and parties with one. Every node pins its own
+copy.
 
 No shares are dealt among parties, so there is no threshold to rebuild anything, and a roster can be long.
 """
@@ -27,7 +28,8 @@ MOST_VOTERS = 65_520
 
 
 class AggregatorEntry(Strict):
-    """An aggregator's public keys, hex: Ed25519, by which it signs, and X25519, for which parts and messages are sealed."""
+    """An aggregator's public keys, hex: Ed25519, by which it signs, and X25519, for which parts and messages are
+    sealed."""
 
     ed25519_pk: PublicKey
     x25519_pk: PublicKey
@@ -44,7 +46,7 @@ class VerifiedRoster(Strict):
     """All parties in a fixed order; a party's place in it is its index on the wire.
 
     least_accepted: parties in a sum. c: parties that may collude with one of the aggregators.
-    least_difference: parties by which two exact sums differ on each side, if they differ at all (`protocol.secagg.sets`).
+    least_difference: parties by which two exact sums differ on each side, if they differ at all.
     """
 
     version: Literal[1] = 1
@@ -69,7 +71,9 @@ class VerifiedRoster(Strict):
             try:
                 check_order(bytes.fromhex(entry.x25519_pk), "an aggregator")
             except BadKey:
-                raise ValueError("an aggregator's X25519 key is of low order: anyone could open what is sealed") from None
+                raise ValueError(
+                    "an aggregator's X25519 key is of low order: anyone could open what is sealed"
+                ) from None
         if not self.c + 2 <= self.least_accepted <= n:
             raise ValueError(
                 f"least_accepted {self.least_accepted} must be from c + 2 = {self.c + 2} to the number of parties, {n}:"

@@ -1,7 +1,7 @@
 """What an aggregator refuses on its own, whatever the other one does: before a session, and before its total is given.
 
-A rule raises a typed error. All rules allow a sum before any remembers it, so that what is refused uses nothing up. Who keeps rules
-over sessions keeps their `state` on disk, written before a total is sent.
+A rule raises a typed error. All rules allow a sum before any remembers it, so that what is refused uses nothing up.
+Who keeps rules over sessions keeps their `state` on disk, written before a total is sent.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class AggregatorRule(Protocol):
 
 
 class SetsKeepDistance:
-    """Exact sums are over the same parties, or sets of which each has `least` that the other lacks (`protocol.secagg.sets`).
+    """Exact sums are over the same parties, or sets of which each has `least` that the other lacks
+    (`protocol.secagg.sets`).
 
-    Sums to which the helper adds noise are exact for nobody, and free of this rule. The leader's own noise does not count: the leader
-    knows it.
+    Sums to which the helper adds noise are exact for nobody, and free of this rule. The leader's own noise does not
+    count: the leader knows it.
     """
 
     def __init__(self, least: int, earlier: Iterable[Collection[int]] = ()) -> None:
@@ -61,8 +62,8 @@ class SetsKeepDistance:
 class QueriesOnce:
     """A session once, and a query of the federation in one sum only.
 
-    ids: of the queries of each session, as this aggregator knows them, by the hash of the query set: it checks itself that they are
-    rows of the pool (`protocol.rows.pool`).
+    ids: of the queries of each session, as this aggregator knows them, by the hash of the query set: it checks itself
+    that they are rows of the pool (`protocol.rows.pool`).
     """
 
     def __init__(self, ids: dict[str, frozenset[str]], answered: Iterable[str] = (), sids: Iterable[str] = ()) -> None:

@@ -1,4 +1,5 @@
-"""What is sealed: a party's seed for the helper, under a key of its own, and what the two aggregators send each other."""
+"""What is sealed: a party's seed for the helper, under a key of its own, and what the two aggregators send each
+other."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def unseal_once(helper: Agreement, helper_key: bytes, sender: bytes, sealed: byt
 class Link:
     """Sealed messages between the two aggregators in one session, and the secret that only they have.
 
-    Both come from their two pinned X25519 keys, so that nothing has to be exchanged first. Each direction and kind has a key.
+    Both come from their two pinned X25519 keys, so that nothing has to be exchanged first. Each direction and kind has
+    a key.
     """
 
     def __init__(self, own: bytes, other: bytes, ctx: bytes) -> None:

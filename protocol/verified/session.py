@@ -1,5 +1,5 @@
-"""The terms of one verified sum, signed by the leader. CTX, their hash, enters every commitment, challenge, signature and
-seal: what was made for another session, other queries or another roster fits nowhere here."""
+"""The terms of one verified sum, signed by the leader. CTX, their hash, enters every commitment, challenge, signature
+and seal: what was made for another session, other queries or another roster fits nowhere here."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ class VerifiedSession(Strict):
     """Terms of one session.
 
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: digest of the roster.
-    query_set: hash of the ordered queries. queries, classes: shape of the sum. teachers: of each party; each gives one vote
-    to each query, and each of these votes is proved.
-    leader_sigma, helper_sigma: standard deviation of the noise that each aggregator adds to one count of its total; 0.0
-    for none. phase, release, ledger, batch, head: as in `protocol.secagg.session.SessionDescriptor`.
+    query_set: hash of the ordered queries. queries, classes: shape of the sum.
+    teachers: of each party; each gives one vote to each query, and each of these votes is proved.
+    leader_sigma, helper_sigma: standard deviation of the noise that each aggregator adds to one count of its total;
+    0.0 for none.
+    phase, release, ledger, batch, head: as in `protocol.secagg.session.SessionDescriptor`.
     """
 
     version: Literal[1] = 1

@@ -13,8 +13,8 @@ from consilium.protocol.verified.session import VerifiedSession
 
 @dataclass(frozen=True)
 class VerifiedSum:
-    """sums: int64 (queries, classes), with the aggregators' noise where the session has it. accepted: names of those whose votes
-    are in it. left_out: why, by name; who sent nothing is in neither."""
+    """sums: int64 (queries, classes), with the aggregators' noise where the session has it. accepted: names of those
+    whose votes are in it. left_out: why, by name; who sent nothing is in neither."""
 
     sums: np.ndarray = field(repr=False)
     accepted: tuple[str, ...]

@@ -1,10 +1,10 @@
 """The one message of a party: the helper's part, which is signed and travels through the leader, and the leader's own.
 
-    part     version (1), CTX (32), place (4), three commitments (32 each), X25519 key (32), sealed seed (32), signature (64)
-    leader   blind (16), share of the proof (2 for each number), share of the votes (2 for each cell)
+    part     version (1), CTX (32), place (4), three commitments (32 each), X25519 key (32), sealed seed (32),
+    signature (64) leader   blind (16), share of the proof (2 for each number), share of the votes (2 for each cell)
 
-The signature covers all of the upload: its part as bytes, the rest by the commitments. Numbers of 16 bits are below the prime
-and little-endian, the place is big-endian; all uploads of a session have one length.
+The signature covers all of the upload: its part as bytes, the rest by the commitments. Numbers of 16 bits are below
+the prime and little-endian, the place is big-endian; all uploads of a session have one length.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.verified.client import VoteClient
 from consilium.protocol.verified.helper import Helper
 from consilium.protocol.verified.leader import Leader
+from consilium.protocol.verified.proof import Prover
 from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
 from consilium.protocol.verified.rules import AggregatorRule
 from consilium.protocol.verified.session import VerifiedSession
@@ -72,7 +73,8 @@ class VerifiedFederation:
 
     def uploads(self, names: Sequence[str] | None = None) -> dict[str, bytes]:
         """Honest uploads."""
-        return {name: self.client(name).upload(self.votes[name]) for name in names or self.names}
+        prover = Prover(self.session.grid)
+        return {name: self.client(name, prover=prover).upload(self.votes[name]) for name in names or self.names}
 
     def leader(self, rules: Sequence[AggregatorRule] = (), noise: NoiseSource | None = None, **more) -> Leader:
         return Leader(more.pop("session", self.session), self.roster, self.leader_key, rules, noise, **more)
