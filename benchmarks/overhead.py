@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from consilium.coordinator.collection.kept_votes import kept_votes
 from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import train, vote
 from consilium.protocol.digests import canonical_digest
@@ -80,8 +81,9 @@ def main() -> None:
                 out = Path(folder) / str(round_number)
                 summary = run_scenario("stroke", scenario, "local", 0, out, lambda _: contextlib.nullcontext())
                 (file,) = (out / "private").glob("votes-*.npz")
-                with np.load(file) as content:
-                    assert (content["votes"] == votes[:, [ids.index(i) for i in content["query_ids"]]]).all()
+                with kept_votes(file) as kept:
+                    said = np.stack([kept.votes(party) for party in sorted(kept.weights)])
+                    assert (said == votes[:, [ids.index(i) for i in kept.query_ids]]).all()
                 seconds = summary["seconds"]
                 rows.append((plain, seconds["train"] + seconds["vote"], seconds["enrol"], seconds["total"]))
         plain, work, enrol, total = np.median(np.array(rows), axis=0)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.coordinator.collection.kept_votes import kept_votes
 from consilium.coordinator.secagg.drive import drive
 from consilium.protocol.secagg.stages import STAGES, Stage
 from consilium.simulations.run import run_scenario
@@ -55,8 +56,8 @@ def main() -> None:
             "stroke", load_scenario("stroke-labels", []), "local", 0, folder / "run", lambda _: contextlib.nullcontext()
         )
         (file,) = (folder / "run" / "private").glob("votes-*.npz")
-        with np.load(file) as content:
-            votes = content["votes"].astype(np.uint16)
+        with kept_votes(file) as kept:
+            votes = np.stack([kept.votes(party).astype(np.uint16) for party in kept.weights])
         (folder / "a").mkdir()
         stroke = Federation(folder / "a", len(votes), 2, teachers=1, queries=make_queries(votes.shape[1]))
         stroke.votes = dict(zip(stroke.names, votes, strict=True))

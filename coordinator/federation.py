@@ -15,6 +15,7 @@ from consilium.coordinator.collection.admission import Admission, KnownNodes, Me
 from consilium.coordinator.collection.clear import ClearCollector, Histogram, Standing
 from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.greeting import SEEN_FILE, Greeting, SeenPositions
+from consilium.coordinator.collection.kept_votes import keeping
 from consilium.coordinator.collection.late import Latecomers
 from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
@@ -28,12 +29,10 @@ from consilium.coordinator.quorum import least_parties
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
-from consilium.protocol.files import replacing
 from consilium.protocol.labels.service import Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.parties.messages import LedgerPosition
 from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.before import before_run
 
 Student = Callable[..., None]
@@ -59,7 +58,7 @@ def run_federation(
     nodes: of a deployment, the parties that may connect, who are then waited for, and let in late. spent_before: ids of
     queries that these parties answered in an earlier federation, and do not answer again.
 
-    Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes.npz.
+    Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes-*.npz.
     Secure and distributed votes need `keys`, a federation whose queries were fixed beforehand its `pool`.
 
     Raises
@@ -136,7 +135,7 @@ def _run(
                 transport, config, members, keys, run_dir / "sessions", standing, log, phase
             )
         else:
-            sinks = partial(_votes_sink, run_dir) if config.record_votes else None
+            sinks = partial(keeping, run_dir / "private") if config.record_votes else None
             collector = ClearCollector(transport, config, members, standing, log, sinks, phase or 1)
         noting = collector if config.simulation else _Noting(collector, seen, standpoint)
         timed = _Timed(noting, votes_of, join)
@@ -278,17 +277,3 @@ def _serve(services: Sequence[LabelService], config: FederationConfig, log: Even
                 f"no student finished within {config.timeouts.student:g} s at {address}",
                 "Start one with `consilium student run`, or raise timeouts.student",
             )
-
-
-def _votes_sink(run_dir: Path, queries: np.ndarray, query_set: str) -> Callable[[dict[str, np.ndarray]], None]:
-    def write(counted: dict[str, np.ndarray]) -> None:
-        folder = run_dir / "private"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        names = sorted(counted)
-        votes = np.stack([counted[name] for name in names]).astype(np.uint16, copy=False)
-        ids = np.array(query_ids(queries))
-        path = folder / f"votes-{query_set[:12]}.npz"
-        with replacing(path) as file:
-            np.savez_compressed(file, parties=np.array(names), query_ids=ids, votes=votes)
-
-    return write

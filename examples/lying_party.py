@@ -17,10 +17,10 @@ import polars as pl
 from scipy.stats import norm
 
 from consilium import ConsiliumError, accounting
-from consilium.coordinator.collection.clear import fault
 from consilium.coordinator.secagg.drive import drive
 from consilium.coordinator.secagg.machine import Aggregation, SecureSum
 from consilium.party.secagg.session import PartySession
+from consilium.protocol.parties.choices import fault
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
@@ -32,19 +32,20 @@ _ = alt.renderers.enable("svg")  # pictures that need no network
 # %% [markdown]
 # ## Clear votes
 #
-# The coordinator sees each party's row and holds it against what a party of one vote can say. `fault` is its check.
+# The coordinator sees the class that each party says, and holds it against what a party of one vote can say. `fault` is
+# its check.
 
 # %%
 lies = {
-    "honest": np.array([[0, 1]], dtype=np.uint16),
-    "the other class": np.array([[1, 0]], dtype=np.uint16),
-    "twenty votes": np.array([[20, 0]], dtype=np.uint16),
-    "a negative count": np.array([[21, -20]], dtype=np.int16),
-    "no vote": np.array([[0, 0]], dtype=np.uint16),
-    "a third class": np.array([[0, 0, 1]], dtype=np.uint16),
+    "honest": np.array([[1]], dtype=np.uint8),
+    "the other class": np.array([[0]], dtype=np.uint8),
+    "twenty votes": np.array([[0] * 20], dtype=np.uint8),
+    "a negative class": np.array([[-1]], dtype=np.int8),
+    "no vote": np.zeros((1, 0), dtype=np.uint8),
+    "a third class": np.array([[2]], dtype=np.uint8),
 }
 for name, row in lies.items():
-    print(f"{name:<17} {fault(row, queries=1, classes=2, ballots=1) or 'counted'}")
+    print(f"{name:<17} {fault(row, queries=1, classes=2, teachers=1) or 'counted'}")
 
 # %% [markdown]
 # Whatever is no vote leaves its party out by name. **A vote for the wrong class is counted**, since nobody else knows

@@ -74,8 +74,8 @@ def dry_run_command(
     if output is Format.text:
         print("\n".join(_lines(found, settings)), flush=True)  # training may take long
     result = dry_run(fitting, settings.name, home, terms, asked, settings.teacher)
-    votes = result.reply.votes
-    count, classes = votes.shape
+    choices = result.reply.choices
+    count, classes = len(choices), len(terms.rows.classes)
     kind = (settings.teacher or terms.teacher).title
     if output is Format.json:
         told = {
@@ -83,7 +83,7 @@ def dry_run_command(
             "queries": {"count": count, "made_up": queries is None},
             "teachers": {"count": terms.teachers_per_party, "kind": kind, "own": settings.teacher is not None},
             "seconds": {"read": read_seconds, "train": result.train_seconds, "vote": result.vote_seconds},
-            "would_send": {"votes": terms.votes, "shape": [count, classes], "dtype": str(votes.dtype)},
+            "would_send": {"votes": terms.votes, **_form(choices, terms.votes == "clear", classes)},
             "same_votes_on_every_query": result.constant,
         }
         if result.own is not None:
@@ -98,9 +98,11 @@ def dry_run_command(
     print("  hello    name, number of teachers, weight")
     print("  train    name and number of teachers")
     if terms.votes == "clear":
-        print(f"  vote     {votes.dtype} ({count}, {classes}), {votes.nbytes} bytes")
+        print(
+            f"  vote     {choices.dtype} {choices.shape}, {choices.nbytes} bytes: each teacher's class for each query"
+        )
     else:
-        most = 4 * votes.size
+        most = 4 * count * classes
         print(
             f"  vote     ({count}, {classes}) under masks, at most {most} bytes, and the keys and shares of the session"
         )
@@ -111,6 +113,12 @@ def dry_run_command(
     for line in result.own.lines(terms.teachers_per_party) if result.own else ():
         print(f"NOTE: {line}")
     print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
+
+
+def _form(choices: np.ndarray, clear: bool, classes: int) -> dict[str, Any]:
+    """Shape and type of what would travel: choices, or a matrix under masks."""
+    shape, dtype = (choices.shape, choices.dtype.name) if clear else ((len(choices), classes), "uint16")
+    return {"shape": list(shape), "dtype": dtype}
 
 
 def _share(home: Path) -> tuple[Share | None, list[str]]:

@@ -22,13 +22,14 @@ from consilium.party.data.federation import FederationFile
 from consilium.party.data.files import there
 from consilium.party.policy import PartyFile, check_shards, check_terms
 from consilium.party.teachers import shards, store
-from consilium.party.teachers.ballot import Lot, cast, check_reference, thresholds_of
+from consilium.party.teachers.ballot import Lot, ballots, check_reference, thresholds_of
 from consilium.party.teachers.ensemble import check_rows, train_all
 from consilium.party.teachers.own_code_trial import OwnCodeTrial, try_again
 from consilium.party.units import check_unit
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
-from consilium.protocol.parties.messages import VOTE_DTYPE, Terms, VoteReply
+from consilium.protocol.parties.choices import packed
+from consilium.protocol.parties.messages import Terms, VoteReply
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.parties.teachers import TeacherKind
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
@@ -144,11 +145,11 @@ def dry_run(
         trained = time.perf_counter()
         kept = store.load(Path(folder), NOWHERE)
         lot = Lot(name, NOWHERE, query_ids(queries))
-        votes = cast(kept, schema.inputs(queries), lot).astype(VOTE_DTYPE)
+        choices = packed(ballots(kept, schema.inputs(queries), lot), len(schema.classes))
         voted = time.perf_counter()
         own = try_again(seen, spec, parts, seeds, teachers, schema.inputs(queries))
-    reply = VoteReply(party=name, query_set=query_set_hash(queries), votes=votes)
-    return DryRun(reply, trained - start, voted - trained, bool((votes == votes[0]).all()), own)
+    reply = VoteReply(party=name, query_set=query_set_hash(queries), choices=choices)
+    return DryRun(reply, trained - start, voted - trained, bool((choices == choices[0]).all()), own)
 
 
 def usable(rows: Rows | None, found: PartyCheck) -> Rows:

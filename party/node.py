@@ -17,7 +17,7 @@ from consilium.party.rosters import agreed_weight
 from consilium.party.secagg.votes import QuerySet, SecureVotes
 from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
-from consilium.party.teachers.ballot import Lot, cast, check_reference
+from consilium.party.teachers.ballot import Lot, ballots, check_reference
 from consilium.party.teachers.ensemble import check_rows
 from consilium.party.teachers.inputs import query_inputs
 from consilium.party.teachers.making import make, simulated_seeds
@@ -26,6 +26,7 @@ from consilium.party.verified.votes import VerifiedVotes
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.ballot import BallotKind, ballot_from_json
+from consilium.protocol.parties.choices import counted, packed
 from consilium.protocol.parties.messages import (
     PROTOCOL_VERSION,
     VOTE_DTYPE,
@@ -127,11 +128,21 @@ class PartyNode:
             raise Refused(Rule.MALFORMED)
         asked = QuerySet(request.queries, request.query_set, request.places, request.proof)
         self.spend.follow(request.federation, request.position)
-        votes = self.charged_votes(asked, told, release=request.release)
-        return VoteReply(party=self.home.name, query_set=request.query_set, votes=votes)
+        said = self._charged(asked, told, 1, request.release)
+        return VoteReply(party=self.home.name, query_set=request.query_set, choices=packed(said, len(told.classes)))
 
     def charged_votes(self, asked: QuerySet, told: Terms, phase: int = 1, release: int = 1) -> np.ndarray:
         """Votes uint16 (queries, classes), each counted by the party's weight, after they were charged. Secret.
+
+        Raises
+        ------
+        Refused : as `_charged`.
+        """
+        said = self._charged(asked, told, phase, release)
+        return counted(said.T, len(told.classes), self.spend.weight(told.federation)).astype(VOTE_DTYPE)
+
+    def _charged(self, asked: QuerySet, told: Terms, phase: int, release: int) -> np.ndarray:
+        """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret.
 
         Raises
         ------
@@ -167,8 +178,7 @@ class PartyNode:
             release,
         )
         lot = Lot(self.home.name, told.federation, ids)
-        votes = cast(trained, query_inputs(schema, queries, asked.query_set), lot)
-        return (votes * self.spend.weight(told.federation)).astype(VOTE_DTYPE)
+        return ballots(trained, query_inputs(schema, queries, asked.query_set), lot)
 
     @property
     def secure(self) -> SecureVotes:

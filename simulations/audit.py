@@ -5,7 +5,6 @@ It reads the folder and the package only, and changes nothing. A check that cann
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from consilium.accounting.events import event_from_json
+from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import epsilon_by_query
 from consilium.coordinator.ledger.verify import (
@@ -339,7 +339,7 @@ class _Simulation:
         if not recorded.config.record_votes:
             raise Absent("not recorded")
         votes: dict[str, np.ndarray] = {}
-        for file in sorted((self._dir / "private").glob("votes-*.npz")):
+        for file in sorted((self._dir / "private").glob(PATTERN)):
             votes |= _summed(self.files, f"private/{file.name}", len(recorded.config.rows.classes))
         shares = []
         for at, batch in enumerate(recorded.batches, 1):
@@ -376,10 +376,11 @@ def _summed(files: Files, name: str, classes: int) -> dict[str, np.ndarray]:
     """query id -> int64 (classes,), from one file of votes."""
     files.path(name)
     try:
-        with np.load(files.folder / name, allow_pickle=False) as content:
-            ids, votes = content["query_ids"].tolist(), content["votes"]
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryError, NotImplementedError) as error:
+        with kept_votes(files.folder / name) as kept:
+            if kept.classes != classes:
+                raise Damaged(f"{name} has votes for {kept.classes} classes")
+            return dict(zip(kept.query_ids, kept.total(), strict=True))
+    except UNUSABLE as error:
         raise files.broken(name, type(error).__name__) from None
-    if votes.ndim != 3 or votes.shape[1:] != (len(ids), classes) or votes.dtype != np.uint16:
-        raise Damaged(f"{name} has votes of shape {votes.shape}")
-    return dict(zip(ids, votes.astype(np.int64).sum(axis=0), strict=True))
+    except DataError as error:
+        raise Damaged(error.what) from None

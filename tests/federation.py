@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ import tomli_w
 from flwr.app import RecordDict
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.clear import Standing
+from consilium.coordinator.collection.admission import Member
+from consilium.coordinator.collection.clear import Keep, Standing
 from consilium.coordinator.collection.exchange import Failure
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import Caps, FederationConfig, Timeouts
@@ -22,6 +23,7 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.answers.edge import refusal_of
 from consilium.protocol.parties.ballot import RelativeBallot
+from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
 from consilium.protocol.parties.refusals import Refused
@@ -176,9 +178,8 @@ class FakeTransport:
 
     def exchange(
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> dict[int, RecordDict | Failure]:
-        replies: dict[int, RecordDict | Failure] = {}
-        for node, request in requests.items():
+    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+        for done, (node, request) in enumerate(requests.items(), 1):
             self.requests.append((node, request.kind))
             received = from_record(to_record(request), REQUESTS[request.kind])
             try:
@@ -188,9 +189,25 @@ class FakeTransport:
             except SecAggError as error:
                 reply = refusal_to_record(refusal_of(error))
             fault = self.faults.get((node, request.kind))
-            replies[node] = fault(reply) if fault else reply
-            on_reply(len(replies), len(requests))
-        return replies
+            on_reply(done, len(requests))
+            yield node, fault(reply) if fault else reply
+
+
+class Singles(dict[str, np.ndarray]):
+    """A `VotesSink`: every counted party's votes as counts, int64 (queries, classes), by name."""
+
+    def __init__(self, classes: int = len(CLASSES)) -> None:
+        super().__init__()
+        self._classes = classes
+
+    def __enter__(self) -> Keep:
+        return self._keep
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is to be put away."""
+
+    def _keep(self, member: Member, choices: np.ndarray) -> None:
+        self[member.party] = counted(choices, self._classes, member.weight)
 
 
 def drop(_: RecordDict) -> Failure:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import numpy as np
 import tomli_w
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-from consilium.coordinator.collection.clear import fault
 from consilium.coordinator.collection.exchange import Failure, exchange
 from consilium.coordinator.federation import run_federation
 from consilium.coordinator.mechanisms import GNMax
@@ -29,6 +28,7 @@ from consilium.party.policy import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.labels.service import LabelSource
+from consilium.protocol.parties.choices import fault
 from consilium.protocol.parties.messages import HelloReply, TrainReply, VoteReply, WireModel
 from consilium.protocol.parties.records import ARRAYS, BODY, from_record, to_record
 from consilium.protocol.parties.refusals import Refused
@@ -39,8 +39,9 @@ from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make
 
 FREE = {"batch", "party", "program", "teachers"}
 """Fields in which another number or name may be honest too: they are only given other types and impossible values."""
-COMPLAINED = {"nonces", "ciphertexts", "challenges", "values"}
-"""Arrays of what peers sealed: bits flipped in them are answered, with a complaint about the peer."""
+TAKEN = {"nonces", "ciphertexts", "challenges", "values", "choices"}
+"""Arrays in which other bits may be honest too: of what peers sealed, which is answered with a complaint about the
+peer, and of choices, which may be other classes."""
 LONG = "x" * 20_000
 CLEAR_REPLIES: dict[str, type[WireModel]] = {model.kind: model for model in (HelloReply, TrainReply, VoteReply)}
 """Replies of secure sums are damaged in `tests.secagg.fuzzing`, at every stage."""
@@ -62,7 +63,7 @@ def damaged(record: RecordDict, generator: np.random.Generator) -> RecordDict:
     elif name in fields:
         fields[name] = _field(name, fields[name], generator)
     else:
-        arrays[name] = _array(arrays[name], 6 if name in COMPLAINED else 7, generator)
+        arrays[name] = _array(arrays[name], 6 if name in TAKEN else 7, generator)
     made = RecordDict({BODY: ConfigRecord(fields)})
     if arrays:
         made[ARRAYS] = ArrayRecord(arrays)
@@ -126,12 +127,12 @@ class HostileTransport(FakeTransport):
 
     def exchange(
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> dict[int, RecordDict | Failure]:
+    ) -> Iterator[tuple[int, RecordDict | Failure]]:
         whole = {node: (request.kind, to_record(request)) for node, request in requests.items()}
         known = all(kind not in ("query.hello", "train.teacher") for kind, _ in whole.values())
         if known:  # the first hello is the one that is pinned
             self._to_parties(whole)
-        replies = super().exchange(requests, timeout, on_reply)
+        replies = dict(super().exchange(requests, timeout, on_reply))
         if not known:
             self._to_parties(whole)
         for node, reply in replies.items():
@@ -139,7 +140,7 @@ class HostileTransport(FakeTransport):
             if kind in CLEAR_REPLIES and isinstance(reply, RecordDict) and BODY in reply.config_records:
                 for _ in range(self.copies):
                     self._to_coordinator(node, kind, damaged(reply, self.generator))
-        return replies
+        yield from replies.items()
 
     def _to_parties(self, whole: Mapping[int, tuple[str, RecordDict]]) -> None:
         for node, (kind, record) in whole.items():
@@ -168,7 +169,7 @@ class HostileTransport(FakeTransport):
         """A reply whose form is right: its content must be refused where it is looked at."""
         if (
             isinstance(reply, VoteReply)
-            and not fault(reply.votes, *self.shape, 1)
+            and not fault(reply.choices, *self.shape, 1)
             and reply.query_set == self.query_set
         ):
             self.accepted[f"coordinator {kind}"] += 1
@@ -185,8 +186,10 @@ class _Given:
     def nodes(self) -> list[int]:
         return list(self._replies)
 
-    def exchange(self, requests: object, timeout: float, on_reply: object) -> dict[int, RecordDict | Failure]:
-        return self._replies
+    def exchange(
+        self, requests: object, timeout: float, on_reply: object
+    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+        yield from self._replies.items()
 
 
 def attack(folder: Path, votes: str, copies: int, seed: int = 0) -> HostileTransport:

@@ -1,24 +1,33 @@
-"""Collection of clear votes: every matrix is checked before it is counted; a bad one leaves its party out by name."""
+"""Collection of clear votes: each answer is checked, added and dropped as it comes; a bad one leaves its party out by
+name. What is held is the sum, however many parties there are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from consilium.coordinator.collection.admission import Member, tell_left_out
-from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.collection.exchange import Failure, Transport, stream
 from consilium.coordinator.collection.members import require
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.parties.messages import VOTE_DTYPE, LedgerPosition, VoteReply, VoteRequest
+from consilium.protocol.parties.choices import add_choices, fault
+from consilium.protocol.parties.messages import LedgerPosition, VoteReply, VoteRequest
 from consilium.protocol.rows.pool import HASH_BYTES, PoolTree
 from consilium.protocol.rows.queries import query_ids
 
-VotesSink = Callable[[dict[str, np.ndarray]], None]
-"""Gets every counted party's matrix by name. Only simulations have one: it is where exact votes leave this module."""
+WIDEST = 8
+"""Bytes of a number of any type: of a mistaken type a reply is still named; what has more bytes is not looked into."""
+
+Keep = Callable[[Member, np.ndarray], None]
+"""Gets a counted party and its choices, as they come. Only simulations have one: it is where exact votes leave this
+module."""
+VotesSink = AbstractContextManager[Keep]
+"""Keeps nothing where the context ends with an error."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +43,6 @@ class Histogram:
     parties: tuple[str, ...]
     teachers: int
     clipped: np.ndarray | None = field(default=None, repr=False)
-
-
-def fault(votes: np.ndarray, queries: int, classes: int, ballots: int) -> str | None:
-    """What is wrong with one party's matrix, in words without its numbers, or None. ballots: votes on each query.
-
-    uint16 is the only type that is taken: a narrower one could have wrapped around, a signed or float one can hold
-    what no vote can be (negative, NaN).
-    """
-    if votes.dtype != VOTE_DTYPE:
-        return f"votes are {votes.dtype}, must be {VOTE_DTYPE.name}"
-    if votes.shape != (queries, classes):
-        return f"votes have shape {votes.shape[:3]}, must be {(queries, classes)}"
-    if (votes.astype(np.int64).sum(axis=1) != ballots).any():
-        return f"votes of a query do not sum to its number of teachers, times its weight ({ballots})"
-    return None
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ class ClearCollector:
         members: list[Member],
         standing: Standing,
         log: EventLog,
-        sink_for: Callable[[np.ndarray, str], VotesSink] | None = None,
+        sink_for: Callable[[np.ndarray, str, int], VotesSink] | None = None,
         release: int = 1,
     ) -> None:
         self._transport, self._config, self._members, self._log = transport, config, members, log
@@ -89,7 +83,7 @@ class ClearCollector:
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
     ) -> Histogram:
         """See `collect`; clear votes have one phase."""
-        sink = None if self._sink_for is None else self._sink_for(queries, query_set)
+        sink = None if self._sink_for is None else self._sink_for(queries, query_set, len(self._config.rows.classes))
         places, proof = self._standing.proof(queries)
         request = VoteRequest(
             federation=self._config.digest(),
@@ -116,7 +110,7 @@ def collect(
     progress: Progress = no_progress,
 ) -> Histogram:
     """Ask `query.vote` of every member and add up the valid answers. Raises NotEnoughParties."""
-    queries, query_set = request.queries, request.query_set
+    queries = request.queries
     log.write("stage", stage="vote", total=len(members), queries=len(queries))
     by_node = {member.node: member for member in members}
 
@@ -124,32 +118,46 @@ def collect(
         log.write("progress", stage="vote", done=done, total=total)
         progress("vote", done, total)
 
-    replies = exchange(
-        transport,
-        dict.fromkeys(by_node, request),
-        VoteReply,
-        config.timeouts.vote,
-        told,
-    )
-    failures = {by_node[node].party: failure for node, failure in replies.failures.items()}
-    shape = (len(queries), len(config.rows.classes))
-    counted: dict[str, np.ndarray] = {}
+    counted: list[str] = []
+    failures: dict[str, Failure] = {}
     teachers = 0
-    for node, reply in replies.answers.items():
-        member = by_node[node]
-        wrong = fault(reply.votes, *shape, member.votes)
-        if reply.party != member.party or reply.query_set != query_set:
-            wrong = "answers for another party or another query set"
-        if wrong is not None:
-            failures[member.party] = Failure(wrong)
-        else:
-            counted[member.party] = reply.votes
+    total = np.zeros((len(queries), len(config.rows.classes)), dtype=np.int64)
+    with nullcontext(_forget) if sink is None else sink as keep:
+        for node, reply in _answers(transport, config, by_node, request, told):
+            member = by_node[node]
+            if isinstance(reply, Failure):
+                failures[member.party] = reply
+                continue
+            add_choices(total, reply.choices, member.weight)
+            keep(member, reply.choices)
+            counted.append(member.party)
             teachers += member.votes
-    tell_left_out(log, "vote", failures)
-    require(len(counted), config.minimum_parties, "vote", failures)
-    if sink is not None:
-        sink(counted)
-    total = np.zeros(shape, dtype=np.int64)
-    for votes in counted.values():
-        total += votes
+        tell_left_out(log, "vote", failures)
+        require(len(counted), config.minimum_parties, "vote", failures)
     return Histogram(total, tuple(sorted(counted)), teachers)
+
+
+def _answers(
+    transport: Transport,
+    config: FederationConfig,
+    by_node: Mapping[int, Member],
+    request: VoteRequest,
+    told: Callable[[int, int], None],
+) -> Iterator[tuple[int, VoteReply | Failure]]:
+    """Each member's votes that can be counted, or why they cannot, as they come."""
+    queries, classes = len(request.queries), len(config.rows.classes)
+    most_bytes = queries * config.teachers_per_party * WIDEST
+    asked = dict.fromkeys(by_node, request)
+    for node, reply in stream(transport, asked, VoteReply, config.timeouts.vote, told, most_bytes):
+        if isinstance(reply, Failure):
+            yield node, reply
+            continue
+        member = by_node[node]
+        wrong = fault(reply.choices, queries, classes, member.teachers)
+        if reply.party != member.party or reply.query_set != request.query_set:
+            wrong = "answers for another party or another query set"
+        yield node, reply if wrong is None else Failure(wrong)
+
+
+def _forget(member: Member, choices: np.ndarray) -> None:
+    """Outside simulations nothing of a single party is kept."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -50,8 +50,12 @@ class Transport(Protocol):
 
     def exchange(
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> dict[int, RecordDict | Failure]:
-        """Send, wait at most `timeout` seconds; `on_reply(done, total)` is called as replies come in."""
+    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+        """Send, wait at most `timeout` seconds; each node's reply as it comes, those that are missing at the end.
+
+        `on_reply(done, total)` is called as replies come in. A reply is held by nobody once the next is asked for, and
+        a bounded number of them is there before.
+        """
         ...
 
 
@@ -70,19 +74,36 @@ def exchange(
     timeout: float,
     on_reply: Callable[[int, int], None],
 ) -> Replies[Reply]:
-    """Send the requests and parse what comes back; nothing that a party sends can raise here."""
+    """Send the requests, and all that comes back, as `stream` gives it."""
     answers: dict[int, Reply] = {}
     failures: dict[int, Failure] = {}
-    for node, record in transport.exchange(requests, timeout, on_reply).items():
-        if isinstance(record, Failure):
-            failures[node] = record
-            continue
-        try:
-            refusal = refusal_from_record(record)
-            if refusal is not None:
-                failures[node] = Failure(f"refused: {refusal}", refusal.party, refusal.rule in FOR_DATA)
-            else:
-                answers[node] = from_record(record, model)
-        except MalformedMessage as error:
-            failures[node] = Failure(f"malformed answer: {error.what}")
+    for node, reply in stream(transport, requests, model, timeout, on_reply):
+        if isinstance(reply, Failure):
+            failures[node] = reply
+        else:
+            answers[node] = reply
     return Replies(answers, failures)
+
+
+def stream(
+    transport: Transport,
+    requests: Mapping[int, WireModel],
+    model: type[Reply],
+    timeout: float,
+    on_reply: Callable[[int, int], None],
+    most_bytes: int | None = None,
+) -> Iterator[tuple[int, Reply | Failure]]:
+    """Send the requests and parse what comes back, one after the other as it comes; nothing that a party sends can
+    raise here. most_bytes: in an answer's arrays; those of more are not looked into."""
+    for node, record in transport.exchange(requests, timeout, on_reply):
+        yield node, record if isinstance(record, Failure) else _parsed(record, model, most_bytes)
+
+
+def _parsed(record: RecordDict, model: type[Reply], most_bytes: int | None) -> Reply | Failure:
+    try:
+        refusal = refusal_from_record(record)
+        if refusal is not None:
+            return Failure(f"refused: {refusal}", refusal.party, refusal.rule in FOR_DATA)
+        return from_record(record, model, most_bytes)
+    except MalformedMessage as error:
+        return Failure(f"malformed answer: {error.what}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -14,6 +14,8 @@ from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import to_record
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
+AT_ONCE = 64
+"""Most replies that are pulled together: a grid gives all that it has of those that it is asked for."""
 # Flower's ErrorCode, in words; the reason text that comes with it may quote a party's exception and is not used.
 MEANINGS = {
     1: "could not load the app",
@@ -42,8 +44,28 @@ class FlowerTransport:
 
     def exchange(
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> dict[int, RecordDict | Failure]:
+    ) -> Iterator[tuple[int, RecordDict | Failure]]:
         """See `Transport.exchange`."""
+        deadline = time.monotonic() + timeout
+        waiting, missing = self._push(requests, timeout), set(requests)
+        pause = SHORTEST_PAUSE
+        while waiting and time.monotonic() < deadline:
+            started, before = time.monotonic(), len(missing)
+            for node, answer in self._pull(waiting, deadline):
+                missing.discard(node)
+                on_reply(len(requests) - len(missing), len(requests))
+                yield node, answer
+            if len(missing) < before:
+                pause = SHORTEST_PAUSE
+            elif waiting:
+                now = time.monotonic()  # a grid that waits for replies itself has paused already
+                time.sleep(max(0.0, min(pause - (now - started), deadline - now)))
+                pause = min(2 * pause, LONGEST_PAUSE)
+        for node in sorted(missing):
+            yield node, Failure(f"no answer within {timeout:g} s")
+
+    def _push(self, requests: Mapping[int, WireModel], timeout: float) -> dict[str, int]:
+        """Send the requests: node by the id of the message that was sent to it."""
         shared: dict[int, RecordDict] = {}  # most stages send one object to all: encode it once
         messages = []
         for node, request in requests.items():
@@ -51,35 +73,31 @@ class FlowerTransport:
                 shared[id(request)] = to_record(request)
             content = shared[id(request)]
             messages.append(Message(content, dst_node_id=node, message_type=request.kind, group_id="0", ttl=timeout))
-        deadline = time.monotonic() + timeout
-        waiting: dict[str, int] = {}
-        result: dict[int, RecordDict | Failure] = {}
         with self._lock:
             sent = list(self._grid.push_messages(messages))
-        for message, message_id in zip(messages, sent, strict=False):
-            if message_id:
-                waiting[message_id] = message.metadata.dst_node_id
-        pause = SHORTEST_PAUSE
-        while waiting and time.monotonic() < deadline:
-            started = time.monotonic()
+        return {
+            message_id: message.metadata.dst_node_id
+            for message, message_id in zip(messages, sent, strict=False)
+            if message_id
+        }
+
+    def _pull(self, waiting: dict[str, int], deadline: float) -> Iterator[tuple[int, RecordDict | Failure]]:
+        """What is there by now, in the order in which it was asked for; it is taken out of `waiting`."""
+        asked = list(waiting)
+        for start in range(0, len(asked), AT_ONCE):
+            if time.monotonic() >= deadline:
+                return
             with self._lock:
-                replies = list(self._grid.pull_messages(list(waiting)))
-            for reply in replies:
+                replies = list(self._grid.pull_messages(asked[start : start + AT_ONCE]))
+            while replies:
+                reply = replies.pop()  # whoever gets it is the only one to hold it
                 # errors made by the SuperLink have its own source id: only the id of the request tells the node
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)
-                if node is None:
-                    continue
-                if reply.has_error():
-                    result[node] = Failure(f"node {MEANINGS.get(reply.error.code, f'error {reply.error.code}')}")
-                else:
-                    result[node] = reply.content
-            if replies:
-                on_reply(len(result), len(requests))
-                pause = SHORTEST_PAUSE
-            elif waiting:
-                now = time.monotonic()  # a grid that waits for replies itself has paused already
-                time.sleep(max(0.0, min(pause - (now - started), deadline - now)))
-                pause = min(2 * pause, LONGEST_PAUSE)
-        for node in requests:
-            result.setdefault(node, Failure(f"no answer within {timeout:g} s"))
-        return result
+                if node is not None:
+                    yield node, _content(reply)
+
+
+def _content(reply: Message) -> RecordDict | Failure:
+    if reply.has_error():
+        return Failure(f"node {MEANINGS.get(reply.error.code, f'error {reply.error.code}')}")
+    return reply.content

@@ -26,6 +26,7 @@ from consilium.party.teachers.network import NetworkTeacher
 from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.party.teachers.store import TeacherSet
 from consilium.protocol.parties.ballot import BallotKind
+from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.queries import query_set_hash
 from consilium.protocol.rows.reference import why_no_reference
@@ -116,10 +117,7 @@ def cast(trained: TeacherSet, x: np.ndarray, lot: Lot) -> np.ndarray:
 
     Arguments as those of `ballots`. Secret.
     """
-    votes = np.zeros((len(x), len(trained.schema.classes)), dtype=np.int64)
-    for said in ballots(trained, x, lot):
-        votes[np.arange(len(x)), said] += 1
-    return votes
+    return counted(ballots(trained, x, lot).T, len(trained.schema.classes))
 
 
 def class_scores(teacher: Teacher, x: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from consilium.protocol.models import Strict
 from consilium.protocol.rows.queries import QUERY_DTYPE, query_set_hash
 from consilium.protocol.rows.reference import MOST_NUMBERS
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
 MOST_WEIGHT = 50
@@ -205,10 +205,10 @@ class VoteRequest(WireModel):
 
 
 class VoteReply(WireModel):
-    """The party's votes: uint16 (queries, classes); each row sums to its number of teachers, times its weight. Never
-    printed."""
+    """The party's votes: the classes that its teachers chose, uint8 or uint16 (queries, teachers), in the form of
+    `protocol.parties.choices`. How often they count is known from its `HelloReply`. Never printed."""
 
     kind: ClassVar[str] = "query.vote"
     party: PartyName
     query_set: Hash
-    votes: np.ndarray = Field(repr=False)
+    choices: np.ndarray = Field(repr=False)

@@ -23,6 +23,7 @@ DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"
 MOST_CELLS, MOST_SIDES = 200_000_000, 4
 
 M = TypeVar("M", bound=WireModel)
+R = TypeVar("R", ConfigRecord, ArrayRecord)
 
 
 def encode_array(array: np.ndarray) -> Array:
@@ -71,18 +72,22 @@ def to_record(message: WireModel) -> RecordDict:
     return record
 
 
-def from_record(record: RecordDict, model: type[M]) -> M:
-    """RecordDict -> message of the given model.
+def from_record(record: RecordDict, model: type[M], most_bytes: int | None = None) -> M:
+    """RecordDict -> message of the given model. most_bytes: in its arrays, where there is such a limit.
 
     Raises
     ------
-    MalformedMessage : a missing, unknown or mistyped field. The text names fields, never their values.
+    MalformedMessage : a missing, unknown or mistyped field, or too many bytes. The text names fields, never their
+        values.
     """
-    if BODY not in record.config_records or len(record) > 2:
+    body, arrays = _held(record, BODY, ConfigRecord), _held(record, ARRAYS, ArrayRecord)
+    if body is None or len(record) > 2:
         raise MalformedMessage(f"{model.kind}: the message has not the records of this protocol")
-    fields: dict[str, Any] = dict(record.config_records[BODY])
-    if ARRAYS in record.array_records:
-        fields.update({name: decode_array(array) for name, array in record.array_records[ARRAYS].items()})
+    fields: dict[str, Any] = dict(body)
+    if arrays is not None:
+        if most_bytes is not None and sum(len(array.data) for array in arrays.values()) > most_bytes:
+            raise MalformedMessage(f"{model.kind}: arrays of more than {most_bytes} bytes")
+        fields.update({name: decode_array(array) for name, array in arrays.items()})
     try:
         return model.model_validate(fields)
     except ValidationError as error:
@@ -109,9 +114,17 @@ def refusal_from_record(record: RecordDict) -> Refusal | None:
     ------
     MalformedMessage : a refusal that is not of this protocol.
     """
-    if REFUSAL not in record.config_records:
+    refusal = _held(record, REFUSAL, ConfigRecord)
+    if refusal is None:
         return None
     try:
-        return Refusal.model_validate(dict(record.config_records[REFUSAL]))
+        return Refusal.model_validate(dict(refusal))
     except ValidationError:
         raise MalformedMessage("refusal has not the form of this protocol") from None
+
+
+def _held(record: RecordDict, name: str, kind: type[R]) -> R | None:
+    """The record of that name, if it is of that kind. Flower's own views by kind would make a cycle with the message,
+    which then stays in memory until the next collection of cycles."""
+    found = record.get(name)
+    return found if isinstance(found, kind) else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.party.home import open_home
 from consilium.party.teachers import store
@@ -24,10 +25,9 @@ def vote_sums(space: Workspace, config: FederationConfig, weights: Mapping[str, 
     if config.votes != "clear":
         return _asked_again(space, config, weights)
     sums: dict[str, np.ndarray] = {}
-    for file in space.private.glob("votes-*.npz"):
-        with np.load(file) as content:
-            votes = content["votes"].sum(axis=0, dtype=np.int64)  # 5,000 parties' own are gigabytes
-            sums.update(zip(content["query_ids"].tolist(), votes, strict=True))
+    for file in space.private.glob(PATTERN):
+        with kept_votes(file) as kept:
+            sums.update(zip(kept.query_ids, kept.total(), strict=True))
     return sums
 
 

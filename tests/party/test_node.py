@@ -16,10 +16,11 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
 from consilium.party.teachers import store
+from consilium.party.teachers.ballot import Lot, ballots
 from consilium.protocol.parties.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, RandomForestSpec
-from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.versions import program_versions
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 from tests.specs import teacher_of
@@ -127,20 +128,26 @@ def test_least_rows_refusal_does_not_tell_the_number_of_rows(tmp_path: Path) -> 
     assert "40" not in str(caught.value.refusal)
 
 
-def test_votes_of_k_teachers_sum_to_k(tmp_path: Path) -> None:
+def test_votes_of_k_teachers_are_k_classes_in_order(tmp_path: Path) -> None:
+    """In order: which of its teachers said what, a party does not tell."""
     config = make_config(teachers_per_party=4)
     party = member(tmp_path, config, most_teachers=4)
     x, _ = make_rows(30, 5)
-    votes = party.vote(vote(x, config)).votes
-    assert votes.dtype == np.uint16
-    assert votes.shape == (30, 2)
-    assert (votes.sum(axis=1) == 4).all()
-    assert len(np.unique(votes[:, 0])) > 1
+    votes = party.vote(vote(x, config)).choices
+    assert votes.dtype == np.uint8
+    assert votes.shape == (30, 4)
+    assert (np.diff(votes.astype(int), axis=1) >= 0).all()
+    assert len(np.unique(votes.sum(axis=1))) > 2
+    trained = store.load(party.home.teachers(config.digest()), config.digest())
+    rows = canonical_queries(x, 3)
+    said = ballots(trained, config.rows.inputs(rows), Lot(party.home.name, config.digest(), query_ids(rows)))
+    assert (np.diff(said, axis=0) < 0).any()  # they were not in order by themselves
+    assert votes.tolist() == np.sort(said, axis=0).T.tolist()
 
 
 def test_teachers_learn(tmp_path: Path) -> None:
     x, y = make_rows(500, 6)
-    assert (member(tmp_path).vote(vote(x)).votes.argmax(axis=1) == y).mean() > 0.75
+    assert (member(tmp_path).vote(vote(x)).choices[:, 0] == y).mean() > 0.75
 
 
 def test_same_seed_same_votes_and_a_new_process_goes_on(tmp_path: Path) -> None:
@@ -149,7 +156,7 @@ def test_same_seed_same_votes_and_a_new_process_goes_on(tmp_path: Path) -> None:
     votes = []
     for place in ("one", "other"):
         member(tmp_path / place, config, most_teachers=2)
-        votes.append(node(tmp_path / place).vote(vote(x, config)).votes)  # a new object: only the disk remembers
+        votes.append(node(tmp_path / place).vote(vote(x, config)).choices)  # a new object: only the disk remembers
     assert (votes[0] == votes[1]).all()
 
 
@@ -245,7 +252,7 @@ def test_most_queries_holds_over_runs_and_repeats_are_free(tmp_path: Path) -> No
     with pytest.raises(Refused) as caught:
         second.vote(vote(x))
     assert caught.value.refusal == Refusal(rule=Rule.MOST_QUERIES, limit=50, requested=60)
-    assert second.vote(vote(x[:20])).votes.shape == (20, 2)
+    assert second.vote(vote(x[:20])).choices.shape == (20, 1)
 
 
 def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> None:
@@ -261,7 +268,7 @@ def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> No
 def test_every_kind_of_teacher_votes(tmp_path: Path, model: str, weight: str) -> None:
     config = make_config(teacher=teacher_of(model, class_weight=weight, trees=5), caps=Caps(queries=200, answers=9))
     x, y = make_rows(200, 6)
-    assert (member(tmp_path, config).vote(vote(x, config)).votes.argmax(axis=1) == y).mean() > 0.7
+    assert (member(tmp_path, config).vote(vote(x, config)).choices[:, 0] == y).mean() > 0.7
 
 
 BIG = make_config(caps=Caps(queries=100_000, answers=50_000))

@@ -15,6 +15,7 @@ from consilium.party.expectation import own_share, party_warnings, told_share
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon, parse_events, promise_of
+from consilium.party.secagg.votes import QuerySet
 from consilium.party.spend import SpendStore
 from consilium.party.weight import largest_weight
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
@@ -83,14 +84,19 @@ def test_weight_is_a_function_of_policy_and_terms_and_not_of_data(tmp_path: Path
 
 
 def test_every_vote_counts_as_often_as_the_weight_says(tmp_path: Path) -> None:
-    votes = {}
+    """Under masks the party counts, in clear the coordinator."""
+    votes, said = {}, {}
+    asked, told = vote_request(CONFIG, QUERIES), CONFIG.terms()
+    queries = QuerySet(asked.queries, asked.query_set, asked.places, asked.proof)
     for limit, weight in ((own(1), 1), (own(4), 4)):
         member = party(tmp_path / str(weight), most_epsilon=limit * 1.01)
         member.hello(hello_of(CONFIG))
         member.train(CONFIG.train_request())
-        votes[weight] = member.vote(vote_request(CONFIG, QUERIES)).votes
+        said[weight] = member.vote(asked).choices
+        votes[weight] = member.charged_votes(queries, told)
     assert votes[1].sum(axis=1).tolist() == [1] * len(QUERIES)
     assert votes[4].tolist() == (4 * votes[1]).tolist()
+    assert said[4].tolist() == said[1].tolist() == votes[1].argmax(axis=1)[:, None].tolist()
 
 
 def with_limit(member: PartyNode, limit: float) -> PartyNode:
@@ -182,4 +188,4 @@ def test_records_from_before_there_were_weights_read_as_weight_one(tmp_path: Pat
         connection.execute("DROP TABLE weights")
     assert member.spend.weight(config.digest()) == 1
     member.train(config.train_request())
-    assert member.vote(vote_request(config, QUERIES)).votes.sum(axis=1).tolist() == [1] * len(QUERIES)
+    assert member.vote(vote_request(config, QUERIES)).choices.shape == (len(QUERIES), 1)

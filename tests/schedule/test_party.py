@@ -40,7 +40,7 @@ def refused(action, *arguments) -> Refusal:
 
 
 def ask(party: PartyNode, rows: np.ndarray, release: int) -> int:
-    return len(party.vote(vote_request(CONFIG, rows, release=release)).votes)
+    return len(party.vote(vote_request(CONFIG, rows, release=release)).choices)
 
 
 class TestCaps:

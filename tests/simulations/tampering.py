@@ -54,7 +54,8 @@ def change_votes(run: Path) -> None:
     path = sorted((run / "private").glob("votes-*.npz"))[0]
     with np.load(path) as file:
         content = dict(file)
-    content["votes"][0] = content["votes"][0][:, ::-1]
+    name = f"choices-{content['parties'][0]}"
+    content[name] = 1 - content[name]
     np.savez_compressed(path, **content)
 
 

@@ -201,7 +201,7 @@ def test_the_hello_says_that_it_is_late(tmp_path: Path, log) -> None:
     class Listening(Hall):
         def exchange(self, requests, timeout, on_reply):
             heard.extend(request.late for request in requests.values() if isinstance(request, HelloRequest))
-            return super().exchange(requests, timeout, on_reply)
+            yield from super().exchange(requests, timeout, on_reply)
 
     hall = Listening(make_homes(tmp_path / "h", 5))
     hall.there = {0}

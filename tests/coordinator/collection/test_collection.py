@@ -19,6 +19,7 @@ from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.secagg.session import NO_LEDGER
 from tests.federation import (
     FakeTransport,
+    Singles,
     drop,
     make_config,
     make_home,
@@ -53,10 +54,10 @@ def vote_with(homes, log, faults, config=CONFIG):
 
 
 def test_all_good_votes_are_counted_exactly(homes, log) -> None:
-    singles: dict[str, np.ndarray] = {}
+    singles = Singles()
     transport = FakeTransport(homes)
     members = joined(transport, log)
-    histogram = collect(transport, CONFIG, members, vote_request(CONFIG, X), log, singles.update)
+    histogram = collect(transport, CONFIG, members, vote_request(CONFIG, X), log, singles)
     assert histogram.parties == ("p00", "p01", "p02", "p03", "p04")
     assert (histogram.votes.sum(axis=1) == 5).all()
     assert (histogram.votes == np.sum(list(singles.values()), axis=0)).all()
@@ -65,25 +66,29 @@ def test_all_good_votes_are_counted_exactly(homes, log) -> None:
 
 
 MALFORMED = {
-    "narrow type that could have wrapped": (lambda v: v.astype(np.uint8), "uint8"),
-    "negative": (lambda v: np.where(v == 1, -1, v).astype(np.int16), "int16"),
+    "a type that could hold more": (lambda v: v.astype(np.uint16), "uint16"),
+    "negative": (lambda v: np.where(v == 1, -1, v).astype(np.int8), "int8"),
     "not a number": (lambda v: np.full(v.shape, np.nan), "float64"),
     "float": (lambda v: v.astype(np.float32), "float32"),
+    "bool": (lambda v: v.astype(bool), "bool"),
     "one query too few": (lambda v: v[:-1], "shape"),
-    "one class too many": (lambda v: np.column_stack([v, v[:, :1] * 0]), "shape"),
+    "one query too many": (lambda v: np.concatenate([v, v[:1]]), "shape"),
+    "a teacher too many": (lambda v: np.column_stack([v, v]), "shape"),
+    "no teacher": (lambda v: v[:, :0], "shape"),
     "flat": (lambda v: v.ravel(), "shape"),
     "transposed": (lambda v: v.T, "shape"),
-    "two votes for a query": (lambda v: v * 2, "sum"),
-    "no vote for a query": (lambda v: v * 0, "sum"),
-    "a vote stuffed into one query": (lambda v: v + np.eye(*v.shape, dtype=v.dtype), "sum"),
-    "uint16 that wraps to a good sum": (lambda v: v + np.array([65535, 1], dtype=np.uint16), "sum"),
+    "counts, as before": (lambda v: np.eye(2, dtype=np.uint8)[v[:, 0]], "shape"),
+    "the class after the last": (lambda v: np.where(v == 1, 2, v).astype(np.uint8), "no class"),
+    "the largest number": (lambda v: v * 0 + 255, "no class"),
+    "one vote for no class": (lambda v: np.concatenate([v[:-1], [[2]]]).astype(np.uint8), "no class"),
+    "too many bytes": (lambda v: np.zeros((1_000_000, 1), dtype=np.uint8), "more than 160 bytes"),
 }
 
 
 @pytest.mark.parametrize("case", MALFORMED)
 def test_malformed_votes_leave_their_party_out_by_name(homes, log, case: str) -> None:
     change, told = MALFORMED[case]
-    histogram = vote_with(homes, log, {(1, "query.vote"): with_array("votes", change)})
+    histogram = vote_with(homes, log, {(1, "query.vote"): with_array("choices", change)})
     assert histogram.parties == ("p00", "p02", "p03", "p04")
     assert histogram.teachers == 4
     assert (histogram.votes.sum(axis=1) == 4).all()
@@ -163,9 +168,9 @@ def test_a_party_of_one_class_takes_part_and_votes(tmp_path, log, make, rows: in
         for label, name in enumerate(("well", "ill"))
     ]
     config = make(minimum_parties=2, mechanism=Confident(threshold=1, sigma1=2.0, sigma2=1.0))
-    singles: dict[str, np.ndarray] = {}
+    singles = Singles()
     transport = FakeTransport(homes)
-    collect(transport, config, joined(transport, log, config), vote_request(config, X), log, singles.update)
+    collect(transport, config, joined(transport, log, config), vote_request(config, X), log, singles)
     shares = {name: votes[:, 1].mean() for name, votes in singles.items()}
     assert all((votes.sum(axis=1) == 1).all() for votes in singles.values())
     if config.ballot.relative:  # by the lot, in whose favour neither class is

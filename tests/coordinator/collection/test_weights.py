@@ -25,6 +25,7 @@ from consilium.protocol.secagg.session import NO_LEDGER
 from tests.federation import (
     FakeTransport,
     Fault,
+    Singles,
     drop,
     make_config,
     make_home,
@@ -54,9 +55,9 @@ def homes_of(root: Path, config=CONFIG, weights=WEIGHTS) -> list[Path]:
 
 def in_clear(homes: list[Path], log, faults: dict[tuple[int, str], Fault] | None = None, config=CONFIG):
     """The histogram, and each party's own votes by name."""
-    transport, singles = FakeTransport(homes, faults), {}
+    transport, singles = FakeTransport(homes, faults), Singles()
     joined = train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log), log).members
-    return collect(transport, config, joined, vote_request(config, X), log, singles.update), singles
+    return collect(transport, config, joined, vote_request(config, X), log, singles), singles
 
 
 def securely(homes: list[Path], root: Path, log, weights=WEIGHTS, faults=None, **changes: Any):
@@ -111,7 +112,6 @@ def test_a_party_that_claims_a_weight_above_the_most_is_left_out_by_name(tmp_pat
     def nine_times(folder: Path):
         lies = {
             (4, "query.hello"): with_field("weight", 9),
-            (4, "query.vote"): with_array("votes", lambda v: v // 2 * 9),
         }
         return in_clear(homes_of(folder), log, lies)[0]
 
@@ -122,15 +122,26 @@ def test_a_party_that_claims_a_weight_above_the_most_is_left_out_by_name(tmp_pat
     assert nine_times(tmp_path / "control").teachers == TOTAL - WEIGHTS["p04"] + 9  # it would have counted
 
 
-def test_rows_with_another_total_leave_their_party_out_by_name(tmp_path: Path, log, monkeypatch) -> None:
-    def stuffed(folder: Path):
-        return in_clear(homes_of(folder), log, {(0, "query.vote"): with_array("votes", lambda v: v * 3)})[0]
+STUFFED = {
+    "twice": (lambda v: np.column_stack([v, v]), "votes have shape (20, 2), must be (20, 1)"),
+    "for the next query": (lambda v: v + np.eye(20, 1, dtype=v.dtype) * 2, "a vote is for no class: there are 2"),
+}
 
-    histogram = stuffed(tmp_path / "attack")
-    assert left_out(log) == {"p00": "votes of a query do not sum to its number of teachers, times its weight (1)"}
-    assert histogram.votes.sum(axis=1).tolist() == [TOTAL - 1] * len(X)
+
+@pytest.mark.parametrize("case", STUFFED)
+def test_rows_with_another_total_leave_their_party_out_by_name(tmp_path: Path, log, monkeypatch, case: str) -> None:
+    change, told = STUFFED[case]
+
+    def stuffed(folder: Path):
+        return in_clear(homes_of(folder), log, {(1, "query.vote"): with_array("choices", change)})[0]
+
+    histogram, weight = stuffed(tmp_path / "attack"), WEIGHTS["p01"]
+    assert left_out(log) == {"p01": told}
+    assert histogram.votes.sum(axis=1).tolist() == [TOTAL - weight] * len(X)
     monkeypatch.setattr(clear, "fault", lambda *_: None)
-    assert stuffed(tmp_path / "control").votes.sum(axis=1).tolist() == [TOTAL + 2] * len(X)
+    control = stuffed(tmp_path / "control").votes.sum(axis=1).tolist()
+    moved = [TOTAL - weight, TOTAL + weight, *[TOTAL] * (len(X) - 2)]
+    assert control == {"twice": [TOTAL + weight] * len(X), "for the next query": moved}[case]
 
 
 def test_a_party_that_claims_another_weight_than_was_agreed_is_left_out(tmp_path: Path, log) -> None:

@@ -38,7 +38,7 @@ def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path) -> No
     votes = []
     for party in (write(tmp_path), node(tmp_path)):
         join(party)
-        votes.append(party.vote(vote(x)).votes)
+        votes.append(party.vote(vote(x)).choices)
     assert (votes[0] == votes[1]).all()
     assert len(np.unique(votes[0][:, 0])) > 1
 

@@ -17,6 +17,7 @@ from consilium.party.teachers.ensemble import train_all, vote
 from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.teachers.store import TeacherSet
 from consilium.protocol.parties.ballot import BallotKind, RelativeBallot, TopBallot
+from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.parties.teachers import TeacherKind
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
@@ -196,12 +197,12 @@ def test_thresholds_are_kept_with_the_teachers_and_voting_needs_no_reference_row
     digest = CONFIG.digest()
     kept = store.load(node.home.teachers(digest), digest)
     assert kept.thresholds is not None and kept.thresholds.shape == (1, 2)
-    first = node.vote(vote_request(CONFIG, X)).votes
+    first = node.vote(vote_request(CONFIG, X)).choices
     again = party(tmp_path / "home")  # a new process: only the disk remembers
     again.train(request)
     assert store.load(again.home.teachers(digest), digest).digest == kept.digest
-    assert (again.vote(vote_request(CONFIG, X)).votes == first).all()
-    assert (first == cast(kept, CONFIG.rows.standardise(X), Lot("p", digest, query_ids(X)))).all()
+    assert (again.vote(vote_request(CONFIG, X)).choices == first).all()
+    assert (counted(first, 2) == cast(kept, CONFIG.rows.standardise(X), Lot("p", digest, query_ids(X)))).all()
 
 
 def test_other_reference_rows_are_another_federation_and_other_teachers(tmp_path: Path) -> None:

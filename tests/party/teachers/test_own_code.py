@@ -220,9 +220,9 @@ def test_too_few_rows_of_a_class_do_not_keep_a_party_away(tmp_path: Path) -> Non
         with_teacher(folder, {"model": "estimator", "factory": "tests.strangers:NeedsMany"})
         party = PartyNode(open_home(folder))
         join(party)
-        votes = party.vote(vote(x)).votes
-        assert votes.sum() == 300
-        assert len(np.unique(votes.argmax(axis=1))) == (2 if most == 300 else 1)
+        votes = party.vote(vote(x)).choices
+        assert votes.shape == (300, 1)
+        assert len(np.unique(votes)) == (2 if most == 300 else 1)
 
 
 def with_teacher(folder: Path, teacher: dict[str, Any], **more: Any) -> None:
@@ -301,8 +301,8 @@ class TestTorch:
         join(party)
         (kept,) = store.load(party.home.teachers(HASH), HASH).teachers
         x, y = make_rows(300, 6)
-        assert (party.vote(vote(x)).votes.argmax(axis=1) == y).mean() > 0.75
-        assert (kept.predict(SCHEMA.inputs(x)) == party.vote(vote(x)).votes.argmax(axis=1)).all()  # pyright: ignore
+        assert (party.vote(vote(x)).choices[:, 0] == y).mean() > 0.75
+        assert (kept.predict(SCHEMA.inputs(x)) == party.vote(vote(x)).choices[:, 0]).all()  # pyright: ignore
 
     @pytest.mark.parametrize(
         "spec",
@@ -347,7 +347,7 @@ class TestPickled:
             party = PartyNode(open_home(self.home(tmp_path / str(index), model)))
             join(party)
             x, y = make_rows(300, 6)
-            assert (party.vote(vote(x)).votes.argmax(axis=1) == y).mean() > 0.75
+            assert (party.vote(vote(x)).choices[:, 0] == y).mean() > 0.75
 
     def test_another_file_is_another_teacher(self, tmp_path: Path) -> None:
         folder = self.home(tmp_path, LogisticRegression())
@@ -407,7 +407,7 @@ class TestMissing:
         party = PartyNode(open_home(folder))
         join(party)
         (teacher_,) = store.load(party.home.teachers(HASH), HASH).teachers
-        assert party.vote(vote(make_rows(300, 6)[0])).votes.sum() == 300
+        assert party.vote(vote(make_rows(300, 6)[0])).choices.shape == (300, 1)
         return teacher_
 
     @pytest.mark.parametrize(("keep", "missing"), [({}, 0), ({"missing": "mean"}, 0), ({"missing": "keep"}, 60)])

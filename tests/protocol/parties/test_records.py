@@ -37,12 +37,12 @@ def test_messages_come_back_equal() -> None:
     request = hello_of(make_config())
     assert from_record(to_record(request), HelloRequest) == request
     votes = np.arange(6, dtype=np.uint16).reshape(3, 2)
-    reply = from_record(to_record(VoteReply(party="p", query_set=HASH, votes=votes)), VoteReply)
-    assert (reply.votes == votes).all()
+    reply = from_record(to_record(VoteReply(party="p", query_set=HASH, choices=votes)), VoteReply)
+    assert (reply.choices == votes).all()
 
 
 def test_votes_are_not_in_repr() -> None:
-    reply = VoteReply(party="p", query_set=HASH, votes=np.array([[4711, 0]], dtype=np.uint16))
+    reply = VoteReply(party="p", query_set=HASH, choices=np.array([[4711, 0]], dtype=np.uint16))
     assert "4711" not in repr(reply)
     assert "4711" not in str(reply)
 

@@ -1,0 +1,87 @@
+"""Kept votes: what a simulation writes of each party as it comes, and reads one party at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.coordinator.collection.admission import Member
+from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, keeping, kept_votes
+from consilium.protocol.errors import DataError
+from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
+from tests.federation import make_rows
+
+X = canonical_queries(make_rows(4, 5)[0], 3)
+SAID = {
+    "p02": (np.array([[0, 2], [1, 1], [0, 0], [2, 2]], dtype=np.uint8), 3),
+    "query_ids": (np.array([[0, 1], [0, 1], [0, 1], [0, 1]], dtype=np.uint8), 1),  # a party may be called so
+    "p01": (np.array([[1, 1], [1, 1], [1, 1], [1, 2]], dtype=np.uint8), 1),
+}
+
+
+def kept(folder: Path) -> Path:
+    with keeping(folder / "private", X, query_set_hash(X), 3) as keep:
+        for at, (name, (choices, weight)) in enumerate(SAID.items()):
+            keep(Member(at, name, 2, weight), choices)
+    (path,) = (folder / "private").glob(PATTERN)
+    return path
+
+
+def test_what_is_kept_is_read_by_party_and_as_a_sum(tmp_path: Path) -> None:
+    with kept_votes(kept(tmp_path)) as votes:
+        assert votes.query_ids == query_ids(X)
+        assert list(votes.weights.items()) == [("p01", 1), ("p02", 3), ("query_ids", 1)]
+        assert all((votes.choices(name) == choices).all() for name, (choices, _) in SAID.items())
+        assert votes.votes("p02").tolist() == [[3, 0, 3], [0, 6, 0], [6, 0, 0], [0, 0, 6]]
+        assert votes.total().tolist() == sum(votes.votes(name) for name in SAID).tolist()
+        assert "[[" not in repr(votes)
+
+
+def test_the_same_votes_give_the_same_bytes(tmp_path: Path) -> None:
+    assert kept(tmp_path / "one").read_bytes() == kept(tmp_path / "other").read_bytes()
+
+
+def test_votes_that_gave_no_sum_leave_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), keeping(tmp_path, X, query_set_hash(X), 3) as keep:
+        keep(Member(0, "p01", 2), SAID["p01"][0])
+        raise RuntimeError("too few parties")
+    assert list(tmp_path.iterdir()) == []
+
+
+def changed(path: Path, **arrays: np.ndarray | None) -> Path:
+    """Rewritten with other arrays, or without those that are None."""
+    with np.load(path) as file:
+        content = {**file, **{name.replace("_of_", "-"): array for name, array in arrays.items()}}
+    np.savez(path, allow_pickle=True, **{name: array for name, array in content.items() if array is not None})
+    return path
+
+
+DAMAGED = {
+    "a party is missing": {"choices_of_p01": None},
+    "no ids": {"query_ids": None},
+    "a class that is none": {"choices_of_p01": np.full((4, 2), 3, dtype=np.uint8)},
+    "another type": {"choices_of_p01": np.zeros((4, 2))},
+    "another length": {"choices_of_p01": np.zeros((5, 2), dtype=np.uint8)},
+    "flat": {"choices_of_p01": np.zeros(4, dtype=np.uint8)},
+    "objects": {"choices_of_p01": np.array([None] * 4, dtype=object)},
+    "weights that are words": {"weights": np.array(["a", "b", "c"])},
+    "a weight too few": {"weights": np.array([1, 2])},
+    "classes below zero": {"classes": np.array(-1)},
+    "more classes than memory": {"classes": np.array(2**62)},
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_file_is_one_typed_error(tmp_path: Path, case: str) -> None:
+    path = changed(kept(tmp_path), **DAMAGED[case])
+    with pytest.raises((*UNUSABLE, DataError)), kept_votes(path) as votes:
+        votes.total()
+
+
+def test_a_file_of_an_older_version_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "votes-0.npz"
+    np.savez_compressed(path, parties=np.array(["p"]), query_ids=np.array(["a"]), votes=np.ones((1, 1, 2), np.uint16))
+    with pytest.raises(DataError, match=r"votes-0\.npz was written by an older version"), kept_votes(path):
+        pass

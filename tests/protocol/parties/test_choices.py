@@ -1,0 +1,75 @@
+"""Choices: the same votes as a matrix of counts, in the smallest type, and every other form refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from consilium.protocol.parties.choices import add_choices, choice_dtype, counted, fault, packed
+
+
+@st.composite
+def said(draw) -> tuple[np.ndarray, int]:
+    """What teachers said, (teachers, queries), and the number of classes."""
+    classes = draw(st.sampled_from([2, 3, 10, 255, 256, 257, 1000]))
+    shape = (draw(st.integers(1, 6)), draw(st.integers(0, 8)))
+    return draw(arrays(np.int64, shape, elements=st.integers(0, classes - 1))), classes
+
+
+def matrix(said: np.ndarray, classes: int) -> np.ndarray:
+    """Counts (queries, classes), as votes travelled before."""
+    votes = np.zeros((said.shape[1], classes), dtype=np.int64)
+    for teacher in said:
+        for query, chosen in enumerate(teacher):
+            votes[query, chosen] += 1
+    return votes
+
+
+@given(said(), st.integers(1, 50), st.randoms())
+def test_choices_are_the_counts_and_hide_who_said_what(drawn, weight: int, random) -> None:
+    each, classes = drawn
+    wire = packed(each, classes)
+    assert wire.dtype.itemsize == (1 if classes <= 256 else 2)
+    assert fault(wire, each.shape[1], classes, len(each)) is None
+    assert (counted(wire, classes, weight) == weight * matrix(each, classes)).all()
+    shuffled = each.copy()
+    for query in range(each.shape[1]):  # the teachers change places, in each query by themselves
+        order = list(range(len(each)))
+        random.shuffle(order)
+        shuffled[:, query] = each[order, query]
+    assert packed(shuffled, classes).tobytes() == wire.tobytes()
+
+
+def test_votes_of_parties_add_up_with_their_weights() -> None:
+    total = np.zeros((2, 3), dtype=np.int64)
+    add_choices(total, np.array([[0, 2], [1, 1]], dtype=np.uint8))
+    add_choices(total, np.array([[2], [1]], dtype=np.uint8), weight=5)
+    assert total.tolist() == [[1, 0, 6], [0, 7, 0]]
+
+
+GOOD = np.array([[0, 2], [1, 1], [0, 0]], dtype=np.uint8)
+WRONG = {
+    "another type": (GOOD.astype(np.uint16), "votes are uint16, must be uint8"),
+    "signed": (GOOD.astype(np.int8), "votes are int8, must be uint8"),
+    "a query more": (np.concatenate([GOOD, GOOD[:1]]), "votes have shape (4, 2), must be (3, 2)"),
+    "a teacher less": (GOOD[:, :1], "votes have shape (3, 1), must be (3, 2)"),
+    "the class after the last": (GOOD + np.uint8(1), "a vote is for no class: there are 3"),
+    "not in order": (GOOD[:, ::-1], "votes of a query are not in ascending order"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_any_other_form_is_refused_in_words_without_its_numbers(case: str) -> None:
+    assert fault(GOOD, 3, 3, 2) is None
+    choices, told = WRONG[case]
+    assert fault(choices, 3, 3, 2) == told
+
+
+def test_the_type_is_the_smallest_that_holds_all_classes() -> None:
+    assert [choice_dtype(classes).name for classes in (2, 256, 257, 1000)] == ["uint8", "uint8", "uint16", "uint16"]
+    last = np.array([[999]], dtype=np.uint16)
+    assert fault(last, 1, 1000, 1) is None
+    assert fault(last, 1, 999, 1) == "a vote is for no class: there are 999"
