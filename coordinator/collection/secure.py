@@ -50,6 +50,15 @@ class SecureKeys:
     roster: Roster
     signer: Identity
 
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum."""
+        return self.roster.u_min
+
+    def weights(self) -> dict[str, int]:
+        """How often the answers of each party count, by name."""
+        return {entry.id: entry.weight for entry in self.roster.parties}
+
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError or SecAggError unless they are those of the federation, its noise fits the roster, and no
         party has a weight with which it could be in no exact sum."""
