@@ -18,11 +18,11 @@ import numpy as np
 from consilium.coordinator.collection.admission import Member, tell_left_out
 from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, stream
-from consilium.coordinator.collection.given_records import GivenRecords
 from consilium.coordinator.collection.kept_session import KeptSession
 from consilium.coordinator.collection.second import SecondAggregator
 from consilium.coordinator.collection.verified_keys import SetsBefore, VerifiedKeys
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.given_records import GivenRecords
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.history import History, RosterPlaces
 from consilium.coordinator.secagg.sets import Chooser
@@ -81,7 +81,7 @@ class VerifiedCollector:
         self._transport, self._config, self._members, self._keys = transport, config, members, keys
         self._second, self._folder, self._standing, self._log, self._number = second, folder, standing, log, number
         self._summed: list[KeptSession] = []
-        self._records = GivenRecords(folder.parent)
+        self._records = GivenRecords(folder.parent, keys.roster)
 
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
@@ -173,7 +173,7 @@ class VerifiedCollector:
         reply = self._link(sid, asked)
         result = leader.finish(reply.content.tobytes())
         ids = query_ids(queries)
-        self._records.keep(reply.record, reply.signature, self._keys.roster, session, ids, result.accepted)
+        self._records.keep(reply.record, reply.signature, session, ids, result.accepted)
         return result
 
     def _collect(self, kept: KeptSession, session: VerifiedSession, request: UploadRequest, progress: Progress) -> None:

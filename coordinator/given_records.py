@@ -1,4 +1,4 @@
-"""`aggregator.jsonl` of a run: what the second aggregator signed of each sum, for the audit.
+"""`aggregator.jsonl` of a run: what the second aggregator signed of each sum, for the audit, with `roster.json`.
 
 One line for each session: its record and signature, and the ids of its queries, of which the record has the digest.
 """
@@ -13,11 +13,12 @@ from pathlib import Path
 
 from consilium.protocol.aggregators.records import GivenRecord, ids_digest, open_record
 from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.files import replace_text
 from consilium.protocol.verified.errors import BadLink
 from consilium.protocol.verified.roster import VerifiedRoster
 from consilium.protocol.verified.session import VerifiedSession
 
-RECORDS = "aggregator.jsonl"
+RECORDS, ROSTER = "aggregator.jsonl", "roster.json"
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,15 @@ class KeptRecord:
 class GivenRecords:
     """The file in a run folder; made on first use."""
 
-    def __init__(self, run_dir: Path) -> None:
-        self._path = run_dir / RECORDS
+    def __init__(self, run_dir: Path, roster: VerifiedRoster) -> None:
+        self._path, self._roster = run_dir / RECORDS, roster
+        if not (run_dir / ROSTER).exists():
+            replace_text(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
 
     def keep(
         self,
         content: bytes,
         signature: bytes,
-        roster: VerifiedRoster,
         session: VerifiedSession,
         ids: Sequence[str],
         accepted: Collection[str],
@@ -50,7 +52,7 @@ class GivenRecords:
         BadLink : what is signed is not this sum.
         """
         try:
-            record = open_record(content, signature, roster)
+            record = open_record(content, signature, self._roster)
         except MalformedMessage as error:
             raise BadLink(error.what) from None
         expected = GivenRecord(
@@ -59,7 +61,7 @@ class GivenRecords:
             roster=session.roster,
             ids=ids_digest(ids),
             queries=session.queries,
-            accepted=tuple(sorted(map(roster.place, accepted))),
+            accepted=tuple(sorted(map(self._roster.place, accepted))),
             left_out=record.left_out,
             sigma=session.helper_sigma,
             phase=session.phase,
