@@ -56,18 +56,19 @@ SECOND_ACTIONS: dict[str, Callable[[AggregatorNode, Any], WireModel]] = {
 }
 
 
-def make_aggregators(homes: list[Path], root: Path, **policy: Any) -> VerifiedKeys:
+def make_aggregators(
+    homes: list[Path], root: Path, roster_terms: Mapping[str, int] | None = None, **policy: Any
+) -> VerifiedKeys:
     """Keys and a roster for parties that are there, and the home of a second aggregator in `root`/second."""
     parties = {open_home(home).name: (home, Identity.generate()) for home in homes}
     signer, sealing, second, second_sealing = (
         Identity.generate(), SealingKey.generate(), Identity.generate(), SealingKey.generate(),
     )  # fmt: skip
-    terms = {name: policy.pop(name) for name in ("colluders", "least_accepted", "least_difference") if name in policy}
     roster = VerifiedRoster.build(
         {name: identity.public.hex() for name, (_, identity) in parties.items()},
         AggregatorEntry(ed25519_pk=signer.public.hex(), x25519_pk=sealing.public.hex()),
         AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=second_sealing.public.hex()),
-        **terms,
+        **(roster_terms or {}),
     )
     for home, identity in parties.values():
         identity.save(home / "identity.pem")

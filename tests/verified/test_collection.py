@@ -126,7 +126,7 @@ def test_who_is_silent_is_left_out_by_name(small: VerifiedSmall) -> None:
 
 
 def test_too_few_are_no_sum_and_cost_nothing(tmp_path: Path) -> None:
-    small = made(tmp_path, parties=3, second={"least_accepted": 3})
+    small = made(tmp_path, parties=3, second={"roster_terms": {"least_accepted": 3}})
     small.transport.faults[(1, "query.va_upload")] = drop
     with pytest.raises(ThresholdNotMet, match="2 parties are left, 3 are needed; missing: p01"):
         small.ask(QUERIES)
