@@ -61,7 +61,7 @@ def test_the_audit_holds(verified: Path) -> None:
     findings = audit_run(verified)
     assert [finding for finding in findings if not finding.holds] == []
     (signed,) = (finding for finding in findings if "signed" in finding.check)
-    assert signed.detail == "1 of 1 signed sums, exact"
+    assert signed.found == "1 of 1 signed sums, exact"
 
 
 def records(change: Callable[[dict], None]) -> Callable[[Path], None]:
