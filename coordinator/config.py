@@ -18,6 +18,7 @@ from consilium.accounting.units import Noise
 from consilium.coordinator.equal_spend import OpenPhase, with_equal_spend
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
+from consilium.coordinator.mechanisms.distributed import BY_PARTIES
 from consilium.coordinator.phases import Caps, Phase, check_caps, check_schedule, check_votes
 from consilium.coordinator.privacy import Privacy, check_sanitised_votes
 from consilium.coordinator.released import closing_of, event_of, promised_of
@@ -265,10 +266,10 @@ class Federation(Countable, Frozen):
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
-        if not self.schedule:
-            return self.mechanism.describe() + self.ballot.describe()
-        told = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
-        return "; ".join(told) + self.ballot.describe()
+        each = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
+        told = "; ".join(each) if self.schedule else self.mechanism.describe()
+        by_two = told.replace(BY_PARTIES, "noise by each of two aggregators")
+        return (by_two if self.votes == "verified" else told) + self.ballot.describe()
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
