@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,8 +18,10 @@ from consilium.accounting.units import Noise
 from consilium.coordinator.equal_spend import OpenPhase, with_equal_spend
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
+from consilium.coordinator.mechanisms.distributed import BY_PARTIES
 from consilium.coordinator.phases import Caps, Phase, check_caps, check_schedule, check_votes
 from consilium.coordinator.privacy import Privacy, check_sanitised_votes
+from consilium.coordinator.released import closing_of, event_of, promised_of
 from consilium.coordinator.timeouts import Timeouts
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
@@ -87,13 +88,14 @@ class Federation(Countable, Frozen):
     )
     votes: VotesMode = Field(
         default="secure",
-        description="whether the coordinator sees each party's votes (`clear`), exact sums alone (`secure`), or sums"
-        " with the parties' own noise in them (`distributed`)",
+        description="whether the coordinator sees each party's votes (`clear`), exact sums alone (`secure`), sums"
+        " with the parties' own noise in them (`distributed`), or sums of votes that it and a second aggregator have"
+        " checked unseen (`verified`)",
     )
     colluders: int = Field(
         default=0,
         ge=0,
-        description="parties that may work with the coordinator; for secure and distributed votes, as are the next two",
+        description="parties that may work with the coordinator; for all but clear votes, as are the next two",
     )
     least_survivors: int | None = Field(
         default=None, ge=2, description="least number of parties in a sum; left out: as few as is safe"
@@ -149,7 +151,7 @@ class Federation(Countable, Frozen):
             return table
 
         def event(mechanism: AnyMechanism, caps: Caps) -> ReleaseEvent:
-            return _event(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
+            return event_of(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
 
         try:
             first, *later = with_equal_spend(phases, privacy.epsilon, privacy.delta, event)
@@ -170,7 +172,7 @@ class Federation(Countable, Frozen):
             return table
 
         def events(mechanism: AnyMechanism) -> list[ReleaseEvent]:
-            return _promised(mechanism, privacy, caps, teachers, weight)
+            return promised_of(mechanism, privacy, caps, teachers, weight)
 
         def cost(mechanism: AnyMechanism) -> float:
             return worst_case(events(mechanism), privacy.delta).epsilon
@@ -187,7 +189,9 @@ class Federation(Countable, Frozen):
     def _mechanism_suits_votes_and_caps(self) -> Federation:
         check_votes(self.mechanism, self.votes, simulation=True)  # nodes are stricter, see `FederationConfig`
         check_caps(self.mechanism, self.caps, self.votes)
-        check_sanitised_votes(self.privacy, self.votes)
+        if self.votes == "verified" and self.most_weight > 1:
+            raise ValueError(f"verified votes count once each: most_weight {self.most_weight} must be 1")
+        check_sanitised_votes(self.privacy, self.votes, self.noise_in_sums)
         check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, simulation=True)
         return self
 
@@ -237,6 +241,15 @@ class Federation(Countable, Frozen):
         return Caps(queries=sum(each.queries for each in caps), answers=sum(each.answers for each in caps))
 
     @property
+    def noise_in_sums(self) -> bool:
+        """Whether sums come with noise in them, so that the coordinator adds none."""
+        return self.mechanism.noise_by_parties and self.votes != "clear"
+
+    def givers(self, parties: int) -> int:
+        """Who adds noise to a sum in which so many parties are: they, or the two aggregators of verified votes."""
+        return 2 if self.votes == "verified" else parties
+
+    @property
     def mechanism_names(self) -> str:
         """Of all phases, for an error."""
         return ", then ".join(phase.mechanism.name for phase in self.phases)
@@ -244,7 +257,7 @@ class Federation(Countable, Frozen):
     def event(self, asked: int, answered: int, phase: int | None = None) -> ReleaseEvent:
         """The release event of so many queries of one phase, see `phase`."""
         mechanism = self.phase(phase).mechanism
-        return _event(mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
+        return event_of(mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
 
     @property
     def release(self) -> Literal["label", "histogram"]:
@@ -253,18 +266,18 @@ class Federation(Countable, Frozen):
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
-        if not self.schedule:
-            return self.mechanism.describe() + self.ballot.describe()
-        told = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
-        return "; ".join(told) + self.ballot.describe()
+        each = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
+        told = "; ".join(each) if self.schedule else self.mechanism.describe()
+        by_two = told.replace(BY_PARTIES, "noise by each of two aggregators")
+        return (by_two if self.votes == "verified" else told) + self.ballot.describe()
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
-        return _closing(self.privacy, self.event(0, 0))
+        return closing_of(self.privacy, self.event(0, 0))
 
     def promised_events(self) -> list[ReleaseEvent]:
         """Everything that will ever be released, with all caps used up."""
-        first = _promised(self.mechanism, self.privacy, self.caps, self.teachers_per_party, self.most_weight)
+        first = promised_of(self.mechanism, self.privacy, self.caps, self.teachers_per_party, self.most_weight)
         later = [
             self.event(phase.caps.queries, phase.caps.answers, number) for number, phase in enumerate(self.schedule, 2)
         ]
@@ -279,33 +292,10 @@ class Federation(Countable, Frozen):
         return canonical_digest(self.model_dump(mode="json", include=fields))
 
 
-def _event(
-    mechanism: AnyMechanism, privacy: Privacy, teachers: int, weight: int, asked: int, answered: int
-) -> ReleaseEvent:
-    event = mechanism.event(
-        asked=asked,
-        answered=answered,
-        unit=privacy.unit,
-        neighbouring=privacy.neighbouring,
-        teachers_per_party=teachers,
-    )
-    return replace(event, weight=weight)
-
-
-def _closing(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
-    return privacy.sanitised.plan().event(event) if privacy.sanitised else None
-
-
-def _promised(mechanism: AnyMechanism, privacy: Privacy, caps: Caps, teachers: int, weight: int) -> list[ReleaseEvent]:
-    closing = _closing(privacy, _event(mechanism, privacy, teachers, weight, 0, 0))
-    full = _event(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
-    return [full, *([closing] if closing else [])]
-
-
 class FederationConfig(Federation):
     """A federation as its coordinator runs it: what `[federation]` says, and what follows from who takes part.
 
-    rows: what a row means. roster: hash of the roster, which secure and distributed votes need.
+    rows: what a row means. roster: hash of the roster, which all but clear votes need.
     pool: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by default.
     simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and parties
         refuse it by default.
@@ -348,7 +338,7 @@ class FederationConfig(Federation):
         check_votes(self.mechanism, self.votes, self.simulation)
         check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, self.simulation)
         if (self.votes == "clear") != (self.roster == ""):
-            raise ValueError("secure and distributed votes need a roster, and clear ones have none")
+            raise ValueError("secure, distributed and verified votes need a roster, and clear ones have none")
         return self
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ def expected(federation: Federation, parties: int, classes: int, votes: int | No
     every party counts once. Raises ConfigError where it cannot be charged.
     """
     guarantee, mechanisms = promised(federation), [phase.mechanism for phase in federation.phases]
-    noise = [found for each in mechanisms if (found := each.label_noise(parties)) is not None]
+    noise = [found for each in mechanisms if (found := each.label_noise(federation.givers(parties))) is not None]
     return Expected(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,

@@ -42,9 +42,13 @@ class Phase(Frozen):
         return f"{self.mechanism.describe()}, at most {self.caps.queries} queries and {self.caps.answers} answers"
 
 
+NOISY_SUMS: frozenset[VotesMode] = frozenset({"distributed", "verified"})
+"""Where sums may come with noise in them: of the parties, or of each aggregator."""
+
+
 def check_caps(mechanism: AnyMechanism, caps: Caps, votes: VotesMode) -> None:
     """Raise ValueError where the caps cannot be those of the mechanism."""
-    two_phases = mechanism.phases == 2 and votes == "distributed"
+    two_phases = mechanism.phases == 2 and votes in NOISY_SUMS
     if mechanism.noise_by_parties and caps.answers != caps.queries and not two_phases:
         # what the parties have sent is seen, whether its label is released or not
         raise ValueError(
@@ -63,8 +67,13 @@ def check_votes(mechanism: AnyMechanism, votes: VotesMode, simulation: bool) -> 
             f"votes are distributed, so the parties add the noise, but {mechanism.name} adds its own:"
             " take mechanism distributed or distributed_two_phase, or votes secure"
         )
-    if mechanism.noise_by_parties and votes != "distributed" and not (simulation and votes == "clear"):
-        raise ValueError(f"{mechanism.name} needs noise from the parties: set votes to distributed")
+    if mechanism.noise_by_parties and votes not in NOISY_SUMS and not (simulation and votes == "clear"):
+        raise ValueError(f"{mechanism.name} needs noise that is in the sums already: set votes to distributed")
+    if votes == "verified" and (noise := mechanism.shares_of_noise) > 1:
+        raise ValueError(
+            f"of verified votes each of the two aggregators adds the whole noise: set mechanism.noise_shares {noise} to"
+            " 1"
+        )
 
 
 def check_schedule(phases: tuple[Phase, ...], votes: VotesMode, sanitised: bool, simulation: bool) -> None:

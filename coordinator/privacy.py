@@ -48,14 +48,24 @@ class Privacy(Frozen):
         " to it",
     )
     sanitised: Sanitised | None = Field(
-        default=None, description="publish a data-dependent epsilon, with noise, when the run closes; clear votes only"
+        default=None,
+        description="publish a data-dependent epsilon, with noise, when the run closes; clear or verified votes only",
     )
 
 
-def check_sanitised_votes(privacy: Privacy, votes: VotesMode) -> None:
-    """Raise ValueError where a sanitised epsilon is planned for votes that nobody sees."""
-    if privacy.sanitised is not None and votes != "clear":
+CHECKED_VOTES: frozenset[VotesMode] = frozenset({"clear", "verified"})
+"""Where a sum is known to be one that votes give."""
+
+
+def check_sanitised_votes(privacy: Privacy, votes: VotesMode, noise_in_sums: bool) -> None:
+    """Raise ValueError where a sanitised epsilon is planned for votes that nobody can check."""
+    if privacy.sanitised is None:
+        return
+    if votes in CHECKED_VOTES and noise_in_sums:
+        raise ValueError("privacy.sanitised: noise that is in the sums already leaves nothing to be sanitised")
+    if votes not in CHECKED_VOTES:
         raise ValueError(
-            f"privacy.sanitised needs clear votes, not {votes} ones: it is computed from histograms, and behind masks"
-            " one party's false vote may make a histogram that no votes give. Leave it out, or collect votes in clear"
+            f"privacy.sanitised needs clear or verified votes, not {votes} ones: it is computed from histograms, and"
+            " behind masks one party's false vote may make a histogram that no votes give. Leave it out, or collect"
+            " votes in clear or verified"
         )

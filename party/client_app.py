@@ -7,26 +7,20 @@ has its home in a folder of the run's `party-root`.
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import TypeVar
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from threadpoolctl import ThreadpoolController
 
 from consilium.party import journal
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.secagg.votes import refusal_of
-from consilium.party.storage import storage_failed
-from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage
+from consilium.protocol.aggregators.kinds import TO_AGGREGATORS, refusing
+from consilium.protocol.aggregators.messages import UploadRequest
+from consilium.protocol.answers.edge import home_folder, refusal_for, thread_pools
 from consilium.protocol.parties.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
-from consilium.protocol.parties.refusals import Refusal, Refused, Rule
-from consilium.protocol.secagg.errors import SecAggError
 from consilium.protocol.secagg.messages import (
     AdvertiseRequest,
     ConsistencyRequest,
@@ -38,25 +32,7 @@ from consilium.protocol.secagg.messages import (
 log = logging.getLogger("consilium.party")
 app = ClientApp()
 
-DOCTOR = "Run `consilium doctor` in the kit"
-
 Request = TypeVar("Request", bound=WireModel)
-
-
-@cache
-def thread_pools() -> ThreadpoolController:
-    """The thread pools of this process's libraries; looking them up takes longer than a small teacher's training."""
-    return ThreadpoolController()
-
-
-def home_folder(context: Context) -> Path:
-    """The folder that node_config names, or the simulated node's folder under the run's `party-root`."""
-    if "home" in context.node_config:
-        return Path(str(context.node_config["home"]))
-    root = str(context.run_config.get("party-root", ""))
-    if "partition-id" in context.node_config and root:
-        return Path(root) / f"{int(context.node_config['partition-id']):05d}"
-    raise ConfigError("this node has no home", "Start the SuperNode with --node-config 'home=\"/path/to/home\"'")
 
 
 def _answer(
@@ -73,36 +49,12 @@ def _answer(
         with thread_pools().limit(limits=1):  # many parties may share one machine: a pool each would only thrash
             reply = to_record(action(node, request))
     except Exception as error:  # Flower would send the text of any exception to the coordinator
-        refusal = _refusal(model.kind, error)
+        refusal = refusal_for(model.kind, error, log, "party")
         reply = refusal_to_record(refusal)
     if node is not None:
         told = (str(getattr(request, "federation", "")), bool(getattr(request, "late", False)))
         journal.note(node.home, model.kind, *told, refusal)
     return Message(reply, reply_to=message)
-
-
-def _refusal(kind: str, error: Exception) -> Refusal:
-    """What travels instead of an answer. The rest stays in the party's own log."""
-    if storage_failed(error):
-        log.error("%s failed: the disk of this party's state cannot be written: is it full? %s", kind, DOCTOR)
-        return Refusal(rule=Rule.STORAGE)
-    match error:
-        case Refused():
-            log.warning("%s refused: %s", kind, error)
-            return error.refusal
-        case MalformedMessage():
-            log.warning("%s refused: %s", kind, error)
-            return Refusal(rule=Rule.MALFORMED)
-        case SecAggError():
-            log.warning("%s refused: %s", kind, error)
-            return refusal_of(error)
-        case ConfigError() | LedgerError():
-            log.error("%s: %s", kind, error)
-            return Refusal(rule=Rule.POLICY)
-        case _:
-            where = traceback.extract_tb(error.__traceback__)[-1]  # no message: it may quote a private value
-            log.error("%s failed: %s at %s:%s", kind, type(error).__name__, where.filename, where.lineno)
-            return Refusal(rule=Rule.INTERNAL)
 
 
 @app.query("hello")
@@ -151,3 +103,12 @@ def secure_consistency(message: Message, context: Context) -> Message:
 def secure_unmask(message: Message, context: Context) -> Message:
     """`query.sa_unmask`."""
     return _answer(message, context, UnmaskRequest, lambda node, request: node.secure.unmask(request))
+
+
+@app.query("va_upload")
+def verified_upload(message: Message, context: Context) -> Message:
+    """`query.va_upload`."""
+    return _answer(message, context, UploadRequest, lambda node, request: node.verified.upload(request))
+
+
+refusing(app, TO_AGGREGATORS, log)

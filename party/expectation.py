@@ -5,7 +5,7 @@ from __future__ import annotations
 from consilium.party.home import Home
 from consilium.party.policy import Policy
 from consilium.party.promise import epsilon, promise_of
-from consilium.party.secagg.votes import agreed_weight
+from consilium.party.rosters import agreed_weight
 from consilium.party.spend import Share, SpendStore
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused

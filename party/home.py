@@ -3,13 +3,14 @@
 party.toml          name, data file, policy
 data.npz            or .csv, .parquet: rows float (n, features), labels int (n,), features and classes as text
 identity.pem        signing key, and
-roster.json         the parties and their keys, for secure and distributed votes
+roster.json         the parties and their keys, for all but clear votes; with both aggregators for verified ones
 terms.json          in a kit: the terms of the one federation that the party takes part in
 state/spend.db      queries answered so far
 state/version.json  in a kit: which program used the state last (protocol.node.state)
 state/answers.json  in a kit: what it was asked last, and what it said
 state/shards.key    secret that decides which row is in which shard, mode 0600
 state/sessions.db   secure sums this party took part in
+state/uploads.db    verified votes that this party gave
 state/teachers-<id>/ teachers of one federation
 """
 

@@ -21,7 +21,7 @@ from consilium.protocol.parties.refusals import Refusal
 
 FILE = "answers.json"
 HELLO, TRAIN = "query.hello", "train.teacher"
-VOTES = ("query.vote", "query.sa_masked", "query.sa_unmask")
+VOTES = ("query.vote", "query.sa_masked", "query.sa_unmask", "query.va_upload")
 """Requests with whose answer votes leave, in clear or as part of a sum."""
 
 

@@ -13,7 +13,8 @@ from consilium.party.data.files import digest_of
 from consilium.party.home import Home
 from consilium.party.policy import check_shards, check_terms, pool_of
 from consilium.party.promise import promise_of
-from consilium.party.secagg.votes import QuerySet, SecureVotes, agreed_weight
+from consilium.party.rosters import agreed_weight
+from consilium.party.secagg.votes import QuerySet, SecureVotes
 from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, ballots, check_reference
@@ -21,6 +22,7 @@ from consilium.party.teachers.ensemble import check_rows
 from consilium.party.teachers.inputs import query_inputs
 from consilium.party.teachers.making import make, simulated_seeds
 from consilium.party.units import check_promised_unit
+from consilium.party.verified.votes import VerifiedVotes
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.ballot import BallotKind, ballot_from_json
@@ -182,6 +184,11 @@ class PartyNode:
     def secure(self) -> SecureVotes:
         """The stages of secure and distributed votes."""
         return SecureVotes(self.home, self.spend, self.charged_votes)
+
+    @property
+    def verified(self) -> VerifiedVotes:
+        """The one stage of verified votes."""
+        return VerifiedVotes(self.home, self.spend, self.charged_votes)
 
     @property
     def spend(self) -> SpendStore:

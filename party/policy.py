@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import get_args
+
 from pydantic import Field, ValidationError, model_validator
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.party.data.rules import Columns, DataRules, LabelRule, MissingRule, PatientRule
 from consilium.party.teachers.own_teacher import OwnTeacher
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.messages import VOTES_MODES, PartyName, Terms, VotesMode
+from consilium.protocol.parties.messages import EXACT_SUMS, PartyName, Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.rows.pool import PoolTerms
@@ -27,9 +30,11 @@ class Policy(Frozen):
         Federations count with what their caps allow, whether it was used or not.
     most_queries: the most queries ever answered on these data, over all runs.
     votes: the least secret way in which the party's votes may be collected: "clear" (the coordinator sees them),
-        "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own).
-    open_pool: serve secure votes though the queries were not fixed beforehand. A coordinator that makes up questions as
-        it goes can ask nearly the same again.
+        "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own). Or
+        "verified" and nothing else: single votes are hidden as long as coordinator and second aggregator do not work
+        together, where the others rely on the other parties, so that a party that wants it says so.
+    open_pool: serve secure or verified votes though the queries were not fixed beforehand. A coordinator that makes up
+        questions as it goes can ask nearly the same again.
     least_distance: of any two queries that are ever answered, see `rows.pool.PoolTerms`; the larger of this and the
         federation's holds.
     least_parties: parties other than assumed colluders that must be in every such sum.
@@ -54,10 +59,19 @@ class Policy(Frozen):
     allow_simulation: bool = False
 
 
+ALLOWED_VOTES: Mapping[VotesMode, frozenset[VotesMode]] = {
+    "clear": frozenset(get_args(VotesMode)),
+    "secure": frozenset({"secure", "distributed"}),
+    "distributed": frozenset({"distributed"}),
+    "verified": frozenset({"verified"}),
+}
+"""By `Policy.votes`, the ways in which votes may be collected."""
+
+
 class PartyFile(Frozen):
     """The file `party.toml` in a party's home.
 
-    identity, roster: files that secure and distributed votes need.
+    identity, roster: files that all but clear votes need.
     terms: file with the terms of the one federation that the party takes part in (`terms.json` of a kit); without it,
     in any that the policy allows.
     simulated_noise_seed: of the party's share of the noise in simulations, which must be allowed; elsewhere the
@@ -115,8 +129,8 @@ def check_terms(policy: Policy, terms: Terms) -> None:
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
     check_teachers(policy, terms.teachers)
     check_votes_mode(policy, terms.votes)
-    if terms.votes == "secure" and not terms.pool and not policy.open_pool:
-        raise Refused(Rule.POOL, detail="secure votes on queries that were not fixed beforehand")
+    if terms.votes in EXACT_SUMS and not terms.pool and not policy.open_pool:
+        raise Refused(Rule.POOL, detail=f"{terms.votes} votes on queries that were not fixed beforehand")
     pool_of(terms)
 
 
@@ -129,8 +143,8 @@ def pool_of(terms: Terms) -> PoolTerms | None:
 
 
 def check_votes_mode(policy: Policy, votes: VotesMode) -> None:
-    """Raise Refused if votes would be less secret than the policy asks."""
-    if VOTES_MODES.index(votes) < VOTES_MODES.index(policy.votes):
+    """Raise Refused if votes would be less secret than the policy asks, or rest on whom it does not name."""
+    if votes not in ALLOWED_VOTES[policy.votes]:
         raise Refused(Rule.VOTES, detail=f"{votes} votes asked, the policy asks for {policy.votes}")
 
 

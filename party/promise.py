@@ -9,9 +9,8 @@ that could be read in two ways is refused.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,33 +23,17 @@ from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_jso
 from consilium.accounting.planning.target import as_histograms
 from consilium.accounting.units import Noise, Towards
 from consilium.party.policy import Policy
-from consilium.protocol.parties.messages import MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, Terms, VotesMode
+from consilium.protocol.answers.bounds import bounded_events
+from consilium.protocol.parties.messages import Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.secagg.roster import MOST_PARTIES
 
-MOST_QUERIES = 10_000_000
-MOST_VOTES = MOST_TEACHERS * MOST_WEIGHT * MOST_PARTIES
-MOST: dict[str, float] = {
-    "asked": MOST_QUERIES,
-    "answered": MOST_QUERIES,
-    "teachers_per_party": MOST_TEACHERS,
-    "weight": MOST_WEIGHT,
-    "threshold": MOST_VOTES,
-    "constant": MOST_VOTES,
-    "noise_shares": MOST_PARTIES,
-    "unstable_cap": MOST_QUERIES,
-    "gamma": 1e3,
-    "sigma": 1e5,
-    "sigma1": 1e5,
-    "sigma2": 1e5,
-    "scale": 1e5,
-    "beta": 10,
-    "sigma_ss": 1e6,
-    "log_scale_sigma": 1e6,
-    "version": 1000,
+NOISE_IN_SUMS: Mapping[VotesMode, frozenset[bool]] = {
+    "clear": frozenset({False}),
+    "secure": frozenset({False}),
+    "distributed": frozenset({True}),
+    "verified": frozenset({False, True}),
 }
-"""The largest number that each field of an event may hold: what it costs to compute an epsilon grows with them."""
-LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma2": 0.01, "scale": 1e-3}
+"""Whether a release of votes that are collected so may be, or has to be, one whose noise is in the sums."""
 
 
 @dataclass(frozen=True)
@@ -124,12 +107,7 @@ class Promise:
 def parse_events(text: str) -> tuple[ReleaseEvent, ...]:
     """JSON -> events, whose numbers are all within bounds. Raises Refused (MALFORMED)."""
     try:
-        listed = json.loads(text)
-        if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_RELEASES:
-            raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_RELEASES} events")
-        for item in listed:
-            _check_bounds(item)
-        return tuple(event_from_json(item) for item in listed)
+        return tuple(event_from_json(item) for item in bounded_events(text))
     except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
         raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
 
@@ -147,12 +125,14 @@ def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) 
     release, releases = promise.release, (promise.release, *promise.later)
     if any(event.closing for event in releases):
         raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
-    if votes == "distributed" and promise.closing is not None:
-        raise Refused(Rule.PROMISE, detail="noise of the parties leaves nothing to be sanitised")
+    if release.noise_by_parties and votes != "clear" and promise.closing is not None:
+        raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
     for event in releases:
         by_parties = event.noise_by_parties
-        if by_parties != (votes == "distributed") and not (by_parties and simulation and votes == "clear"):
+        if by_parties not in NOISE_IN_SUMS[votes] and not (by_parties and simulation and votes == "clear"):
             raise Refused(Rule.PROMISE, detail=f"a {event.TYPE} release is no release of {votes} votes")
+        if votes == "verified" and (noise := event.party_noise(1)) is not None and noise.shares != 1:
+            raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
         if event.noise is not Noise.DISCRETE or (by_parties and event.towards is not Towards.COORDINATOR):
             raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")
         if event.asked < 1:
@@ -201,15 +181,3 @@ def epsilon(events: Sequence[ReleaseEvent], policy: Policy, *, rough: bool = Fal
         return min(bound, accountant.least_worst_case_epsilon(policy.delta)[0].epsilon)
     except AccountingError:
         return bound  # federations with different audiences have no common composition but that of curves
-
-
-def _check_bounds(item: object) -> None:
-    """Raise Refused (MALFORMED) unless every number of an event's JSON is within `MOST` and `LEAST`."""
-    if not isinstance(item, dict):
-        raise Refused(Rule.MALFORMED, detail="promise: an event is a table")
-    for key, value in item.items():
-        if isinstance(value, str):
-            continue
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or key not in MOST or not LEAST.get(key, 0) <= value <= MOST[key]:
-            raise Refused(Rule.MALFORMED, detail=f"promise: {str(key)[:40]} is out of bounds")

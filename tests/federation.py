@@ -21,7 +21,7 @@ from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.coordinator.privacy import Privacy
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.secagg.votes import refusal_of
+from consilium.protocol.answers.edge import refusal_of
 from consilium.protocol.parties.ballot import RelativeBallot
 from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel

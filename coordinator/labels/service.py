@@ -81,7 +81,7 @@ class LabelService:
         self._spent_before = frozenset(spent_before)
         self._number = phase
         self._phase = config.phase(phase)
-        self._gives_counts = self._phase.mechanism.count_sigma(parties) > 0
+        self._gives_counts = self._count_sigma(parties) > 0
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
         self._to_student = promised_to_student(config)
@@ -103,7 +103,7 @@ class LabelService:
             answers_left=(self._phase.caps.answers - answered) * open_,
             parties=self._parties,
             simulation=self._config.simulation,
-            count_sigma=self._phase.mechanism.count_sigma(self._parties),
+            count_sigma=self._count_sigma(self._parties),
             phases=0 if self._number is None else len(self._config.phases),
             phase=self._number or 0,
         )
@@ -151,12 +151,15 @@ class LabelService:
             0 if release is None else release.votes or release.parties * self._config.teachers_per_party
             for release in releases
         ]
-        sigma = {count: self._phase.mechanism.count_sigma(count) for count in set(parties)} | {0: 0.0}
+        sigma = {count: self._count_sigma(count) for count in set(parties)} | {0: 0.0}
         return Histograms(
             counts=np.array([none if r is None or r.counts is None else r.counts for r in releases], dtype=np.int64),
             votes=np.array(votes, dtype=np.int64),
             sigmas=np.array([sigma[count] for count in parties], dtype=np.float64),
         )
+
+    def _count_sigma(self, parties: int) -> float:
+        return self._phase.mechanism.count_sigma(self._config.givers(parties))
 
     def known(self, ids: Sequence[str]) -> np.ndarray:
         """See `LabelSource.known`."""
@@ -219,8 +222,8 @@ class LabelService:
             collected.append(self._collector(chosen, query_set_hash(chosen), progress, phase=phase))
             return collected[-1].votes
 
-        # with distributed votes the parties' noise is in the sums already
-        noise = None if self._config.votes == "distributed" else self._noise(self._ledger.next_batch())
+        # none where the noise is in the sums already: that of the parties, or of two aggregators
+        noise = None if self._config.noise_in_sums else self._noise(self._ledger.next_batch())
         drawn = self._phase.mechanism.release(sums, len(queries), room, noise, probabilities)
         histogram = collected[0]
         asked, answered = len(drawn.labels), int(drawn.answered.sum())

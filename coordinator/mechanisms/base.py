@@ -119,6 +119,11 @@ class Mechanism(Protocol):
     """Whether the mechanism is differentially private at all."""
 
     @property
+    def shares_of_noise(self) -> int:
+        """Shares that make up noise which is in the sums; 0 for a mechanism that adds its own."""
+        ...
+
+    @property
     def votes_needed(self) -> int:
         """Votes for one class that a query needs to be answered, noise aside; 0 where no count is asked for."""
         ...
@@ -194,6 +199,11 @@ class MechanismModel(BaseModel, ABC):
     noise_by_parties: ClassVar[bool] = False
     phases: ClassVar[int] = 1
     private: ClassVar[bool] = True
+
+    @property
+    def shares_of_noise(self) -> int:
+        """See `Mechanism.shares_of_noise`."""
+        return 0
 
     @property
     def votes_needed(self) -> int:

@@ -63,7 +63,7 @@ class NoiseInVotes:
     @classmethod
     def of(cls, federation: Federation, facts: PublicFacts, features: FeatureMap) -> NoiseInVotes | None:
         """Of a federation whose mechanism adds Gaussian noise to counts; None otherwise."""
-        sigma = federation.mechanism.count_sigma(facts.parties) or federation.event(0, 0).label_sigma
+        sigma = federation.mechanism.count_sigma(federation.givers(facts.parties)) or federation.event(0, 0).label_sigma
         if not sigma:
             return None
         sizes = features.linear(facts.rows).var(axis=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -18,8 +17,8 @@ from consilium.party.secagg.store import SessionStore
 from consilium.party.spend import SpendStore
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.parties.messages import NAME_PATTERN, Terms
-from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.parties.messages import Terms, VotesMode
+from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.secagg import errors
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.messages import (
@@ -37,34 +36,8 @@ from consilium.protocol.secagg.messages import (
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor, parse_descriptor
 
-RULES: dict[type[errors.SecAggError], Rule] = {
-    errors.RosterMismatch: Rule.ROSTER_MISMATCH,
-    errors.UnsafeSession: Rule.UNSAFE_SESSION,
-    errors.OverflowRisk: Rule.OVERFLOW_RISK,
-    errors.BadSignature: Rule.BAD_SIGNATURE,
-    errors.BadKey: Rule.BAD_KEY,
-    errors.InconsistentView: Rule.INCONSISTENT_VIEW,
-    errors.Replay: Rule.REPLAY,
-    errors.AlreadyAnswered: Rule.ALREADY_ANSWERED,
-    errors.SetTooClose: Rule.SET_TOO_CLOSE,
-    errors.StageOrder: Rule.STAGE_ORDER,
-    errors.ThresholdNotMet: Rule.THRESHOLD,
-}
-"""The rule that the coordinator learns of an error; the text stays in the party's log."""
-
-
-def refusal_of(error: errors.SecAggError) -> Refusal:
-    """What travels instead of the error: the rule, and the counts or the party at fault that it names."""
-    # some errors name the coordinator or several: those are no party's name
-    named = getattr(error, "party", None)
-    known = isinstance(named, str) and re.fullmatch(NAME_PATTERN, named) is not None
-    counts = error if isinstance(error, errors.AlreadyAnswered | errors.SetTooClose) else None
-    return Refusal(
-        rule=RULES.get(type(error), Rule.INTERNAL),
-        limit=counts.limit if counts else None,
-        requested=counts.requested if counts else None,
-        party=named if known else None,
-    )
+MASKED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
+"""Votes that are collected in these sessions."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +84,6 @@ def check_roster(home: Home, terms: Terms) -> Roster:
                 Rule.PROMISE, limit=sure, requested=noise.shares, detail="noise in more shares than are sure to be"
             )
     return roster
-
-
-def agreed_weight(home: Home, terms: Terms) -> int | None:
-    """This party's weight in the roster, where votes are secure or distributed; None for clear votes, which have no
-    roster. Raises as `check_roster`, and RosterMismatch if the party is not in it."""
-    return None if terms.votes == "clear" else check_roster(home, terms).weight_of(home.name)
 
 
 @dataclass(frozen=True)
@@ -177,8 +144,8 @@ class SecureVotes:
         """
         told = self.spend.terms(terms.federation)
         check_terms(self.home.policy, told)
-        if told.votes == "clear":
-            raise Refused(Rule.VOTES, detail="a secure session in a federation of clear votes")
+        if told.votes not in MASKED:
+            raise Refused(Rule.VOTES, detail=f"a secure session in a federation of {told.votes} votes")
         if terms.roster != check_roster(self.home, told).digest:
             raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
         if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):

@@ -1,9 +1,9 @@
 """A program that ends when its supervisor is gone, however that one died.
 
 A supervisor that is killed with SIGKILL ends nobody. systemd would kill what is left of its service, and the next start
-ends what it finds (`supervisor.end_leftovers`); but an orphan may be out of sight of both: where the system cannot kill a
-control group, a service with user namespaces of its own sees no process of its earlier life. It would hold its port for
-ever. So each program looks itself.
+ends what it finds (`supervisor.end_leftovers`); but an orphan may be out of sight of both: where the system cannot kill
+a control group, a service with user namespaces of its own sees no process of its earlier life. It would hold its port
+for ever. So each program looks itself.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ CURES: Mapping[Rule, str] = {
     Rule.VOTES: "policy.votes of this party asks for more secrecy than the federation has",
     Rule.UNIT: "The federation protects patients: the party names their column under [patient]",
     Rule.LEAST_PARTIES: "The party lowers policy.least_parties if it agrees to sums over so few",
+    Rule.NODE_KIND: "This node is of another kind: a party, or the second aggregator; unpack the kit that is meant",
     Rule.VERSION: "Install the same version of Consilium at both",
     Rule.SCHEMA: "The party's columns are not the federation's: consilium party check",
     Rule.TERMS: _NEW_KIT,

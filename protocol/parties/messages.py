@@ -26,10 +26,12 @@ MOST_RELEASES = 8
 """In one promise: the phases of a federation's schedule."""
 MOST_BATCHES = 10_000_000
 
-VotesMode = Literal["clear", "secure", "distributed"]
-"""How votes are collected, in order of secrecy: the coordinator sees each party's (clear), only their sum (secure), or
-only their sum with the parties' own noise in it (distributed)."""
-VOTES_MODES: tuple[VotesMode, ...] = ("clear", "secure", "distributed")
+VotesMode = Literal["clear", "secure", "distributed", "verified"]
+"""How votes are collected: the coordinator sees each party's (clear), only their sum (secure), only their sum with the
+parties' own noise in it (distributed), or only the sum of votes that it and a second aggregator have checked without
+seeing them (verified)."""
+EXACT_SUMS: frozenset[VotesMode] = frozenset({"secure", "verified"})
+"""Where sums without noise may leave: the questions are fixed beforehand, and sums differ by nobody or by enough."""
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 PartyName = Annotated[str, Field(pattern=NAME_PATTERN)]

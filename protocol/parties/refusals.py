@@ -23,6 +23,7 @@ class Rule(StrEnum):
     VOTES = "votes"
     UNIT = "unit"  # a promise to patients, and the party does not know whose its rows are
     LEAST_PARTIES = "least-parties"
+    NODE_KIND = "node-kind"  # a request to another kind of node: a party, or the second aggregator
     VERSION = "protocol-version"
     SCHEMA = "schema"
     TERMS = "pinned-terms"  # the party takes part in the federation of its own terms only

@@ -88,7 +88,7 @@ def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) ->
     if config.release != "histogram":
         return GivenAnswers(rows, labels), table["query_id"].to_list()
     told = {
-        query: (counts / total, config.mechanism.count_sigma(batch.parties) / total)
+        query: (counts / total, config.mechanism.count_sigma(config.givers(batch.parties)) / total)
         for batch in batches
         if batch.counts is not None
         for query, counts in zip(batch.query_ids, batch.counts, strict=True)

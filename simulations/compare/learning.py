@@ -176,5 +176,5 @@ def _drawn(config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise:
     if drawn.counts is None:
         return GivenAnswers(asked, drawn.labels)
     total = votes.sum(axis=1)[: len(asked)]
-    sigma = config.mechanism.count_sigma(int(total.max()) // config.teachers_per_party)
+    sigma = config.mechanism.count_sigma(config.givers(int(total.max()) // config.teachers_per_party))
     return GivenAnswers(asked, drawn.labels, Shares(drawn.counts / total[:, None], np.maximum(sigma / total, 1e-9)))

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from consilium.protocol.config_files import validate
 from consilium.protocol.node.device import Device
 from consilium.protocol.node.threads import one_thread
+from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.encoding import encode
 from consilium.simulations.council.errors import as_keyboard_interrupt, value_errors
 from consilium.simulations.council.frames import Frame, Values, frame_of, has_names
@@ -56,7 +57,7 @@ class Council(ClassifierMixin, BaseEstimator):
     public_share : of the owners, held out whole (of the rows, where they are dealt by lot), where `fit` is told of no
         public rows.
     mechanism, queries, answers : how labels come from votes, and how many at most. None: planned from public facts.
-    ballot : how a teacher turns its scores into its vote. votes : "clear", "secure" or "distributed".
+    ballot : how a teacher turns its scores into its vote. votes : "clear", "secure", "distributed" or "verified".
     asking : keys of `[student]`: how the student asks, and its declared prevalence.
     classes, columns : what y and the columns may be, where public rows do not say it.
     least_rows : that an owner needs to take part; None: one for each teacher. minimum_parties : below, the run ends.
@@ -93,7 +94,7 @@ class Council(ClassifierMixin, BaseEstimator):
         queries: int | None = None,
         answers: int | None = None,
         ballot: Described = None,
-        votes: Literal["clear", "secure", "distributed"] = "clear",
+        votes: VotesMode = "clear",
         asking: Mapping[str, Any] | None = None,
         classes: Sequence[Any] | None = None,
         columns: Mapping[str, Any] | None = None,

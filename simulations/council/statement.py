@@ -74,7 +74,7 @@ class PrivacyStatement:
             f"unit: {self.relation}",
             f"towards {_TOWARDS.get(self.towards, self.towards)}; votes: {self.votes}",
         ]
-        if self.votes != "distributed":
+        if self.votes == "clear" or self.towards == "student":
             seen = "votes" if self.votes == "clear" else "sums of votes"
             told.append(f"no epsilon towards the coordinator, which is trusted with {seen}")
         if self.fits > 1:

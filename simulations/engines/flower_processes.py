@@ -27,10 +27,10 @@ RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "
 machine, whose owner would hold parties' rows and votes, and which may have no processor left."""
 
 
-PARTY_APP = "import consilium.party.client_app\n\napp = consilium.party.client_app.app\n"
+NODE_APP = "import consilium.node_app\n\napp = consilium.node_app.app\n"
 
 
-def write_shim(folder: Path, run_config: dict[str, str], client: str = PARTY_APP) -> Path:
+def write_shim(folder: Path, run_config: dict[str, str], client: str = NODE_APP) -> Path:
     """A Flower app that only imports the installed coordinator and party. client: the code of its ClientApp."""
     package = folder / "consilium_flower"
     package.mkdir(parents=True)

@@ -20,7 +20,7 @@ from consilium.protocol.secagg.errors import SecAggError
 from consilium.simulations.engines.cluster.probe import check_cluster
 from consilium.simulations.engines.cluster.settings import FIGURES, ClusterSettings
 from consilium.simulations.engines.cluster.spec import RaySpec
-from consilium.simulations.engines.flower_processes import PARTY_APP, RAY_ALONE, flwr_run, super_link, write_shim
+from consilium.simulations.engines.flower_processes import NODE_APP, RAY_ALONE, flwr_run, super_link, write_shim
 
 CLUSTER_APP = (
     "import consilium.simulations.engines.cluster.driver\n\n"
@@ -52,7 +52,7 @@ def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Pa
     """
     flower = work / "flower"
     environment = {**flower_environment(flower / "home"), **RAY_ALONE}
-    client = PARTY_APP
+    client = NODE_APP
     if spec.address:
         device = "cuda" if spec.party_gpus else "cpu"
         figures = work.parent / FIGURES

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 
 from flwr.app import Context, Error, Message
 
-from consilium.party.client_app import app
+from consilium.node_app import app
 from consilium.party.data.rows import remarks
 from consilium.simulations.engines.flower_internals import assume_identity
 

@@ -21,12 +21,12 @@ from consilium.protocol.warnings.kinds import SECRET, publishable
 from consilium.simulations.report import figures, plain, tables
 from consilium.simulations.report.charts.bars import bars_chart
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, guarantee_rows
+from consilium.simulations.report.guarantees import PROMISED, guarantee_rows, noise_in_sums
 from consilium.simulations.report.models import ABSENT, STUDENT_LABEL, alone, lead, model_rows
 from consilium.simulations.report.own_epsilon import own_epsilons
 from consilium.simulations.report.phases import phase_rows
 from consilium.simulations.report.tiles import tiles
-from consilium.simulations.report.wording import WHO_SEES, many, plural, share_text
+from consilium.simulations.report.wording import many, plural, share_text, who_sees
 from consilium.simulations.report.worth import worth_explained, worth_sentence
 
 TEMPLATE = "template.html.j2"
@@ -103,7 +103,7 @@ def _render(data: ReportData, public: bool) -> str:
         guarantees=list(guarantees.values()),
         promised=promised,
         promised_bounded=math.isfinite(promised.epsilon),
-        who_sees=WHO_SEES[data.votes],
+        who_sees=who_sees(data.votes, noise_in_sums(data.votes, promised.towards)),
         own_epsilons=own_epsilons(data.by_party, public),
         phases=phase_rows(data.phases),
         unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consilium.accounting.guarantee import Kind
+from consilium.accounting.units import Towards
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.strict_json import number
@@ -94,13 +95,18 @@ class GuaranteeRow:
             raise DataError(f"guarantee {name!r} is malformed: {error}", "Run the scenario again") from None
 
 
+def noise_in_sums(votes: VotesMode, towards: str) -> bool:
+    """Whether the coordinator saw noisy sums alone: the promise is then made towards it, and votes are not clear."""
+    return votes != "clear" and towards == Towards.COORDINATOR.value
+
+
 def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any]:
     """What the coordinator states, as a report shows it.
 
-    Where the parties add the noise nothing depends on the data, and there are two audiences: the coordinator, who sees
-    noisy histograms, and the student, who sees what is released. With noise of the coordinator's own there is one.
+    Where sums come with noise in them nothing depends on the data, and there are two audiences: the coordinator, who
+    sees noisy histograms, and the student, who sees what is released. With noise of the coordinator's own there is one.
     """
-    left_out = "data_dependent" if votes == "distributed" else "student"
+    left_out = "data_dependent" if noise_in_sums(votes, privacy["promised"]["towards"]) else "student"
     return {name: claim for name, claim in privacy.items() if name != left_out}
 
 

@@ -11,7 +11,7 @@ from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.warnings.plain_words import ALWAYS, out_of, rounded_up, surest_guess
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow
+from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow, noise_in_sums
 from consilium.simulations.report.meaning import EXCEPTIONS, Level, in_hundred, surest_belief, verdict
 from consilium.simulations.report.models import METRIC_NAMES, lead
 from consilium.simulations.report.tables import MOST
@@ -25,10 +25,12 @@ _HEADLINES: dict[Level, str] = {
     "none": "No protection",
 }
 _PRIORS = (0.01, 0.1, 0.9)
+NOISY_SUMS = "noisy sums of the votes"
 _SEEN_BY_COORDINATOR: dict[VotesMode, str] = {
     "clear": "what each {one} voted, without noise",
     "secure": "exact sums of the votes, without noise",
-    "distributed": "noisy sums of the votes",
+    "distributed": NOISY_SUMS,
+    "verified": "exact sums of the votes, without noise",
 }
 
 
@@ -137,10 +139,11 @@ def _audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> tupl
     promised = guarantees[PROMISED]
     towards_student = guarantees.get(TOWARDS_STUDENT, promised)
     everybody = f"the student, every other {data.party_label}, and whoever gets the student’s model"
-    sees = _SEEN_BY_COORDINATOR[data.votes].format(one=data.party_label)
+    noisy = noise_in_sums(data.votes, promised.towards)
+    sees = NOISY_SUMS if noisy else _SEEN_BY_COORDINATOR[data.votes].format(one=data.party_label)
     released = f"the released {plural(data.release)}, and what is made from them"
     rows = [Audience(everybody, released, *_number(towards_student, data.seeded_noise))]
-    if data.votes == "distributed":
+    if noisy:
         rows.append(Audience("the coordinator", sees, *_number(promised, data.seeded_noise)))
     else:
         rows.append(Audience("the coordinator", sees, "none", "no limit: it must be trusted with this"))

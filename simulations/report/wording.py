@@ -71,5 +71,21 @@ WHO_SEES: dict[VotesMode, str] = {
     "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
     " or an exact sum. The epsilon towards the coordinator holds for everything it saw. Labels are computed from that,"
     " so the student and the public get the same epsilon.",
+    "verified": "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the"
+    " other. They checked every vote without seeing it, and left out by name whoever voted falsely. Nobody saw a"
+    " party’s votes, unless these two worked together. The coordinator saw exact sums over the parties, and added the"
+    " noise. There is no epsilon towards the coordinator; it has to be trusted with the sums. The second aggregator saw"
+    " neither votes nor sums.",
 }
 """Who sees what, by how the votes were collected."""
+WHO_SEES_NOISY_VERIFIED = (
+    "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other. They"
+    " checked every vote without seeing it, left out by name whoever voted falsely, and each added the whole noise to"
+    " its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The epsilon"
+    " towards the coordinator holds for everything it saw, and towards the second aggregator for what was released."
+)
+
+
+def who_sees(votes: VotesMode, noisy: bool) -> str:
+    """Who sees what. noisy: sums came with noise in them."""
+    return WHO_SEES_NOISY_VERIFIED if votes == "verified" and noisy else WHO_SEES[votes]

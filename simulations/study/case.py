@@ -110,7 +110,7 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 
     Raises
     ------
-    ConfigError : votes = "distributed", whose noise is the parties' own; `simulation.policies`. NotEnoughParties,
+    ConfigError : noise that is in the sums already; `simulation.policies`. NotEnoughParties,
         DataError : see `divided_data`.
     """
     clear = clear_votes(scenario)
@@ -130,11 +130,12 @@ def clear_votes(scenario: Scenario) -> Scenario:
 
     Raises
     ------
-    ConfigError : votes = "distributed", whose noise is the parties' own; `simulation.policies`.
+    ConfigError : noise that is in the sums already; `simulation.policies`.
     """
-    if scenario.federation.votes == "distributed":
+    if scenario.federation.noise_in_sums:
         raise ConfigError(
-            'federation.votes = "distributed" has noise of the parties in its votes, and a study draws it anew',
+            f'federation.votes = "{scenario.federation.votes}" with {scenario.federation.mechanism.name} has noise in'
+            " its sums already, and a study draws it anew",
             'Set federation.votes = "clear" and a mechanism of the coordinator: the same noise costs the same',
         )
     if scenario.simulation.policies:

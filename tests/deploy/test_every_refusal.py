@@ -337,6 +337,7 @@ OTHER_CHECKS: dict[Rule, str] = {
 }
 """Foreseen, and shown elsewhere."""
 AT_RUN_TIME: dict[Rule, str] = {
+    Rule.NODE_KIND: "a kit starts the app of its own kind: tests/aggregator/test_kinds.py",
     Rule.TERMS: "it takes two kits to see that they differ; each has its own signature and version",
     Rule.NEAR_QUERY: "what a student will ask is not known; a fixed pool has no such rows",
     Rule.LEDGER: "only the party knows what it saw, and only the coordinator where its ledger stands",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import logging
 import re
 import shutil
 import socket
@@ -26,10 +27,10 @@ from consilium.coordinator.labels.grpc_server import Door, serving
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision.authority import Authority
-from consilium.party.client_app import _refusal
 from consilium.party.deploy.start import supernode
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
+from consilium.protocol.answers.edge import refusal_for
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import held, writing
@@ -184,7 +185,7 @@ def nearly_full(site: Site) -> str:
 
 
 def full_party(site: Site) -> str:
-    return left_out(f"refused: {_refusal('query.vote', FULL)}")
+    return left_out(f"refused: {refusal_for('query.vote', FULL, logging.getLogger('party'), 'party')}")
 
 
 def full_coordinator(site: Site) -> str:

@@ -11,7 +11,7 @@ import pytest
 from consilium.protocol.parties.refusals import Rule
 from tests.docs.pages import ROOT
 
-ROOMS = ("accounting", "protocol", "party", "coordinator", "student", "simulations")
+ROOMS = ("accounting", "protocol", "party", "aggregator", "coordinator", "student", "simulations")
 
 
 def first_column(page: str) -> list[str]:

@@ -17,7 +17,7 @@ from consilium.protocol.own_models.naming import STUDENTS, TEACHERS
 from consilium.simulations.datasets import installed
 from tests.docs.pages import PAGES, ROOT, commands, inline_code
 
-TOP = "accounting|protocol|party|coordinator|student|simulations|consilium|tests|benchmarks|docs"
+TOP = "accounting|protocol|party|aggregator|coordinator|student|simulations|consilium|tests|benchmarks|docs"
 PATH = re.compile(rf"(?<![\w./-])(?:{TOP})(?:/[\w.-]+)*/?(?:[\w-]+\.(?:py|md|proto|toml))?(?![\w/])")
 NODE = re.compile(r"(?P<file>tests/[\w/]+\.py)?::(?P<names>\w+(?:::\w+)*)")
 OF_OTHERS = {installed.GROUP, TEACHERS, STUDENTS}

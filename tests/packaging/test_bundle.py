@@ -16,12 +16,12 @@ from tests.packaging.conftest import PLANTED, ROOT
 
 IMPORTS = """
 import sys
-import consilium.coordinator.server_app, consilium.party.client_app, consilium
+import consilium.coordinator.server_app, consilium.node_app, consilium
 found = {module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "consilium"}
 outside = sorted(file for file in found if not file.startswith(sys.argv[1]))
 assert not outside, outside
 assert not {"consilium.simulations", "consilium.student"} & sys.modules.keys()
-print(consilium.coordinator.server_app.app, consilium.party.client_app.app)
+print(consilium.coordinator.server_app.app, consilium.node_app.app)
 """
 
 
@@ -35,7 +35,14 @@ def test_the_bundle_holds_code_only(bundle: zipfile.ZipFile) -> None:
     for name in names:
         assert PLANTED.encode() not in bundle.read(name), name
     code = [name for name in names if name not in ("pyproject.toml", ".info/CONTENT")]
-    assert {name.split("/")[0] for name in code} == {"consilium", "accounting", "protocol", "party", "coordinator"}
+    assert {name.split("/")[0] for name in code} == {
+        "consilium",
+        "accounting",
+        "protocol",
+        "party",
+        "aggregator",
+        "coordinator",
+    }
     assert all(name.endswith(".py") for name in code)
     assert "coordinator/server_app.py" in names
     assert "party/client_app.py" in names
@@ -51,7 +58,7 @@ def test_the_bundle_runs_where_nothing_else_is_called_consilium(bundle: zipfile.
     )
     assert done.returncode == 0, done.stderr
     assert "ServerApp" in done.stdout
-    assert "ClientApp" in done.stdout
+    assert "NodeApp" in done.stdout
 
 
 def test_flower_accepts_the_project() -> None:

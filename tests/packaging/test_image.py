@@ -42,7 +42,7 @@ def test_the_image_is_built_from_code_only(checkout: Path, wheel: Path, tmp_path
         shutil.copy(checkout / name, source / name)
         assert PLANTED.encode() not in (source / name).read_bytes(), name
     assert {path.name for path in source.iterdir()} == {
-        *("accounting", "consilium", "coordinator", "party", "protocol", "simulations", "student"),
+        *("accounting", "aggregator", "consilium", "coordinator", "party", "protocol", "simulations", "student"),
         *("pyproject.toml", "constraints.txt", "README.md", "LICENSE"),
     }
     made = build(source, "wheel", tmp_path / "wheel")

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from flwr.clientapp import ClientApp
 
-from consilium.party.client_app import app
+from consilium.node_app import app
 from consilium.protocol.node.flower import require_flower
 from consilium.simulations.engines.cluster.settings import ClusterSettings
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from consilium.aggregator.home import SETTINGS
 from consilium.party.data.files import data_files
 from consilium.party.home import open_home
 from consilium.protocol.files import replacing
@@ -97,7 +98,7 @@ class Homes:
         folder = self._work / PARTIES / party
         found = sorted(path for path in folder.rglob("*") if path.is_file())
         self._pieces[party] = {self._name(path): self._piece(path) for path in found}
-        self._rows[party] = frozenset(map(self._name, data_files(open_home(folder).data_file)))
+        self._rows[party] = frozenset(map(self._name, _rows_of(folder)))
 
     def _piece(self, path: Path) -> Piece:
         content = path.read_bytes()
@@ -105,3 +106,8 @@ class Homes:
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._work).as_posix()
+
+
+def _rows_of(home: Path) -> list[Path]:
+    """Files with a party's rows; the second aggregator has none."""
+    return [] if (home / SETTINGS).exists() else list(data_files(open_home(home).data_file))

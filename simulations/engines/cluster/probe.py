@@ -97,9 +97,9 @@ def not_joined(address: str, kind: str, text: str) -> EngineError:
 
 def found_versions() -> dict[str, str]:
     """On a node: what runs there. Importing the parties' app shows that it can be."""
-    from consilium.party import client_app
+    from consilium import node_app
 
-    return versions(MUST_AGREE) if client_app.app is not None else {}
+    return versions(MUST_AGREE) if node_app.app is not None else {}
 
 
 def look(address: str) -> dict[str, Any]:

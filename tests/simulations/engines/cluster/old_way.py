@@ -6,5 +6,5 @@ from consilium.cli import main
 from consilium.simulations.engines import ray
 
 if __name__ == "__main__":
-    ray.CLUSTER_APP = ray.PARTY_APP
+    ray.CLUSTER_APP = ray.NODE_APP
     main()

@@ -1,0 +1,192 @@
+"""The second aggregator's three answers, on plain objects: hello, open, link. Flower is at the edge (`client_app`).
+
+The coordinator is not trusted: it may repeat, reorder, alter or withhold any message. Each answer is checked, computed,
+made durable and only then returned; the same message gets the same answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from consilium.aggregator.home import AggregatorHome
+from consilium.aggregator.policy import check_terms, pool_of
+from consilium.aggregator.promise import release_of, sigma_of
+from consilium.aggregator.rules import KeptRules
+from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
+from consilium.protocol.aggregators.messages import (
+    AggregatorReply,
+    AggregatorRequest,
+    LinkReply,
+    LinkRequest,
+    OpenReply,
+    OpenRequest,
+    as_array,
+)
+from consilium.protocol.aggregators.records import GivenRecord, ids_digest
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.errors import DataError
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, Terms
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.rows.pool import proves
+from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.secagg.errors import Replay, StageOrder
+from consilium.protocol.verified.aggregator import ASKED, BATCH
+from consilium.protocol.verified.helper import Helper
+from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.session import VerifiedSession, open_session
+from consilium.protocol.versions import program_versions
+
+log = logging.getLogger("consilium.aggregator")
+
+ANSWERS: Mapping[int, Callable[[Helper, bytes], bytes]] = {BATCH: Helper.check, ASKED: Helper.give}
+"""By the kind that a message of the first aggregator says it is of, in clear in its second byte; it is sealed as one of
+that kind."""
+
+
+@dataclass(frozen=True)
+class AggregatorNode:
+    """One second aggregator. Everything it remembers is on its own disk, so a new process can go on at any message."""
+
+    home: AggregatorHome
+
+    def hello(self, request: AggregatorRequest) -> AggregatorReply:
+        """Name and key, if the policy lets it serve; Refused otherwise."""
+        if request.protocol_version != PROTOCOL_VERSION:
+            raise Refused(Rule.VERSION, limit=PROTOCOL_VERSION, requested=request.protocol_version)
+        self._check_pinned(request.terms)
+        roster = self.home.roster()
+        with self.store.transaction() as given:
+            known = given.terms(request.federation)
+            if known is not None and known != request.terms:
+                raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
+            check_terms(self.home.policy, request.terms, roster, given.other_promises(request.federation))
+            given.keep_terms(request.terms)
+        own = program_versions()
+        if request.program != own:
+            log.warning("another version: the coordinator runs %s, this node %s", request.program or "none", own)
+        return AggregatorReply(name=self.home.name, key=roster.helper.ed25519_pk, program=own)
+
+    def open(self, request: OpenRequest) -> OpenReply:
+        """Begin a session on these queries, if it is what was promised and nothing of it was given before.
+
+        The queries are looked at themselves: a digest would let the coordinator show this node others than the parties.
+
+        Raises
+        ------
+        Refused, SecAggError : it is not.
+        """
+        roster = self.home.roster()
+        session = open_session(request.terms, request.signature, roster)
+        try:
+            queries = canonical_queries(request.queries, request.queries.shape[1])
+        except DataError:
+            raise Refused(Rule.MALFORMED) from None
+        ids = query_ids(queries)
+        if query_set_hash(queries) != session.query_set or len(set(ids)) != session.queries:
+            raise Refused(Rule.MALFORMED, detail="the queries are not those of the session, or one stands twice")
+        with self.store.transaction() as given:
+            known = given.session(session.sid)
+            if known is None:
+                told = self._accept(given, session)
+                pool = pool_of(told)
+                if pool is not None and not proves(pool, ids, request.places, request.proof):
+                    raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
+                self._rules(given, roster, told, ids).admit(session)
+                given.open(session.sid, request.terms, ids)
+            elif known.terms != request.terms:
+                raise Replay(f"session {session.sid} is known with other terms")
+        return OpenReply(sid=bytes.fromhex(session.sid))
+
+    def link(self, request: LinkRequest) -> LinkReply:
+        """The answer of the protocol's helper to a message of the leader; with the half of a sum, what is signed.
+
+        Raises
+        ------
+        Refused, SecAggError : the session is not open, or the sum is one that this node does not give its half of.
+        """
+        roster, sid, content = self.home.roster(), request.sid.hex(), request.content.tobytes()
+        answer = ANSWERS.get(content[1] if len(content) > 1 else 0)
+        if answer is None:
+            raise Refused(Rule.MALFORMED, detail="no message of the first aggregator")
+        with self.store.transaction() as given:
+            known = given.session(sid)
+            if known is None:
+                raise StageOrder(f"session {sid} was never opened here")
+            session = VerifiedSession.model_validate_json(known.terms)
+            told = self._accept(given, session)
+            helper = self._helper(given, roster, session, told, known)
+            reply = answer(helper, content)
+            given.save(sid, helper.state())
+            record, signature = self._record(given, session, known, helper) if helper.closed else (b"", b"")
+        return LinkReply(sid=request.sid, content=as_array(reply), record=record, signature=signature)
+
+    @property
+    def store(self) -> GivenStore:
+        """What it has given."""
+        return GivenStore(self.home.store_file)
+
+    def _check_pinned(self, terms: Terms) -> None:
+        pinned = self.home.pinned_terms()
+        if pinned is not None and pinned != terms:
+            differing = [name for name in Terms.model_fields if getattr(pinned, name) != getattr(terms, name)]
+            raise Refused(Rule.TERMS, detail=f"the pinned terms have other {', '.join(differing)}")
+
+    def _accept(self, given: GivenSums, session: VerifiedSession) -> Terms:
+        """What the federation came with, if this session is one that it promised and that the policy allows.
+
+        The noise must be, to the digit, that of the release that is charged.
+        """
+        told = given.terms(session.federation)
+        if told is None:
+            raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.va_hello)")
+        self._check_pinned(told)
+        check_terms(self.home.policy, told, self.home.roster(), given.other_promises(session.federation))
+        if (session.teachers, session.classes) != (told.teachers, len(told.classes)):
+            raise Refused(Rule.PROMISE, limit=told.teachers, requested=session.teachers)
+        sigma = sigma_of(release_of(told.promise, session.release), session.phase)
+        if (session.leader_sigma, session.helper_sigma) != (sigma, sigma):
+            raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
+        return told
+
+    def _rules(self, given: GivenSums, roster: VerifiedRoster, told: Terms, ids: list[str]) -> KeptRules:
+        return KeptRules(given, self.home.policy, roster, told, ids)
+
+    def _helper(
+        self, given: GivenSums, roster: VerifiedRoster, session: VerifiedSession, told: Terms, known: OpenSession
+    ) -> Helper:
+        rules = [self._rules(given, roster, told, list(known.ids))]
+        noise = self._noise(session, told)
+        return Helper(session, roster, self.home.sealing().private(), rules, noise, state=known.state)
+
+    def _noise(self, session: VerifiedSession, told: Terms) -> NoiseSource:
+        seed = self.home.settings.simulated_noise_seed
+        if seed is None or not told.simulation:
+            return SystemNoise()
+        parts = [seed, "second aggregator", session.query_set, session.phase, session.release]
+        return SeededNoise(int(canonical_digest(parts), 16))
+
+    def _record(
+        self, given: GivenSums, session: VerifiedSession, known: OpenSession, helper: Helper
+    ) -> tuple[bytes, bytes]:
+        """What is signed of a half that is given, and the signature; the same each time."""
+        before = given.record(session.sid)
+        if before is not None:
+            return before
+        record = GivenRecord(
+            sid=session.sid,
+            federation=session.federation,
+            roster=session.roster,
+            ids=ids_digest(known.ids),
+            queries=session.queries,
+            accepted=tuple(map(helper.roster.place, helper.accepted)),
+            left_out=len(helper.left_out),
+            sigma=session.helper_sigma,
+            phase=session.phase,
+            release=session.release,
+        )
+        signed = record.canonical(), record.sign(self.home.identity())
+        given.keep_record(session.sid, *signed)
+        return signed

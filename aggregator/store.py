@@ -1,0 +1,180 @@
+"""What the second aggregator remembers, on its own disk: federations, sessions, and every half of a sum that it gave.
+
+One SQLite file, mode 0600. A message is one transaction, committed before its reply leaves: whatever process serves the
+next one finds either all of it or nothing. What it holds of a session is a share of a sum, which alone says nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from consilium.protocol.errors import LedgerError
+from consilium.protocol.parties.messages import Terms
+
+FORMAT = 1
+"""In SQLite's `user_version`; counted up whenever an older program would misread what a newer one wrote."""
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS sessions (sid TEXT PRIMARY KEY, terms BLOB NOT NULL, ids BLOB NOT NULL, state BLOB)",
+    "CREATE TABLE IF NOT EXISTS given (query BLOB PRIMARY KEY, phases INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS charged (federation TEXT, release INTEGER, phase INTEGER, queries INTEGER NOT NULL,"
+    " PRIMARY KEY (federation, release, phase)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS summed (roster TEXT, places BLOB, PRIMARY KEY (roster, places)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS records (sid TEXT PRIMARY KEY, record BLOB NOT NULL, signature BLOB NOT NULL)",
+)
+ID_BYTES = 32
+MOST_VARIABLES = 500
+"""Of one statement; SQLite before 3.32 takes 999."""
+
+
+@dataclass(frozen=True)
+class OpenSession:
+    """terms: canonical bytes. ids: of its queries, hex, in order. state: of the protocol's helper; None before the
+    first message."""
+
+    terms: bytes
+    ids: tuple[str, ...] = field(repr=False)
+    state: bytes | None = field(repr=False)
+
+
+class GivenSums:
+    """All reads and writes of one message."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def terms(self, federation: str) -> Terms | None:
+        """Of a federation that was introduced."""
+        row = self._connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
+        return None if row is None else Terms.model_validate_json(row[0])
+
+    def keep_terms(self, terms: Terms) -> None:
+        """Keep them; those that are kept already stay."""
+        row = (terms.federation, terms.model_dump_json())
+        self._connection.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", row)
+
+    def other_promises(self, federation: str) -> list[str]:
+        """What all other federations that gave a sum have promised."""
+        rows = self._connection.execute(
+            "SELECT content FROM terms WHERE federation != ? AND federation IN (SELECT federation FROM charged)",
+            (federation,),
+        )
+        return [Terms.model_validate_json(content).promise for (content,) in rows]
+
+    def session(self, sid: str) -> OpenSession | None:
+        """A session that was opened."""
+        row = self._connection.execute("SELECT terms, ids, state FROM sessions WHERE sid = ?", (sid,)).fetchone()
+        if row is None:
+            return None
+        ids = tuple(row[1][at : at + ID_BYTES].hex() for at in range(0, len(row[1]), ID_BYTES))
+        return OpenSession(row[0], ids, row[2])
+
+    def open(self, sid: str, terms: bytes, ids: Sequence[str]) -> None:
+        """Begin a session."""
+        row = (sid, terms, bytes.fromhex("".join(ids)))
+        self._connection.execute("INSERT INTO sessions (sid, terms, ids) VALUES (?, ?, ?)", row)
+
+    def save(self, sid: str, state: bytes) -> None:
+        """The state of the protocol's helper."""
+        self._connection.execute("UPDATE sessions SET state = ? WHERE sid = ?", (state, sid))
+
+    def given(self, ids: Iterable[str], phases: int) -> int:
+        """How many of these queries are in a sum that was given, in one of these phases, a set of bits."""
+        keys, found = [bytes.fromhex(each) for each in ids], 0
+        for start in range(0, len(keys), MOST_VARIABLES):
+            part = keys[start : start + MOST_VARIABLES]
+            statement = f"SELECT COUNT(*) FROM given WHERE phases & ? AND query IN ({','.join('?' * len(part))})"
+            found += self._connection.execute(statement, (phases, *part)).fetchone()[0]
+        return found
+
+    def answered(self) -> int:
+        """Queries ever in a sum that was given."""
+        return self._connection.execute("SELECT COUNT(*) FROM given").fetchone()[0]
+
+    def charged(self, federation: str, release: int, phase: int) -> int:
+        """Queries of this release in sums of this phase that were given."""
+        row = self._connection.execute(
+            "SELECT queries FROM charged WHERE federation = ? AND release = ? AND phase = ?",
+            (federation, release, phase),
+        ).fetchone()
+        return 0 if row is None else row[0]
+
+    def charge(self, federation: str, release: int, phase: int, ids: Iterable[str], phases: int) -> None:
+        """A sum on these queries is about to be given."""
+        keys = [bytes.fromhex(each) for each in ids]
+        self._connection.execute(
+            "INSERT INTO charged VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (federation, release, phase) DO UPDATE SET queries = queries + excluded.queries",
+            (federation, release, phase, len(keys)),
+        )
+        self._connection.executemany(
+            "INSERT INTO given VALUES (?, ?) ON CONFLICT (query) DO UPDATE SET phases = phases | excluded.phases",
+            ((key, phases) for key in keys),
+        )
+
+    def summed(self, roster: str) -> list[frozenset[int]]:
+        """Places of the parties in every exact sum of this roster."""
+        rows = self._connection.execute("SELECT places FROM summed WHERE roster = ?", (roster,))
+        return [frozenset(np.frombuffer(places, dtype="<u4").tolist()) for (places,) in rows]
+
+    def remember_set(self, roster: str, places: Iterable[int]) -> None:
+        """An exact sum over these parties is about to be given."""
+        content = np.array(sorted(places), dtype="<u4").tobytes()
+        self._connection.execute("INSERT OR IGNORE INTO summed VALUES (?, ?)", (roster, content))
+
+    def record(self, sid: str) -> tuple[bytes, bytes] | None:
+        """What was signed when the half of this sum was given, and the signature."""
+        return self._connection.execute("SELECT record, signature FROM records WHERE sid = ?", (sid,)).fetchone()
+
+    def keep_record(self, sid: str, record: bytes, signature: bytes) -> None:
+        """Keep what is signed; it is signed once."""
+        self._connection.execute("INSERT INTO records VALUES (?, ?, ?)", (sid, record, signature))
+
+
+class GivenStore:
+    """The file `given.db`; made on first use."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextmanager
+    def transaction(self) -> Iterator[GivenSums]:
+        """One transaction, committed at the end and undone by any error.
+
+        Raises
+        ------
+        LedgerError : the file cannot be read or written, or a newer program wrote it.
+        """
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous=FULL")
+                connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
+                _check_format(connection, self._path)
+                for statement in TABLES:
+                    connection.execute(statement)
+                yield GivenSums(connection)
+                connection.execute("COMMIT")
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(
+                f"{self._path}: {type(error).__name__}",
+                "Free disk space, or restore the file; without it nothing is given",
+            ) from error
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+    written = connection.execute("PRAGMA user_version").fetchone()[0]
+    if written > FORMAT:
+        raise LedgerError(
+            f"{path} has format {written}, this program knows {FORMAT}",
+            "A newer version of Consilium wrote it: install that version again",
+        )
+    if written < FORMAT:
+        connection.execute(f"PRAGMA user_version = {FORMAT}")

@@ -1,0 +1,1 @@
+"""What parties and the second aggregator have in common when they answer: bounds, refusals for errors, a home."""
