@@ -21,7 +21,10 @@ import polars as pl
 from tests.simulations.engines.cluster.test_two_machines import SABOTAGE
 from tests.simulations.engines.cluster.two_machines import TwoMachines, why_not
 
-CHANGES = ["data.least_rows=120", "federation.minimum_parties=10", "federation.caps.queries=100"]
+CHANGES = [
+    "data.least_rows=120", "federation.minimum_parties=10", "federation.mechanism.threshold=20",
+    "federation.caps.queries=100", "federation.caps.answers=60",
+]  # fmt: skip
 KINDS = {
     "logistic regression, clear": ["federation.votes=clear"],
     "forest of 50 trees, secure": [

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import ray
-from flwr.app import Context, Error, Message
+from flwr.app import ConfigRecord, Context, Error, Message
 from flwr.server.superlink.fleet.vce.backend.raybackend import RayBackend
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
@@ -57,7 +57,7 @@ class ClusterBackend(RayBackend):
         super().__init__(backend_config)
         self._homes = Homes(settings.work, settings.run, ray.put, settings.shared)
         self._last: dict[str, Hand] = {}
-        self._crew: Crew
+        self._crew = Crew(lambda: None, RayWaiting())  # nobody, until there are actors
 
     def init_ray(self, backend_config: Any) -> None:
         """Join the cluster. Its nodes import what is installed there: no path of this machine is set on them."""
@@ -81,12 +81,15 @@ class ClusterBackend(RayBackend):
         """The reply of the party's ClientApp; what the party wrote is in its home here before it is returned."""
         party = f"{int(context.node_config['partition-id']):05d}"
         with self._homes.alone(party):
+            until = time.monotonic() + message.metadata.created_at + message.metadata.ttl - time.time()
             for _ in range(ATTEMPTS):
-                left = message.metadata.created_at + message.metadata.ttl - time.time()
-                hand = self._crew.take(lambda each: self._liking(party, each), time.monotonic() + left)
-                if left <= 0 or hand is None:
+                # after its time nobody waits for the answer, and what it would use up must not be
+                in_time = time.monotonic() < until
+                hand = self._crew.take(lambda each: self._liking(party, each), until) if in_time else None
+                if hand is None:
                     return _failed(message, TOO_LATE), context
-                done = self._on(hand, self._homes.parcel(party, message.metadata.message_type), message, context, left)
+                parcel = self._homes.parcel(party, message.metadata.message_type)
+                done = self._on(hand, parcel, message, context, until)
                 if done is not None:
                     self._last[party] = hand
                     return done
@@ -108,12 +111,13 @@ class ClusterBackend(RayBackend):
         return 0 if last is None else 2 if hand is last else int(hand.node == last.node)
 
     def _on(
-        self, hand: Hand, parcel: Parcel, message: Message, context: Context, seconds: float
+        self, hand: Hand, parcel: Parcel, message: Message, context: Context, until: float
     ) -> tuple[Message, Context] | None:
         """What comes of it on this actor; None if it must be done again elsewhere."""
         try:
             _, reply, after = ray.get(
-                hand.actor.run.remote(AppOnNode(parcel), message, parcel.party, context), timeout=seconds
+                hand.actor.run.remote(AppOnNode(parcel), message, parcel.party, context),
+                timeout=max(0.0, until - time.monotonic()),
             )
         except RayTaskError:
             self._crew.give_back(hand)
@@ -126,9 +130,9 @@ class ClusterBackend(RayBackend):
             ray.kill(hand.actor)  # if it lives after all, nothing that it does counts any more
             self._crew.gone()
             return None
-        brought = Brought.of_record(after.state.pop(RECORD), parcel)
-        hand.node = brought.node
         self._crew.give_back(hand)
+        brought = Brought.of_record(after.state.pop(RECORD, ConfigRecord()), parcel)
+        hand.node = brought.node
         self._homes.receive(parcel.party, brought)
         return reply, after
 

@@ -19,7 +19,7 @@ from consilium.aggregator.home import SETTINGS
 from consilium.party.data.files import data_files
 from consilium.party.home import open_home
 from consilium.protocol.files import replacing
-from consilium.simulations.engines.cluster.parcel import PARTIES, Brought, Parcel, Piece, digest_of, packed, unpacked
+from consilium.simulations.engines.cluster.parcel import PARTIES, Brought, HomeFile, Parcel, digest_of, packed, unpacked
 
 READS_ROWS = frozenset({"train.teacher"})
 """Messages whose handlers read a party's rows: those travel with no other."""
@@ -32,7 +32,7 @@ class Homes:
     def __init__(self, work: Path, run: str, put: Callable[[bytes], Any], shared: tuple[str, ...] = ()) -> None:
         self._work, self._run, self._put = work, run, put
         self._shared = {name: self._piece(work / name) for name in shared if (work / name).is_file()}
-        self._pieces: dict[str, dict[str, Piece]] = {}
+        self._pieces: dict[str, dict[str, HomeFile]] = {}
         self._rows: dict[str, frozenset[str]] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._counting = threading.Lock()
@@ -55,7 +55,7 @@ class Homes:
         files = self._pieces[party]
         if message_type not in READS_ROWS:
             files = {
-                path: Piece(piece.digest, piece.mode, None) if path in self._rows[party] else piece
+                path: HomeFile(piece.digest, piece.mode, None) if path in self._rows[party] else piece
                 for path, piece in files.items()
             }
         return Parcel(self._run, party, {**self._shared, **files})
@@ -70,7 +70,7 @@ class Homes:
             with replacing(target, mode=mode, durable=False) as file:
                 # a run that goes on after a power cut lays its parties out anew
                 file.write(plain := unpacked(content))
-            files[path] = Piece(digest_of(plain), mode, self._put(content))
+            files[path] = HomeFile(digest_of(plain), mode, self._put(content))
         for path in brought.removed:
             (self._work / path).unlink(missing_ok=True)
             files.pop(path, None)
@@ -100,9 +100,9 @@ class Homes:
         self._pieces[party] = {self._name(path): self._piece(path) for path in found}
         self._rows[party] = frozenset(map(self._name, _rows_of(folder)))
 
-    def _piece(self, path: Path) -> Piece:
+    def _piece(self, path: Path) -> HomeFile:
         content = path.read_bytes()
-        return Piece(digest_of(content), stat.S_IMODE(path.stat().st_mode), self._put(packed(content)))
+        return HomeFile(digest_of(content), stat.S_IMODE(path.stat().st_mode), self._put(packed(content)))
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._work).as_posix()

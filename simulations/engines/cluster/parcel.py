@@ -42,7 +42,7 @@ def digest_of(content: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Piece:
+class HomeFile:
     """One file. digest: of what is in it. content: a reference to it, packed; None where the node will not read it, and
     keeps what it has under this name, if anything."""
 
@@ -57,7 +57,7 @@ class Parcel:
 
     run: str
     party: str
-    files: Mapping[str, Piece]
+    files: Mapping[str, HomeFile]
 
     @property
     def home(self) -> str:

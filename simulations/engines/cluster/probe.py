@@ -6,6 +6,7 @@ signals of a process, and cannot be loaded twice with other settings.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import consilium
 from consilium.protocol.errors import EngineError
 from consilium.protocol.node.flower import python_module
 from consilium.protocol.node.threads import ONE_THREAD
@@ -22,6 +24,8 @@ from consilium.simulations.engines.cluster.address import check_answers, no_clus
 from consilium.simulations.engines.cluster.spec import RaySpec
 
 MUST_AGREE = (DISTRIBUTION, "flwr", "numpy", "scipy", "scikit-learn", "torch", "opendp")
+CODE = "code"
+"""Key of the hash of this program's code, beside versions."""
 LONGEST = 180.0
 OTHER_VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+).*?Ray: (\S+)\s+Python: (\S+)", re.DOTALL)
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1"}
@@ -52,7 +56,7 @@ def check_cluster(spec: RaySpec) -> None:
         raise no_cluster(spec.address, f"Ray ended with exit code {done.returncode}") from None
     if "failed" in told:
         raise not_joined(spec.address, told["failed"], told["text"])
-    judge(spec, told["nodes"], versions(MUST_AGREE))
+    judge(spec, told["nodes"], own_versions())
 
 
 def judge(spec: RaySpec, nodes: Sequence[Mapping[str, Any]], here: Mapping[str, str]) -> None:
@@ -95,11 +99,22 @@ def not_joined(address: str, kind: str, text: str) -> EngineError:
     return no_cluster(address, f"{kind}: is this machine one of its nodes?")
 
 
+def own_versions() -> dict[str, str]:
+    """What runs on this machine, and a hash of this program's own code: two checkouts may have the same version."""
+    top, code = os.path.dirname(consilium.__file__), hashlib.sha256()
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(top, followlinks=True) for name in names]
+    for path in sorted(each for each in found if each.endswith(".py")):
+        code.update(os.path.relpath(path, top).encode() + b"\0")
+        with open(path, "rb") as file:
+            code.update(file.read() + b"\0")
+    return {**versions(MUST_AGREE), CODE: code.hexdigest()[:12]}
+
+
 def found_versions() -> dict[str, str]:
     """On a node: what runs there. Importing the parties' app shows that it can be."""
     from consilium import node_app
 
-    return versions(MUST_AGREE) if node_app.app is not None else {}
+    return own_versions() if node_app.app is not None else {}
 
 
 def look(address: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from consilium.protocol.parties.records import refusal_from_record, to_record
 from consilium.simulations.engines.cluster import node as node_module
 from consilium.simulations.engines.cluster.homes import Homes
 from consilium.simulations.engines.cluster.node import NodeDesk, desk_of
-from consilium.simulations.engines.cluster.parcel import Brought, Parcel, Piece, digest_of, packed
+from consilium.simulations.engines.cluster.parcel import Brought, HomeFile, Parcel, digest_of, packed
 from consilium.simulations.engines.flower_internals import COORDINATOR_NODE, assume_identity
 from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.workspace import Workspace
@@ -250,7 +250,7 @@ def test_what_is_no_home_is_refused(change: dict[str, Any]) -> None:
 
 
 def test_contents_are_not_shown() -> None:
-    piece = Piece(digest_of(b"secret"), 0o600, b"secret")
+    piece = HomeFile(digest_of(b"secret"), 0o600, b"secret")
     brought = Brought({"parties/00000/x": (b"secret", 0o600)}, (), "n", 0)
     assert "secret" not in repr(Parcel("run", "00000", {"x": piece})) + repr(brought)
 

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from consilium.protocol.errors import ConfigError, EngineError
-from consilium.protocol.versions import versions
-from consilium.simulations.engines.cluster.probe import MUST_AGREE, check_cluster, judge, not_joined
+from consilium.simulations.engines.cluster.probe import CODE, check_cluster, judge, not_joined, own_versions
 from consilium.simulations.engines.cluster.spec import RaySpec
 from consilium.simulations.order import Order, ray_again
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 
-HERE = versions(MUST_AGREE)
+HERE = own_versions()
 
 
 def node(**changes: Any) -> dict[str, Any]:
@@ -40,6 +39,7 @@ def test_a_cluster_that_fits() -> None:
         ({}, [node(versions={}, why="ModuleNotFoundError")], "node far.*cannot load this program .ModuleNotFoundError"),
         ({}, [node(), node(versions={**HERE, "numpy": "0.1"})], r"node far of the cluster has numpy 0\.1 \(here "),
         ({}, [node(versions={**HERE, "python": "3.1.0"})], r"has python 3\.1\.0"),
+        ({}, [node(versions={**HERE, CODE: "0" * 12})], "node far of the cluster has code 000000000000"),
         (
             {},
             [node(versions={name: each for name, each in HERE.items() if name != "flwr"})],

@@ -22,7 +22,7 @@ from tests.deploy import netns
 PORT = 6399
 MEMORY = 80_000_000
 """Bytes of each node's object store."""
-START_SECONDS = 120
+START_SECONDS = 300
 
 
 def why_not() -> str:
@@ -104,16 +104,21 @@ class TwoMachines:
 
     def alive(self) -> list[str]:
         """Addresses of the cluster's nodes."""
-        done = subprocess.run(
+        asked = subprocess.Popen(
             [
                 *self.head.prefix(), sys.executable, "-c",
                 "import ray,sys\nray.init(address=sys.argv[1],logging_level=50,log_to_driver=False)\n"
                 "print(*(n['NodeManagerAddress'] for n in ray.nodes() if n['Alive']))",
                 self.address,
             ],
-            env=self.environment(), cwd="/", capture_output=True, text=True, check=False, timeout=60,
+            env=self.environment(), cwd="/", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
-        return done.stdout.split() if done.returncode == 0 else []
+        try:
+            return asked.communicate(timeout=START_SECONDS)[0].split()
+        except subprocess.TimeoutExpired:
+            return []
+        finally:
+            asked.kill()
 
     def _wait_for(self, host: netns.Host) -> None:
         """Until it is a node of the cluster."""

@@ -1,0 +1,59 @@
+"""A run on a Ray cluster that is there already, without root: two nodes of one machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import tomli_w
+
+from consilium.coordinator.ledger.verify import holds
+from consilium.simulations.audit import audit_path
+from consilium.simulations.engines.cluster.spec import RaySpec
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from tests.simulations.study.tiny import SCENARIO, rows
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+ROOT = Path(__file__).resolve().parents[4]
+MEMORY = 80_000_000
+"""Bytes of each node's object store."""
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """In a folder of its own: Ray writes down where a cluster is, and whoever starts Ray beside it would join."""
+    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
+    from ray.cluster_utils import Cluster
+
+    folder = tempfile.mkdtemp(dir="/tmp")  # short: paths of sockets end at 107 bytes
+    monkeypatch.setenv("RAY_TMPDIR", folder)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # what is tested, and not what is installed
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY})
+    made.add_node(num_cpus=1, object_store_memory=MEMORY)
+    yield made
+    made.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_run_on_a_cluster_is_that_of_the_local_engine(tmp_path: Path, cluster: Any) -> None:
+    rows().write_csv(tmp_path / "rows.csv")
+    (tmp_path / "tiny.toml").write_text(tomli_w.dumps(SCENARIO))
+    scenario = load_scenario(str(tmp_path / "tiny.toml"))
+    run_scenario("tiny", scenario, "local", 0, tmp_path / "local")
+    spec = RaySpec(address=cluster.address)
+    run_scenario("tiny", scenario, "ray", 0, tmp_path / "far", ray=spec)
+    labels = [pl.read_parquet(tmp_path / out / "labels.parquet") for out in ("local", "far")]
+    assert labels[0].equals(labels[1])
+    assert holds(audit_path(tmp_path / "far").findings)
+    assert json.loads((tmp_path / "far/manifest.json").read_text())["ray"] == spec.model_dump(mode="json")
+    nodes = json.loads((tmp_path / "far/private/cluster.json").read_text())["nodes"]
+    assert len(nodes) == 2
+    assert sum(node["messages"] for node in nodes) == 3 * 8
+    assert all(node["bytes_there"] > 0 and node["bytes_back"] > 0 for node in nodes)
