@@ -124,9 +124,8 @@ def _run(
     votes_of = _Votes(log)
 
     def join() -> None:
-        fresh = [] if late is None else late.take()
-        _pin(config, ledger, fresh)
-        members.extend(fresh)
+        if late is not None:
+            _pin(config, ledger, late.join(members))
 
     def service_of(phase: int | None) -> LabelService:
         collector = given.collector(phase)

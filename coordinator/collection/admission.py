@@ -126,9 +126,8 @@ class Admission:
     def look(self) -> frozenset[int]:
         """The nodes that are connected now; who came and who went since is written down, by name."""
         now = frozenset(self._transport.nodes())
-        for node in now - self._connected:
-            if (failure := self.failures.get(self._name(node))) and failure.silent:
-                self._tries.pop(node, None)  # it was away, and is back
+        for node in now - self._connected - self._no_party:
+            self._tries.pop(node, None)  # it was away, and is back: perhaps with another policy, or an older state
         for event, nodes in (("connected", now - self._connected), ("lost", self._connected - now)):
             names = sorted(filter(None, map(self._known.name, nodes)))
             if names:
@@ -136,13 +135,16 @@ class Admission:
         self._connected = now
         return now
 
-    def ask(self, late: bool = False) -> list[Member]:
-        """Ask every connected node that is due; returns who enrolled now, sorted by name.
+    def ask(self, late: bool = False, returned: bool = False) -> list[Member]:
+        """Ask every connected node that is due; returns who enrolled now, sorted by name. A member whose node was away
+        and is back enrols again, or is a member no more.
 
-        late: the others are serving already, and the parties are told so.
+        late: the others are serving already, and the parties are told so. returned: ask such members only.
         """
         now = self._clock()
         due = [node for node in self.look() if node not in self._tries or self._tries[node][1] <= now]
+        if returned:
+            due = [node for node in due if node in {member.node for member in self.members.values()}]
         if not due:
             return []
         request = self._greeting.request(self._config, late)
@@ -156,11 +158,15 @@ class Admission:
             self._name(node): failure for node, failure in replies.failures.items() if node not in self._no_party
         }
         claims: dict[str, list[Member]] = {}
+        for node, failure in replies.failures.items():
+            if not failure.silent:
+                self._drop(node)
         for node, reply in replies.answers.items():
             name, wrong = self._known.name(node) or reply.party, self._fault(node, reply)
             if differing := self._greeting.other_version(reply):
                 self._log.write("version", **differing)
             if wrong is not None:
+                self._drop(node)
                 failures[name] = Failure(wrong)
             else:
                 claims.setdefault(name, []).append(Member(node, name, reply.teachers, reply.weight))
@@ -201,6 +207,10 @@ class Admission:
             self.failures.pop(member.party, None)
         if fresh and self._known.names():
             self._log.write("enrolled", parties=[member.party for member in fresh])
+
+    def _drop(self, node: int) -> None:
+        """Whoever enrolled from this node is no member any more."""
+        self.members = {name: member for name, member in self.members.items() if member.node != node}
 
     def _name(self, node: int) -> str:
         return self._known.name(node) or f"node {node}"

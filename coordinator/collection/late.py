@@ -1,4 +1,8 @@
-"""Parties that come while students are served: enrolled and trained at once, and in the sums from the next on."""
+"""Parties that come while students are served: enrolled and trained at once, and in the sums from the next on.
+
+A party that took part, was away and is back is asked again who it is before it is asked for votes: its state may have
+been restored from a backup, in which it has forgotten what it gave.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from consilium.coordinator.collection.members import train_all
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 2.0
 
 
 class Latecomers:
@@ -21,8 +25,9 @@ class Latecomers:
 
     def __init__(self, admission: Admission, transport: Transport, config: FederationConfig, log: EventLog) -> None:
         self._admission, self._transport, self._config, self._log = admission, transport, config, log
-        self._lock = threading.Lock()
+        self._lock, self._asking = threading.Lock(), threading.Lock()
         self._ready: list[Member] = []
+        self._back: list[Member] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="latecomers", daemon=True)
 
@@ -36,22 +41,38 @@ class Latecomers:
 
     def look(self) -> None:
         """Enrol and train who is there and was not yet."""
-        fresh = self._admission.ask(late=True)
-        if not fresh:
+        with self._asking:
+            back = self._back + self._admission.ask(late=True, returned=True)
+            self._back = []
+            fresh = self._admission.ask(late=True)
+        if not back + fresh:
             return
-        trained = train_all(self._transport, self._config, fresh, QuietSteps(self._log, "train", len(fresh)))
+        asked = back + fresh
+        trained = train_all(self._transport, self._config, asked, QuietSteps(self._log, "train", len(asked)))
         self._admission.fail(trained.failures)
-        if trained.members:
+        ready = [member for member in trained.members if member in fresh]
+        if ready:
             with self._lock:
-                self._ready += trained.members
-            self._log.write("late", parties=[member.party for member in trained.members])
+                self._ready += ready
+            self._log.write("late", parties=[member.party for member in ready])
 
-    def take(self) -> list[Member]:
-        """Those that are ready, once: from now on they take part."""
+    def join(self, members: list[Member]) -> list[Member]:
+        """Bring the list up to date, before a sum: those that are ready take part from now on, and are returned; one
+        that is back and cannot enrol again is out.
+
+        One that is back is asked here; its training, of which nothing is left to do, is not waited for.
+        """
+        if self._asking.acquire(blocking=False):  # else it is being asked
+            try:
+                self._back += self._admission.ask(late=True, returned=True)
+            finally:
+                self._asking.release()
         with self._lock:
             ready, self._ready = self._ready, []
         if ready:
             self._log.write("takes-part", parties=[member.party for member in ready])
+        standing = {*self._admission.members.values()}
+        members[:] = [member for member in [*members, *ready] if member in standing]
         return ready
 
     def _follow(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,55 @@ def test_one_that_left_is_in_the_summary_and_a_refused_one_under_its_name(run) -
     assert summary["parties"] == ["p00", "p01", "p02", "p03"]
     assert summary["roll"]["p00"]["reason"] == "vote: no answer within 5 s"
     assert summary["roll"]["p04"]["words"] == "left out: no answer within 5 s"
+
+
+class TestReturned:
+    """A party goes away and comes back while students are served."""
+
+    @pytest.fixture
+    def backup(self, tmp_path: Path) -> Path:
+        """Where a party's state of before is put."""
+        return tmp_path / "backup"
+
+    def _swap(self, hall: Hall, log: Told, change: Callable[[], object]) -> None:
+        """Party p00 is stopped, its files change, and it is started."""
+        hall.there = {1, 2, 3}
+        log.wait_for("lost")
+        change()
+        hall.there = {0, 1, 2, 3}
+
+    def test_one_with_an_older_state_is_out_until_it_has_the_newest(self, run, tmp_path: Path, backup: Path) -> None:
+        home, newest = tmp_path / "homes" / "00000", tmp_path / "newest"
+
+        def student(source: LabelSource, hall: Hall, log: Told) -> None:
+            shutil.copytree(home, backup)
+            source.ask(make_rows(5, 1)[0])
+            shutil.copytree(home, newest)
+            self._swap(hall, log, lambda: put_back(home, backup))
+            source.ask(make_rows(5, 2)[0])
+            log.seen.clear()
+            self._swap(hall, log, lambda: put_back(home, newest))
+            log.wait_for("late")
+            source.ask(make_rows(5, 3)[0])
+
+        summary = run({0, 1, 2, 3}, student, simulation=False, noise_seed=None)
+        assert summary["parties_counted"] == [4, 3, 4]
+        assert "its state went back" in (tmp_path / "events.jsonl").read_text()
+
+    def test_one_with_its_own_state_stays(self, run, tmp_path: Path) -> None:
+        def student(source: LabelSource, hall: Hall, log: Told) -> None:
+            source.ask(make_rows(5, 1)[0])
+            self._swap(hall, log, lambda: None)
+            source.ask(make_rows(5, 2)[0])
+
+        assert run({0, 1, 2, 3}, student)["parties_counted"] == [4, 4]
+        assert "left-out" not in (tmp_path / "events.jsonl").read_text()
+
+
+def put_back(home: Path, backup: Path) -> None:
+    """Restore a home."""
+    shutil.rmtree(home)
+    shutil.copytree(backup, home)
 
 
 def test_secure_sums_take_late_parties_as_their_rule_allows(run) -> None:

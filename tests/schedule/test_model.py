@@ -248,7 +248,7 @@ class TestRefused:
                     "simulation": False,
                     "noise_seed": None,
                 },
-                "needs noise from the parties",
+                "needs noise that is in the sums already",
             ),
             ({"mechanism": BY_PARTIES, "caps": CAPS, "schedule": (TWO_BY_PARTIES,)}, "phase 2: .* charges for all"),
             ({"schedule": (Phase(mechanism=NoisyHistogram(sigma=9.0), caps=CAPS),)}, "phase 2: histogram cannot be"),

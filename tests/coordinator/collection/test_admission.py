@@ -178,18 +178,18 @@ def test_a_late_party_is_told_so_trained_and_taken_once(tmp_path: Path, log) -> 
     admission, _ = admit(hall, log, clock, patience=0)
     late = Latecomers(admission, hall, CONFIG, log)
     late.look()
-    assert late.take() == []
+    assert late.join([]) == []
     hall.there = {0, 1, 2, 3, 4}
     late.look()
-    assert [member.party for member in late.take()] == ["p03"]
-    assert late.take() == []
+    assert [member.party for member in late.join([])] == ["p03"]
+    assert late.join([]) == []
     assert "p04" not in admission.members  # it did not train, and is asked again
     assert admission.failures["p04"].reason == "no answer within 5 s"
     hall.faults = {}
     clock.sleep(AGAIN.pause(2))
     late.look()
     assert Roll.of(events(log), NAMES).entries["p04"].words == "late, takes part from the next questions on"
-    assert [member.party for member in late.take()] == ["p04"]
+    assert [member.party for member in late.join([])] == ["p04"]
     assert Roll.of(events(log), NAMES).took_part == ["p03", "p04"]
     stages = [(event["stage"], event["total"]) for event in events(log) if event["event"] == "stage"]
     assert stages == [("enrol", 3)]  # what is done for late ones is no stage of a run that serves
