@@ -18,6 +18,18 @@ PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
 
 
+SECOND = "aggregator "
+
+
+def shown(name: str) -> str:
+    """What the second aggregator is called in logs; no party can be called so.
+
+    >>> shown("board")
+    'aggregator board'
+    """
+    return f"{SECOND}{name}"
+
+
 class PartyState(StrEnum):
     """How far a party has come since the coordinator was started last."""
 

@@ -20,7 +20,8 @@ def keys(
     output: FormatOption = Format.text,
 ) -> None:
     """Make this party's own keys, and a small file for the operator. Nobody else ever has the private ones."""
-    from consilium.party.deploy.keys import enrolment_file, make
+    from consilium.party.deploy.keys import make
+    from consilium.protocol.node.own_keys import enrolment_file
 
     with writing(out):
         enrolment = make(name, out)

@@ -7,15 +7,14 @@ from importlib.metadata import version
 
 from consilium.party.data.federation import load_federation
 from consilium.party.data.files import there
-from consilium.party.deploy.installed_app import check_flower
-from consilium.party.deploy.keys import check_own, lacks_own_keys
+from consilium.party.deploy.keys import check_own, lacks_own_keys, pinned_roster
 from consilium.party.dry_run import check, usable
 from consilium.party.expectation import own_share, party_warnings, promise_in_words
 from consilium.party.home import SETTINGS, open_home
 from consilium.party.policy import PartyFile, check_terms
 from consilium.party.promise import promise_of
+from consilium.party.rosters import agreed_weight
 from consilium.party.secagg.store import SessionStore
-from consilium.party.secagg.votes import check_roster as check_served_roster
 from consilium.party.spend import Share, SpendStore
 from consilium.party.units import check_promised_unit
 from consilium.protocol.config_files import load
@@ -36,6 +35,7 @@ from consilium.protocol.node.checks import (
 )
 from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
 from consilium.protocol.node.flower import program
+from consilium.protocol.node.installed_app import check_flower
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.state import check_versions
 from consilium.protocol.parties.cures import CURES
@@ -197,9 +197,12 @@ def _roster(kit: Kit) -> str:
     asked = _asked(kit)
     if not asked.roster:
         return "none: votes are clear"
-    said = check_roster(kit, asked.roster, kit.name)
+    found = pinned_roster(open_home(kit.folder))
+    if found is None:
+        raise ConfigError("there is no roster for these votes", "Unpack the kit again")
+    said = check_roster(kit, found, asked.roster, found.parties.get(kit.name))
     _refused_is_wrong(
-        lambda: check_served_roster(open_home(kit.folder), asked),
+        lambda: agreed_weight(open_home(kit.folder), asked),
         "policy in party.toml",
     )
     return said

@@ -7,6 +7,8 @@ state/              made by the node itself: ledgers, teachers, logs, Flower's o
 coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [pool.npy]
 party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file;
              one that made its own keys gets enrolment.json, and puts node.key, node.pub and identity.pem in itself
+aggregator:  aggregator.toml federation.json terms.json roster.json node.key node.pub identity.pem sealing.pem; with
+             verified votes the coordinator has a sealing.pem too; own keys as at a party
 student:     schema.json client.crt client.key [pool.npz]
 """
 
@@ -26,7 +28,9 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.parties.messages import PartyName
 
 KIT_FILE = "kit.json"
-NodeKind = Literal["coordinator", "party", "student"]
+NodeKind = Literal["coordinator", "party", "aggregator", "student"]
+EnrolledKind = Literal["party", "aggregator"]
+"""Nodes that connect with a SuperNode, and may make their own keys."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,45})$")]
 
@@ -73,7 +77,8 @@ class Coordinator(Frozen):
 
 
 class KitFile(Frozen):
-    """The file `kit.json`. node_port: loopback port of a party's SuperNode; distinct where parties share a machine."""
+    """The file `kit.json`. node_port: loopback port of a party's or aggregator's SuperNode; distinct where
+    nodes share a machine."""
 
     format: Literal[1] = 1
     kind: NodeKind
