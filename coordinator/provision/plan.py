@@ -198,7 +198,7 @@ class Plan(Frozen):
             )
         if self.aggregator is not None and not needed:
             raise ValueError(
-                f'{votes} votes have no second aggregator: remove the table [aggregator], or set federation.votes ='
+                f"{votes} votes have no second aggregator: remove the table [aggregator], or set federation.votes ="
                 ' "verified"'
             )
         if self.aggregator is not None and self.aggregator.name in {node.name for node in (*self.party, *self.student)}:

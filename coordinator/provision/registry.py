@@ -52,6 +52,11 @@ class AggregatorRecord(Frozen):
     port: Port
     made_by: Literal["operator", "aggregator"] = "operator"
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All public ones."""
+        return self.identity, self.sealing, self.node
+
 
 class EarlierFederation(Frozen):
     """A federation that was provisioned and is none of this registry any more. parties: weights by name."""
@@ -91,6 +96,12 @@ class Registry(Frozen):
     def place(self) -> Coordinator:
         """Where the coordinator is."""
         return self.plan.coordinator
+
+    @property
+    def node_ports(self) -> dict[str, int]:
+        """Loopback ports of SuperNodes, by the node's name."""
+        second = [] if self.aggregator is None else [(self.aggregator.name, self.aggregator.port)]
+        return {name: record.port for name, record in self.parties.items()} | dict(second)
 
     def roster(self) -> AnyRoster | None:
         """The roster of the present parties; None for clear votes, which use none. Raises ConfigError."""
