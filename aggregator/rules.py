@@ -48,7 +48,7 @@ class KeptRules:
     def allow(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
         """As `admit`, since another session may have given its half meanwhile; and raise SetTooClose."""
         self.admit(session)
-        if session.sigma > 0:
+        if session.helper_sigma > 0:
             return
         found = nearest(accepted, self.given.summed(self.roster.digest))
         if found is not None and found < self.roster.least_difference:
@@ -57,10 +57,10 @@ class KeptRules:
     def remember(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
         """The half is about to be given."""
         self.given.charge(session.federation, session.release, session.phase, self.ids, _phases(session))
-        if session.sigma == 0:
+        if session.helper_sigma == 0:
             self.given.remember_set(self.roster.digest, accepted)
 
 
 def _phases(session: VerifiedSession) -> int:
     """Bits of the phases in which a query is used up: an exact sum leaves none for it."""
-    return 1 << (session.phase - 1) if session.sigma > 0 else 0b11
+    return 1 << (session.phase - 1) if session.helper_sigma > 0 else 0b11

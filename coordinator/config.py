@@ -188,6 +188,8 @@ class Federation(Countable, Frozen):
     def _mechanism_suits_votes_and_caps(self) -> Federation:
         check_votes(self.mechanism, self.votes, simulation=True)  # nodes are stricter, see `FederationConfig`
         check_caps(self.mechanism, self.caps, self.votes)
+        if self.votes == "verified" and self.most_weight > 1:
+            raise ValueError(f"verified votes count once each: most_weight {self.most_weight} must be 1")
         check_sanitised_votes(self.privacy, self.votes, self.noise_in_sums)
         check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, simulation=True)
         return self

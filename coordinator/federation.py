@@ -5,27 +5,25 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from consilium.coordinator.collection.admission import Admission, KnownNodes, Member, assemble
-from consilium.coordinator.collection.clear import ClearCollector, Histogram, Standing
+from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.greeting import SEEN_FILE, Greeting, SeenPositions
-from consilium.coordinator.collection.kept_votes import keeping
 from consilium.coordinator.collection.late import Latecomers
 from consilium.coordinator.collection.members import enrol, train
-from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
+from consilium.coordinator.collectors import NEEDED, Collecting, VoteKeys
 from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.labels.service import Collector, LabelService, NoiseFor
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.quorum import least_parties
+from consilium.coordinator.quorum import least_together
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
@@ -46,7 +44,7 @@ def run_federation(
     run_dir: Path,
     log: EventLog,
     student: Student | None = None,
-    keys: SecureKeys | None = None,
+    keys: VoteKeys | None = None,
     door: Door = OPEN_DOOR,
     pool: PoolTree | None = None,
     nodes: KnownNodes | None = None,
@@ -59,14 +57,12 @@ def run_federation(
     queries that these parties answered in an earlier federation, and do not answer again.
 
     Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes-*.npz.
-    Secure and distributed votes need `keys`, a federation whose queries were fixed beforehand its `pool`.
+    All but clear votes need `keys`, a federation whose queries were fixed beforehand its `pool`.
 
     Raises
     ------
     ConsiliumError : typed; nothing is released that is not in the ledger.
     """
-    if config.votes == "verified":
-        raise ConfigError("verified votes are not collected by this version", "Collect votes as secure")
     if config.votes != "clear":
         if keys is None:
             raise ConfigError(f"{config.votes} votes need a roster and the coordinator's key", "Name their files")
@@ -87,7 +83,7 @@ def _run(
     ledger: Ledger,
     log: EventLog,
     student: Student | None,
-    keys: SecureKeys | None,
+    keys: VoteKeys | None,
     door: Door,
     pool: PoolTree | None,
     nodes: KnownNodes | None,
@@ -102,16 +98,21 @@ def _run(
         members = enrol(transport, config, ledger.id, log, agreed, greeting)
     else:
         log.write("awaiting", parties=sorted(nodes.names()))
-        least = least_parties(config, None if keys is None else keys.roster)
+        least = least_together(config, 0 if keys is None else keys.least_sum)
         admission = Admission(transport, config, ledger.id, log, agreed, nodes, greeting=greeting)
         members = assemble(admission, least, config.timeouts.join, log, door.closing)
         if not members:  # it is to be closed
             conclude(config, run_dir, ledger, log, Participation(roll=True))
             return
     _pin(config, ledger, members)
+    standpoint = _Standpoint(ledger)
+    standing = Standing(standpoint, pool if config.pool else None)
+    given = Collecting(transport, config, members, run_dir, standing, greeting, log, keys)
+    NEEDED[config.votes](given)
     clock.lap("enrol")
     trained = train(transport, config, members, log, least)
     members = trained.members
+    given = replace(given, members=members)
     if admission is not None:
         admission.fail(trained.failures)
         log.write("takes-part", parties=[member.party for member in members])
@@ -119,8 +120,6 @@ def _run(
     votes = sum(member.votes for member in members)
     check_threshold(config, votes)
     check_sanitised(config, votes)
-    standpoint = _Standpoint(ledger)
-    standing = Standing(standpoint, pool if config.pool else None)
     late = None if admission is None else Latecomers(admission, transport, config, log)
     votes_of = _Votes(log)
 
@@ -130,13 +129,7 @@ def _run(
         members.extend(fresh)
 
     def service_of(phase: int | None) -> LabelService:
-        if keys is not None and config.votes != "clear":
-            collector: Collector = SecureCollector(
-                transport, config, members, keys, run_dir / "sessions", standing, log, phase
-            )
-        else:
-            sinks = partial(keeping, run_dir / "private") if config.record_votes else None
-            collector = ClearCollector(transport, config, members, standing, log, sinks, phase or 1)
+        collector = given.collector(phase)
         noting = collector if config.simulation else _Noting(collector, seen, standpoint)
         timed = _Timed(noting, votes_of, join)
         return LabelService(
@@ -160,11 +153,11 @@ def _run(
     conclude(config, run_dir, ledger, log, told)
 
 
-def _agreed(config: FederationConfig, ledger: Ledger, keys: SecureKeys | None) -> dict[str, int]:
+def _agreed(config: FederationConfig, ledger: Ledger, keys: VoteKeys | None) -> dict[str, int]:
     """Weights that are fixed before anybody enrols: by the roster, or by an earlier enrolment in this ledger."""
     if keys is None or config.votes == "clear":
         return ledger.weights()
-    return {entry.id: entry.weight for entry in keys.roster.parties}
+    return keys.weights()
 
 
 @dataclass

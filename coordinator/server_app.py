@@ -1,9 +1,10 @@
 """Flower ServerApp of the coordinator: Grid and Context in, one call of `run_federation`.
 
 run_config: `federation-file` (configuration), `run-dir` (where ledger and events go), `student` ("socket", or the name
-of an entry point in group `consilium.in_process_student`, which simulations provide); for secure and distributed votes
-`roster-file` and `identity-file` (the coordinator's signing key); `pool-file` (all rows that may be asked, where they
-were fixed beforehand); `kit` (the coordinator's kit: the label service then
+of an entry point in group `consilium.in_process_student`, which simulations provide); for all but clear votes
+`roster-file` and `identity-file` (the coordinator's signing key), for verified ones `sealing-file` as well (its key for
+what is sealed); `pool-file` (all rows that may be asked, where they were fixed beforehand); `kit` (the coordinator's
+kit: the label service then
 uses mutual TLS, and serves one student after another until the file `close` is in the run folder; its list of nodes
 says who is waited for).
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -20,19 +22,24 @@ from flwr.serverapp import Grid, ServerApp
 
 from consilium.coordinator.collection.flower_transport import FlowerTransport
 from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.collection.verified_keys import VerifiedKeys
+from consilium.coordinator.collectors import VoteKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
+from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import typed
 from consilium.protocol.node.kit import Kit, joined, open_kit
+from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.verified.roster import VerifiedRoster
 
 app = ServerApp()
 
@@ -47,13 +54,34 @@ def in_process_student(name: str, run_dir: Path) -> Student:
 
 def secure_keys(context: Context) -> SecureKeys:
     """Roster and signing key from the files that the run config names. Raises ConfigError."""
-    names = [str(context.run_config.get(key) or "") for key in ("roster-file", "identity-file")]
+    roster, identity = _key_files(context, "roster-file", "identity-file")
+    return SecureKeys(Roster.load(roster), Identity.load(identity))
+
+
+def verified_keys(context: Context) -> VerifiedKeys:
+    """Roster, signing and sealing key from the files that the run config names. Raises ConfigError."""
+    roster, identity, sealing = _key_files(context, "roster-file", "identity-file", "sealing-file")
+    return VerifiedKeys(VerifiedRoster.load(roster), Identity.load(identity), SealingKey.load(sealing))
+
+
+def _key_files(context: Context, *keys: str) -> list[Path]:
+    names = [str(context.run_config.get(key) or "") for key in keys]
     if not all(names):
+        missing = [key for key, name in zip(keys, names, strict=True) if not name]
         raise ConfigError(
-            "run_config has no roster-file or identity-file",
-            "Secure and distributed votes need both; see docs/flower.md",
+            f"run_config has no {' or '.join(missing)}",
+            f"All but clear votes need {', '.join(keys)}; see docs/flower.md",
         )
-    return SecureKeys(Roster.load(Path(names[0])), Identity.load(Path(names[1])))
+    return [Path(name) for name in names]
+
+
+KEYS: Mapping[VotesMode, Callable[[Context], VoteKeys | None]] = {
+    "clear": lambda context: None,
+    "secure": secure_keys,
+    "distributed": secure_keys,
+    "verified": verified_keys,
+}
+"""By how votes are collected."""
 
 
 def pool_tree(context: Context) -> PoolTree | None:
@@ -91,7 +119,7 @@ def main(grid: Grid, context: Context) -> None:
         config = load(Path(federation_file), FederationConfig)
         name = str(context.run_config.get("student") or "socket")
         student = None if name == "socket" else in_process_student(name, run_dir)
-        keys = secure_keys(context) if config.votes != "clear" else None
+        keys = KEYS[config.votes](context)
         kit = kit_of(context)
         door = OPEN_DOOR if kit is None else door_of(kit, run_dir)
         nodes = None if kit is None else RegisteredNodes(kit.folder)

@@ -97,15 +97,7 @@ def dry_run_command(
     print("would send to the coordinator")
     print("  hello    name, number of teachers, weight")
     print("  train    name and number of teachers")
-    if terms.votes == "clear":
-        print(
-            f"  vote     {choices.dtype} {choices.shape}, {choices.nbytes} bytes: each teacher's class for each query"
-        )
-    else:
-        most = 4 * count * classes
-        print(
-            f"  vote     ({count}, {classes}) under masks, at most {most} bytes, and the keys and shares of the session"
-        )
+    print(f"  vote     {_WOULD_SEND[terms.votes](choices, count, classes, terms.teachers_per_party)}")
     if result.constant:
         print(
             "NOTE: every query got the same votes: the teachers may have learnt nothing, or hardly any row of a class."
@@ -230,3 +222,23 @@ def _read_queries(path: Path, schema: Schema) -> np.ndarray:
     if tuple(names) != schema.features:
         raise DataError(f"the features of {path} are not the federation's, in its order", "Ask for its public rows")
     return canonical_queries(rows, len(names))
+
+
+def _clear(choices: Any, count: int, classes: int, teachers: int) -> str:
+    return f"{choices.dtype} {choices.shape}, {choices.nbytes} bytes: each teacher's class for each query"
+
+
+def _masked(choices: Any, count: int, classes: int, teachers: int) -> str:
+    most = 4 * count * classes
+    return f"({count}, {classes}) under masks, at most {most} bytes, and the keys and shares of the session"
+
+
+def _in_parts(choices: Any, count: int, classes: int, teachers: int) -> str:
+    from consilium.protocol.verified.grid import VoteGrid
+    from consilium.protocol.verified.uploads import upload_bytes
+
+    whole = upload_bytes(VoteGrid(count, classes, teachers))
+    return f"({count}, {classes}) in two parts, {whole} bytes: uniform numbers, and a part sealed for another node"
+
+
+_WOULD_SEND = {"clear": _clear, "secure": _masked, "distributed": _masked, "verified": _in_parts}

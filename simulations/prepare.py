@@ -8,7 +8,7 @@ import tomli_w
 
 from consilium.simulations.population.teacher_mix import check_own_teachers
 from consilium.simulations.scenario import Scenario, divided_data
-from consilium.simulations.workspace import federation_config, lay_out, make_run_dir
+from consilium.simulations.workspace import federation_config, lay_out, make_run_dir, nodes_of
 
 
 def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> list[str]:
@@ -34,7 +34,7 @@ def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> 
     return [
         f"homes of {len(partition.parties)} parties: {space.party_root}",
         f"student's pool: {space.work / 'pool.npz'}",
-        f"flwr run . --run-config {path} --federation-config 'num-supernodes={len(partition.parties)}' --stream",
+        f"flwr run . --run-config {path} --federation-config 'num-supernodes={nodes_of(scenario, partition)}' --stream",
         f"consilium student run --coordinator {service} --pool {space.work / 'pool.npz'} --config {settings}"
         f" --seed {seed} --out DIR",
     ]

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.ledger.privacy import promised
 from consilium.protocol.config_files import validate
@@ -45,7 +44,7 @@ from consilium.simulations.report.store import save_report_data
 from consilium.simulations.scenario import Scenario, divided_data, scenario_json
 from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.warned import run_warnings
-from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir
+from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir, nodes_of
 from consilium.student.config import StudentSpec
 from consilium.student.published.model import check_names
 from consilium.student.published.trial import check_trainer
@@ -165,9 +164,9 @@ def _carry_out(
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
         for spec in scenario.student.phases:
             check_trainer(spec.trainer, config.rows)
-        if config.votes != "clear":
-            identities = identities_of(scenario, partition, seed)
-            SecureKeys(identities.roster, identities.coordinator).check(config)
+        identities = identities_of(scenario, partition, seed)
+        if identities is not None:
+            identities.keys.check(config)
         check_threshold(scenario.federation, _votes(scenario, partition, seed))
         manifest = _manifest(order, device, dataset, partition, config)
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
@@ -181,7 +180,7 @@ def _carry_out(
         with stage(record, PREPARE):
             lay_out(space, scenario, dataset, partition, config, seed)
         prepared = time.monotonic()
-        _run_engine(engine, space, len(partition.parties), workers)
+        _run_engine(engine, space, nodes_of(scenario, partition), workers)
         finished = time.monotonic()
         analysis = analyse(space, dataset, partition, config, scenario.simulation, record)
         analysed = time.monotonic()

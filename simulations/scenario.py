@@ -21,6 +21,7 @@ from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.protocol.parties.ballot import BALLOTS
+from consilium.protocol.parties.messages import EXACT_SUMS
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
@@ -49,8 +50,8 @@ class Scenario(Frozen):
 
     @property
     def pool_is_fixed(self) -> bool:
-        """Whether the parties know beforehand what may be asked, as they insist on for secure votes."""
-        return self.federation.votes == "secure"
+        """Whether the parties know beforehand what may be asked, as they insist on where exact sums leave."""
+        return self.federation.votes in EXACT_SUMS
 
     @model_validator(mode="after")
     def _ballot_suits_the_classes(self) -> Scenario:

@@ -4,16 +4,18 @@ RUN/private/work/federation.json     the coordinator's configuration
 RUN/private/work/pool.npz            the student's public rows
 RUN/private/work/pool.npy            ids of the rows that may be asked, for secure votes
 RUN/private/work/student.json        how the student learns, and its seed
-RUN/private/work/roster.json         for secure and distributed votes, and
-RUN/private/work/coordinator.pem     the coordinator's signing key
-RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, identity.pem, later state/
+RUN/private/work/roster.json         for all but clear votes, and
+RUN/private/work/coordinator.pem     the coordinator's signing key, and
+RUN/private/work/sealing.pem         for verified votes, its key for what is sealed
+RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, identity.pem, later state/; for verified
+                                     votes the last one is the second aggregator's: aggregator.toml, keys, later state/
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +24,24 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from consilium.aggregator.home import SETTINGS as AGGREGATOR
 from consilium.coordinator.config import FederationConfig
 from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
+from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.images import why_no_images
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.reference import draw_reference, reference_text
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public_rows
-from consilium.simulations.population.identities import SimulatedIdentities, simulated_identities
+from consilium.simulations.population.identities import (
+    KeyFiles,
+    SimulatedAggregators,
+    SimulatedIdentities,
+    simulated_aggregators,
+    simulated_identities,
+)
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.teacher_mix import own_limits, own_teachers, teachers_named
 from consilium.simulations.population.weights import limited, simulated_weights
@@ -76,6 +86,10 @@ class Workspace:
     def identity_file(self) -> Path:
         return self.work / "coordinator.pem"
 
+    @property
+    def sealing_file(self) -> Path:
+        return self.work / "sealing.pem"
+
     def run_config(self, run_dir: Path, student: str) -> dict[str, str]:
         """The run configuration that the ServerApp and the simulated nodes get."""
         secure = self.roster_file.exists()
@@ -86,6 +100,7 @@ class Workspace:
             "party-root": str(self.party_root),
             "roster-file": str(self.roster_file) if secure else "",
             "identity-file": str(self.identity_file) if secure else "",
+            "sealing-file": str(self.sealing_file) if self.sealing_file.exists() else "",
             "pool-file": str(self.pool_file) if self.pool_file.exists() else "",
         }
 
@@ -131,11 +146,31 @@ def make_run_dir(path: Path) -> Workspace:
     return Workspace(path.resolve())
 
 
-def identities_of(scenario: Scenario, partition: Partition, seed: int) -> SimulatedIdentities:
-    """Keys and roster of a scenario with secure or distributed votes. Raises ConfigError if no roster is safe."""
-    names = list(partition.parties)
+def identities_of(
+    scenario: Scenario, partition: Partition, seed: int
+) -> SimulatedIdentities | SimulatedAggregators | None:
+    """Keys and roster of a scenario; None for clear votes. Raises ConfigError if no roster is safe."""
+    return IDENTITIES[scenario.federation.votes](scenario, list(partition.parties), seed)
+
+
+def _secure(scenario: Scenario, names: list[str], seed: int) -> SimulatedIdentities:
     weights = simulated_weights(names, scenario.federation, scenario.simulation.policies, seed)
     return simulated_identities(names, scenario.federation, seed, weights)
+
+
+IDENTITIES: Mapping[VotesMode, Callable[[Scenario, list[str], int], SimulatedIdentities | SimulatedAggregators | None]]
+IDENTITIES = {
+    "clear": lambda scenario, names, seed: None,
+    "secure": _secure,
+    "distributed": _secure,
+    "verified": lambda scenario, names, seed: simulated_aggregators(names, scenario.federation, seed),
+}
+"""By how votes are collected."""
+
+
+def nodes_of(scenario: Scenario, partition: Partition) -> int:
+    """How many nodes there are beside the coordinator: the parties, and the second aggregator of verified votes."""
+    return len(partition.parties) + (scenario.federation.votes == "verified")
 
 
 def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition, seed: int) -> FederationConfig:
@@ -163,16 +198,15 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
     reference = np.zeros((0, len(schema.features)), dtype=np.float32)
     if ballot.relative:
         reference = draw_reference(public_rows.queries(dataset, partition), schema, ballot.reference_rows)
-    secure = federation.votes != "clear"
-    roster = identities_of(scenario, partition, seed).roster if secure else None
+    identities = identities_of(scenario, partition, seed)
     return FederationConfig.of(
         federation,
         rows=schema,
         simulation=True,
         seed=seed,
         noise_seed=seed if scenario.simulation.noise == "seeded" else None,
-        record_votes=not secure,
-        roster=roster.digest if roster else "",
+        record_votes=identities is None,
+        roster=identities.roster.digest if identities else "",
         pool=public_rows.pool(dataset, partition).terms(federation.pool_least_distance)
         if scenario.pool_is_fixed
         else None,
@@ -222,12 +256,13 @@ def lay_out(
         settings["patient"] = {"column": "patient"}
     if config.noise_seed is not None:
         settings["simulated_noise_seed"] = config.noise_seed
-    identities = None
-    if scenario.federation.votes != "clear":
-        identities = identities_of(scenario, partition, seed)
-        identities.roster.save(space.roster_file)
-        identities.coordinator.save(space.identity_file)
+    identities = identities_of(scenario, partition, seed)
+    if identities is not None:
+        second = space.home(len(partition.parties))
+        identities.save(KeyFiles(space.roster_file, space.identity_file, space.sealing_file, second))
         settings["roster"] = str(space.roster_file)
+        if second.exists():
+            (second / AGGREGATOR).write_text(tomli_w.dumps(_second_aggregator(space, scenario, config)))
     own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed, scenario.simulation.own_teacher)
     limits = own_limits(scenario.simulation.policies, len(partition.parties), seed)
     for index, (name, rows) in enumerate(partition.parties.items()):
@@ -243,3 +278,15 @@ def lay_out(
         limit = limited(scenario.federation, limits[index]) if index in limits else {}
         mine = {"name": name, **settings, "policy": {**policy, **limit}, **teacher}
         (home / SETTINGS).write_text(tomli_w.dumps(mine))
+
+
+def _second_aggregator(space: Workspace, scenario: Scenario, config: FederationConfig) -> dict[str, Any]:
+    """`aggregator.toml`: it gives what the parties give."""
+    policy = {
+        "most_queries": scenario.simulation.most_queries,
+        "most_epsilon": float("inf"),
+        "unit": scenario.federation.privacy.unit.value,
+        "allow_simulation": True,
+    }
+    seed = {} if config.noise_seed is None else {"simulated_noise_seed": config.noise_seed}
+    return {"name": "second-aggregator", "roster": str(space.roster_file), "policy": policy, **seed}

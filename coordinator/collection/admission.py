@@ -17,10 +17,13 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.node.supervisor import BackOff
 from consilium.protocol.parties.messages import HelloReply
+from consilium.protocol.parties.refusals import Rule
 
 AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
 """Seconds until a party is asked again that refused, whose policy or data may have been corrected; that was silent."""
 PAUSE_SECONDS = 1.0
+NO_PARTY = f"refused: {Rule.NODE_KIND}"
+"""What a second aggregator answers: it is no party that is left out, and is not asked again."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ class Admission:
         self._agreed, self._known, self._clock = agreed or {}, known or Unregistered(), clock
         self._connected: frozenset[int] = frozenset()
         self._tries: dict[int, tuple[int, float]] = {}
+        self._no_party: set[int] = set()
         self.members: dict[str, Member] = {}
         self.failures: dict[str, Failure] = {}
 
@@ -147,7 +151,10 @@ class Admission:
         replies = exchange(
             self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell
         )
-        failures = {self._name(node): failure for node, failure in replies.failures.items()}
+        self._no_party |= {node for node, failure in replies.failures.items() if failure.reason == NO_PARTY}
+        failures = {
+            self._name(node): failure for node, failure in replies.failures.items() if node not in self._no_party
+        }
         claims: dict[str, list[Member]] = {}
         for node, reply in replies.answers.items():
             name, wrong = self._known.name(node) or reply.party, self._fault(node, reply)
@@ -188,7 +195,7 @@ class Admission:
         for node in asked:
             tries, failure = self._tries.get(node, (0, 0.0))[0] + 1, failures.get(self._name(node))
             pause = (SOON if failure and failure.silent else AGAIN).pause(tries)
-            self._tries[node] = (tries, float("inf") if node in enrolled else now + pause)
+            self._tries[node] = (tries, float("inf") if node in enrolled or node in self._no_party else now + pause)
         for member in fresh:
             self.members[member.party] = member
             self.failures.pop(member.party, None)

@@ -50,9 +50,23 @@ class SecureKeys:
     roster: Roster
     signer: Identity
 
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum."""
+        return self.roster.u_min
+
+    def weights(self) -> dict[str, int]:
+        """How often the answers of each party count, by name."""
+        return {entry.id: entry.weight for entry in self.roster.parties}
+
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError or SecAggError unless they are those of the federation, its noise fits the roster, and no
         party has a weight with which it could be in no exact sum."""
+        if config.votes == "verified":
+            raise ConfigError(
+                "verified votes have a roster with two aggregators, of which kits are not made yet",
+                "Simulate them, or collect votes as secure",
+            )
         if self.roster.digest != config.roster:
             raise ConfigError(
                 f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",

@@ -5,10 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
-from consilium.protocol.secagg.roster import Roster
+
+
+class Places(Protocol):
+    """A roster, as far as it matters here."""
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def n(self) -> int: ...
+
+
+class RosterPlaces(NamedTuple):
+    """The same of any roster."""
+
+    digest: str
+    n: int
 
 
 class History:
@@ -21,7 +38,7 @@ class History:
     ConfigError : the file is not one of these, or of another roster.
     """
 
-    def __init__(self, path: Path, roster: Roster) -> None:
+    def __init__(self, path: Path, roster: Places) -> None:
         self._path, self._roster = path, roster
         self.sets: list[frozenset[int]] = []
         self.left_out: dict[str, str] = {}

@@ -18,7 +18,7 @@ from consilium.party.secagg.votes import ChargedVotes, QuerySet
 from consilium.party.spend import SpendStore
 from consilium.party.verified.store import KeptUpload, UploadStore
 from consilium.protocol.aggregators.messages import UploadReply, UploadRequest, as_array
-from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.messages import LedgerPosition, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.secagg.errors import Replay, StageOrder
 from consilium.protocol.secagg.identity import Identity
@@ -110,7 +110,8 @@ class VerifiedVotes:
         most = min(promise.most(session.phase), self.home.policy.most_queries)
         if session.queries > most:
             raise Refused(Rule.MOST_QUERIES, limit=most, requested=session.queries)
-        self.spend.follow(session.federation, session.position)
+        position = LedgerPosition(ledger=session.ledger, batch=session.batch, head=session.head)
+        self.spend.follow(session.federation, position)
         return told
 
     def _check_sessions(self, session: VerifiedSession) -> None:

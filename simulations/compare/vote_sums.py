@@ -8,7 +8,7 @@ import numpy as np
 
 from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.config import FederationConfig
-from consilium.party.home import open_home
+from consilium.party.home import SETTINGS, open_home
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
 from consilium.protocol.rows.queries import query_ids
@@ -35,7 +35,7 @@ def _asked_again(space: Workspace, config: FederationConfig, weights: Mapping[st
     queries = load_pool(space.work / "pool.npz").queries
     inputs, ids, federation = config.rows.inputs(queries), query_ids(queries), config.digest()
     votes = np.zeros((len(queries), len(config.rows.classes)), dtype=np.int64)
-    for home in sorted(space.party_root.iterdir()):
+    for home in sorted(path.parent for path in space.party_root.glob(f"*/{SETTINGS}")):
         name = open_home(home).name
         for state in (home / "state").glob("teachers-*"):
             own = cast(store.load(state, federation), inputs, Lot(name, federation, ids))

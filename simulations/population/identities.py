@@ -1,4 +1,4 @@
-"""Signing keys of simulated nodes, derived from the run's seed: the roster's hash is part of the federation's, which a
+"""Keys of simulated nodes, derived from the run's seed: the roster's hash is part of the federation's, which a
 resumed run and an audit must find again. Whoever knows the seed has the keys: they protect nobody."""
 
 from __future__ import annotations
@@ -6,14 +6,29 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.collection.verified_keys import VerifiedKeys
 from consilium.coordinator.config import Federation
+from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
 
-COORDINATOR = "/coordinator"  # no party can have this name
+COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
+
+
+@dataclass(frozen=True)
+class KeyFiles:
+    """Where keys of a simulation are written. second: home of the second aggregator."""
+
+    roster: Path
+    identity: Path
+    sealing: Path
+    second: Path
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,16 @@ class SimulatedIdentities:
     parties: dict[str, Identity]
     coordinator: Identity
     roster: Roster
+
+    @property
+    def keys(self) -> SecureKeys:
+        """What the coordinator has of it."""
+        return SecureKeys(self.roster, self.coordinator)
+
+    def save(self, files: KeyFiles) -> None:
+        """Write the roster and what is the coordinator's."""
+        self.roster.save(files.roster)
+        self.coordinator.save(files.identity)
 
 
 def simulated_identities(
@@ -43,6 +68,66 @@ def simulated_identities(
         weights,
     )
     return SimulatedIdentities(parties, coordinator, roster)
+
+
+@dataclass(frozen=True)
+class SimulatedAggregators:
+    """Of verified votes: keys by party, both keys of the coordinator and of the second aggregator, and the roster."""
+
+    parties: dict[str, Identity]
+    coordinator: Identity
+    coordinator_sealing: SealingKey
+    second: Identity
+    second_sealing: SealingKey
+    roster: VerifiedRoster
+
+    @property
+    def keys(self) -> VerifiedKeys:
+        """What the coordinator has of it."""
+        return VerifiedKeys(self.roster, self.coordinator, self.coordinator_sealing)
+
+    def save(self, files: KeyFiles) -> None:
+        """Write the roster, what is the coordinator's, and the keys in the second aggregator's home."""
+        self.roster.save(files.roster)
+        self.coordinator.save(files.identity)
+        self.coordinator_sealing.save(files.sealing)
+        files.second.mkdir(mode=0o700)
+        self.second.save(files.second / "identity.pem")
+        self.second_sealing.save(files.second / "sealing.pem")
+
+
+def simulated_aggregators(names: Sequence[str], federation: Federation, seed: int) -> SimulatedAggregators:
+    """Keys for these parties and both aggregators. Raises ConfigError where no safe roster of so many parties exists.
+
+    As many parties must be in a sum as the federation says, else its `minimum_parties`.
+    """
+    parties = {name: _identity(name, seed) for name in names}
+    coordinator, second = _identity(COORDINATOR, seed), _identity(SECOND, seed)
+    leads, helps = _sealing(COORDINATOR, seed), _sealing(SECOND, seed)
+    roster = VerifiedRoster.build(
+        {name: identity.public.hex() for name, identity in parties.items()},
+        _entry(coordinator, leads),
+        _entry(second, helps),
+        federation.colluders,
+        least_accepted(federation, len(names)),
+        federation.least_difference,
+    )
+    return SimulatedAggregators(parties, coordinator, leads, second, helps, roster)
+
+
+def least_accepted(federation: Federation, parties: int) -> int:
+    """Parties that must be in a verified sum."""
+    if federation.least_survivors is not None:
+        return federation.least_survivors
+    return min(parties, max(federation.minimum_parties, federation.colluders + 2))
+
+
+def _entry(identity: Identity, sealing: SealingKey) -> AggregatorEntry:
+    return AggregatorEntry(ed25519_pk=identity.public.hex(), x25519_pk=sealing.public.hex())
+
+
+def _sealing(name: str, seed: int) -> SealingKey:
+    return SealingKey(hashlib.sha256(f"consilium simulation {seed} {name} sealing".encode()).digest())
 
 
 def _identity(name: str, seed: int) -> Identity:

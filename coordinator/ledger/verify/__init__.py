@@ -4,6 +4,7 @@ findings  a verdict for each check, and what makes one
 files     JSON, event logs and tables of somebody who may have damaged or forged them
 recorded  the ledger: structure, chain, counts
 charges   caps, events, evidence and closing of that ledger
+second    of verified votes, what the second aggregator signed
 claims    epsilons that are claimed, against the ledger's
 run       the coordinator's run folder, whoever made it: simulation or kit, closed, crashed or serving
 student   a student's folder against that ledger

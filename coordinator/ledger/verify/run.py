@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.given_records import RECORDS
 from consilium.coordinator.ledger.privacy import by_phase, promised, promised_in_other_units, promised_to_student, spent
 from consilium.coordinator.ledger.verify.charges import check_caps, check_charges, check_evidence, check_sanitised
 from consilium.coordinator.ledger.verify.claims import check_claims, check_guarantee, number
@@ -22,6 +23,7 @@ from consilium.coordinator.ledger.verify.findings import (
 )
 from consilium.coordinator.ledger.verify.place import RunPlace
 from consilium.coordinator.ledger.verify.recorded import Recorded, read_ledger
+from consilium.coordinator.ledger.verify.second import check_given
 from consilium.coordinator.ledger.verify.weights import check_weights
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -91,6 +93,8 @@ def _content(checks: Checks, files: Files, recorded: Recorded, found: _Found) ->
     checks.check(f"{EVENTS}: what was released", lambda: _log(files, recorded, found))
     checks.check(f"{COORDINATOR}: counts and parties", lambda: _counts(files, recorded, found))
     checks.check(f"{COORDINATOR}: epsilon", lambda: _claims(files, recorded, found))
+    if recorded.config.votes == "verified":
+        checks.check(f"{RECORDS}: sums that were signed", lambda: check_given(files, recorded))
     if recorded.config.most_weight > 1:
         checks.check(f"{COORDINATOR}: weights, and each party's own epsilon", lambda: _weights(files, recorded))
 

@@ -44,6 +44,7 @@ class VerifiedFederation:
     teachers: int = 1
     least_accepted: int | None = None
     terms: dict = field(default_factory=dict)
+    no_votes: bool = False
 
     def __post_init__(self) -> None:
         self.names = [f"h{place}" for place in range(self.n)]
@@ -58,7 +59,8 @@ class VerifiedFederation:
         )
         self.session = self.new_session()
         self.votes = {
-            name: make_votes(place, self.queries, self.classes, self.teachers) for place, name in enumerate(self.names)
+            name: make_votes(place, self.queries, self.classes, self.teachers)
+            for place, name in enumerate([] if self.no_votes else self.names)
         }
 
     def new_session(self, seed: int = 0, **terms) -> VerifiedSession:

@@ -1,0 +1,105 @@
+"""A verified session on the coordinator's disk, from before its first request until its labels are in the ledger.
+
+terms.json      the session's terms and their signature
+uploads/00017   what the party at this place of the roster sent
+chosen.json     places of the parties that are summed if their votes are votes
+leader          state of the protocol's leader, before the second aggregator is asked for its half
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.files import replace_text, replacing
+from consilium.protocol.secagg.errors import SecAggError
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.session import VerifiedSession, open_session
+
+TERMS, CHOSEN, LEADER, UPLOADS = "terms.json", "chosen.json", "leader", "uploads"
+
+
+class KeptSession:
+    """One folder. What is in it is as secret as what it holds: one of two parts of each vote."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def begun(self) -> bool:
+        """Whether a session was begun here and not settled."""
+        return (self.folder / TERMS).exists()
+
+    def begin(self, session: VerifiedSession, signer: Identity) -> None:
+        """On disk when this returns."""
+        self.forget()
+        (self.folder / UPLOADS).mkdir(mode=0o700, parents=True)
+        self.folder.chmod(0o700)
+        signed = {"terms": session.canonical().decode("ascii"), "signature": session.sign(signer).hex()}
+        replace_text(self.folder / TERMS, json.dumps(signed) + "\n")
+
+    def session(self, roster: VerifiedRoster) -> tuple[VerifiedSession, bytes]:
+        """The terms and their signature.
+
+        Raises
+        ------
+        ConfigError : they cannot be read, or are of another roster.
+        """
+        try:
+            signed = json.loads((self.folder / TERMS).read_text(encoding="utf-8"))
+            signature = bytes.fromhex(signed["signature"])
+            return open_session(signed["terms"].encode("ascii"), signature, roster), signature
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, MalformedMessage, SecAggError):
+            raise ConfigError(
+                f"{self.folder} holds no session of this roster", "Restore it; without it the session is begun anew"
+            ) from None
+
+    def keep_upload(self, place: int, content: bytes) -> None:
+        """What a party sent."""
+        with replacing(self._upload(place), 0o600, durable=False) as file:
+            file.write(content)
+
+    def upload(self, place: int) -> bytes:
+        """What a party sent."""
+        return self._upload(place).read_bytes()
+
+    def places(self) -> list[int]:
+        """Of the parties whose uploads are here, rising."""
+        names = (path.name for path in (self.folder / UPLOADS).iterdir())
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def choose(self, places: Iterable[int]) -> None:
+        """Fix who is summed; on disk, and all uploads, when this returns."""
+        os.sync()
+        replace_text(self.folder / CHOSEN, json.dumps(sorted(places)) + "\n")
+
+    def chosen(self) -> list[int] | None:
+        """Who is summed; None where it is not fixed yet. Raises ConfigError."""
+        try:
+            return [int(place) for place in json.loads((self.folder / CHOSEN).read_text(encoding="utf-8"))]
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError):
+            raise ConfigError(f"{self.folder / CHOSEN} cannot be read", "The session is begun anew") from None
+
+    def keep_leader(self, state: bytes) -> None:
+        """On disk when this returns."""
+        with replacing(self.folder / LEADER, 0o600) as file:
+            file.write(state)
+
+    def leader(self) -> bytes | None:
+        """The state that was kept; None where the other half was not asked for yet."""
+        path = self.folder / LEADER
+        return path.read_bytes() if path.exists() else None
+
+    def forget(self) -> None:
+        """Nothing of it is needed any more."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _upload(self, place: int) -> Path:
+        return self.folder / UPLOADS / f"{place:05d}"

@@ -1,0 +1,270 @@
+"""Collection of verified votes: the coordinator is the leader of `protocol.verified`, the second aggregator its helper.
+
+Each party sends one upload, which is kept on disk. Who is summed is chosen among those that answered, by the rule of
+exact sums; then uploads are checked batch by batch with the second aggregator, and who voted falsely is left out by
+name before anything is summed. What the second aggregator signs of each sum is kept beside the ledger.
+
+The session is on disk from before its first request until its labels are in the ledger: a coordinator that crashed goes
+on with the same one, in which parties and second aggregator answer what they answered before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+
+from consilium.coordinator.collection.admission import Member, tell_left_out
+from consilium.coordinator.collection.clear import Histogram, Standing
+from consilium.coordinator.collection.exchange import Failure, Transport, stream
+from consilium.coordinator.collection.kept_session import KeptSession
+from consilium.coordinator.collection.second import SecondAggregator
+from consilium.coordinator.collection.verified_keys import SetsBefore, VerifiedKeys
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.given_records import GivenRecords
+from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.secagg.history import History, RosterPlaces
+from consilium.coordinator.secagg.sets import Chooser
+from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses
+from consilium.protocol.aggregators.messages import (
+    LinkReply,
+    LinkRequest,
+    OpenReply,
+    OpenRequest,
+    UploadReply,
+    UploadRequest,
+    as_array,
+)
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.secagg.errors import SecAggError, ThresholdNotMet
+from consilium.protocol.verified.errors import FAULTS
+from consilium.protocol.verified.leader import Leader
+from consilium.protocol.verified.messages import MOST_BATCH
+from consilium.protocol.verified.session import VerifiedSession
+from consilium.protocol.verified.sums import VerifiedSum
+from consilium.protocol.verified.uploads import upload_bytes
+
+MOST_SESSIONS = 10
+"""On one query set in one call; each after the first is without parties that the one before it left out."""
+BATCH_BYTES = 2**26
+"""Of uploads that are checked together: what is in memory at once is twice as much."""
+NO_HALF = frozenset({str(Rule.STAGE_ORDER), str(Rule.BAD_SIGNATURE), str(Rule.INCONSISTENT_VIEW)})
+"""Refusals after which a session that was resumed is begun anew: the second aggregator does not know it so."""
+
+
+class VerifiedCollector:
+    """The `Collector` of verified votes.
+
+    folder: where the states of open sessions are kept, made on first use. number: of the federation's phase that all
+    its queries are for, from 1; None where there is no schedule.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        config: FederationConfig,
+        members: list[Member],
+        keys: VerifiedKeys,
+        second: SecondAggregator,
+        folder: Path,
+        standing: Standing,
+        log: EventLog,
+        number: int | None = None,
+    ) -> None:
+        keys.check(config)
+        self._transport, self._config, self._members, self._keys = transport, config, members, keys
+        self._second, self._folder, self._standing, self._log, self._number = second, folder, standing, log, number
+        self._summed: list[KeptSession] = []
+        self._records = GivenRecords(folder.parent, keys.roster)
+
+    def __call__(
+        self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
+    ) -> Histogram:
+        """The sum over the parties whose votes are votes, with both aggregators' noise where the mechanism has it.
+
+        Raises
+        ------
+        AggregatorAway : the same session goes on when it is asked again. AggregatorRefuses, ThresholdNotMet,
+        SetTooClose, VerifiedError : there is no sum; nothing is used up unless the second aggregator gave its half.
+        """
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._history = History(
+            self._folder / "history.json", RosterPlaces(self._keys.roster.digest, self._keys.roster.n)
+        )
+        where = "" if self._number is None else f"-of-{self._number}"
+        kept = KeptSession(self._folder / f"{query_set[:32]}-{phase}{where}.verified")
+        self._summed.append(kept)
+        resumed, self._fewer = kept.begun, False
+        for left in reversed(range(MOST_SESSIONS)):
+            try:
+                if not kept.begun:
+                    kept.begin(self._session(queries, phase), self._keys.signer)
+                elif resumed:
+                    self._log.write("resumed-session", stage="chosen" if kept.chosen() is not None else "votes")
+                return self._histogram(self._sum(kept, queries, query_set, progress, phase))
+            except AggregatorAway:
+                raise
+            except (SecAggError, ConfigError, MalformedMessage) as error:
+                lost = resumed and (isinstance(error, ConfigError) or getattr(error, "rule", "") in NO_HALF)
+                kept.forget()
+                if left == 0 or not (self._fewer or lost):
+                    raise
+                self._log.write("session-lost", reason=type(error).__name__)
+                resumed = False
+        raise ThresholdNotMet("votes", 0, self._keys.roster.least_accepted, ())
+
+    def settle(self) -> None:
+        """Forget the sessions that gave the last sums: these are in the ledger."""
+        for kept in self._summed:
+            kept.forget()
+        self._summed.clear()
+
+    def _session(self, queries: np.ndarray, phase: int) -> VerifiedSession:
+        noise = self._config.event(0, 0, self._number).party_noise(phase)
+        sigma = 0.0 if noise is None else noise.sigma
+        return VerifiedSession.create(
+            self._keys.roster,
+            self._config.digest(),
+            queries,
+            len(self._config.rows.classes),
+            self._config.teachers_per_party,
+            position=self._standing.position(),
+            leader_sigma=sigma,
+            helper_sigma=sigma,
+            phase=cast(Literal[1, 2], phase),
+            release=self._number or 1,
+        )
+
+    def _sum(
+        self, kept: KeptSession, queries: np.ndarray, query_set: str, progress: Progress, phase: int
+    ) -> VerifiedSum:
+        """From the session on disk to its sum. `_fewer` says afterwards whether others are left out than before."""
+        self._fewer = False
+        session, signature = kept.session(self._keys.roster)
+        if session.query_set != query_set or session.federation != self._config.digest():
+            raise ConfigError(f"{kept.folder} is of other queries", "The session is begun anew")
+        sid, (places, proof) = bytes.fromhex(session.sid), self._standing.proof(queries)
+        begin = {
+            "terms": session.canonical(),
+            "signature": signature,
+            "queries": queries,
+            "places": places,
+            "proof": proof,
+        }
+        self._second.ask(OpenRequest(**begin), OpenReply, self._config.timeouts.secure)
+        chosen = kept.chosen()
+        if chosen is None:
+            self._collect(kept, session, UploadRequest(**begin), progress)
+            chosen = sorted(self._choose(session, kept.places(), query_set))
+            kept.choose(chosen)
+        leader = self._leader(kept, session)
+        if not leader.closed:
+            self._check(kept, leader, sid, chosen, progress)
+            asked = leader.ask()
+            kept.keep_leader(leader.state())
+        else:
+            asked = leader.ask()
+        reply = self._link(sid, asked)
+        result = leader.finish(reply.content.tobytes())
+        ids = query_ids(queries)
+        self._records.keep(reply.record, reply.signature, session, ids, result.accepted)
+        return result
+
+    def _collect(self, kept: KeptSession, session: VerifiedSession, request: UploadRequest, progress: Progress) -> None:
+        """Ask for the uploads that are not here yet, and keep them as they come."""
+        roster, there = self._keys.roster, {*kept.places()}
+        by_node = {
+            member.node: member.party
+            for member in self._members
+            if member.party not in self._history.left_out and roster.place(member.party) not in there
+        }
+        told = self._telling("votes", len(by_node), progress)
+        failures: dict[str, Failure] = {}
+        most = upload_bytes(session.grid)
+        replies = stream(
+            self._transport, dict.fromkeys(by_node, request), UploadReply, self._config.timeouts.vote, told, most
+        )
+        for node, reply in replies:
+            party = by_node[node]
+            if isinstance(reply, Failure):
+                failures[party] = reply
+            elif reply.party != party or reply.sid.hex() != session.sid:
+                failures[party] = Failure("answers for another party or another session")
+            else:
+                kept.keep_upload(roster.place(party), reply.upload.tobytes())
+        tell_left_out(self._log, "secure sum: votes", failures)
+
+    def _choose(self, session: VerifiedSession, there: list[int], query_set: str) -> frozenset[int]:
+        """Who is summed of those that answered."""
+        roster = self._keys.roster
+        if len(there) < roster.least_accepted:
+            missing = (entry.id for place, entry in enumerate(roster.parties) if place not in {*there})
+            raise ThresholdNotMet("votes", len(there), roster.least_accepted, missing)
+        if session.sigma > 0:  # what sums with noise tell together is charged, whoever is in them
+            return frozenset(there)
+        sets, seed = tuple(self._history.sets), int(query_set[:16], 16)
+        least, spare = roster.least_difference, self._config.spare
+        return Chooser(roster.n, roster.least_accepted, least, sets, spare, seed)(there)
+
+    def _check(self, kept: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
+        """Every chosen upload, with the second aggregator; who voted falsely is left out by name, for good."""
+        told, roster = self._telling("check", len(chosen), progress), self._keys.roster
+        size, done = _batch_size(leader.session), 0
+        for at in range(0, len(chosen), size):
+            for place in chosen[at : at + size]:
+                leader.accept(roster.name(place), kept.upload(place))
+            while (batch := leader.batch()) is not None:
+                leader.settle(self._link(sid, batch).content.tobytes())
+            done += len(chosen[at : at + size])
+            told(done, len(chosen))
+        if leader.left_out:
+            reasons = {name: Failure(FAULTS[fault]) for name, fault in leader.left_out.items()}
+            tell_left_out(self._log, "secure sum: check", reasons)
+            for name, fault in leader.left_out.items():
+                self._history.leave_out([name], str(fault))
+                self._log.write("excluded", party=name, reason=str(fault))
+            self._fewer = True
+
+    def _leader(self, kept: KeptSession, session: VerifiedSession) -> Leader:
+        rules = [SetsBefore(self._history, self._keys.roster.least_difference)]
+        private, noise = self._keys.sealing.private(), self._noise(session)
+        size = _batch_size(session)
+        return Leader(session, self._keys.roster, private, rules, noise, size, state=kept.leader())
+
+    def _link(self, sid: bytes, content: bytes) -> LinkReply:
+        request = LinkRequest(sid=sid, content=as_array(content))
+        reply = self._second.ask(request, LinkReply, self._config.timeouts.secure)
+        if reply.sid != sid:
+            raise AggregatorRefuses("it answers for another session", "Ask again")
+        return reply
+
+    def _noise(self, session: VerifiedSession) -> NoiseSource:
+        seed = self._config.noise_seed
+        if seed is None:
+            return SystemNoise()
+        parts = [seed, "coordinator's half", session.query_set, session.phase, session.release]
+        return SeededNoise(int(canonical_digest(parts), 16))
+
+    def _telling(self, what: str, total: int, progress: Progress):
+        name = f"secure sum: {what}"
+        self._log.write("stage", stage=name, total=total)
+
+        def told(done: int, total: int) -> None:
+            self._log.write("progress", stage=name, done=done, total=total)
+            progress(name, done, total)
+
+        return told
+
+    def _histogram(self, result: VerifiedSum) -> Histogram:
+        votes = len(result.accepted) * self._config.teachers_per_party
+        return Histogram(result.sums, tuple(sorted(result.accepted)), votes)
+
+
+def _batch_size(session: VerifiedSession) -> int:
+    return max(1, min(MOST_BATCH, BATCH_BYTES // upload_bytes(session.grid)))

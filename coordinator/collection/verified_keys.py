@@ -1,0 +1,86 @@
+"""What the coordinator needs as one of the two aggregators: the roster, its keys, and its own rule on sets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.secagg.history import History
+from consilium.protocol.aggregators.keys import SealingKey
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.secagg.errors import SetTooClose
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.ring import TAIL
+from consilium.protocol.secagg.sets import nearest
+from consilium.protocol.verified.field import PRIME
+from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.session import VerifiedSession
+
+
+@dataclass(frozen=True)
+class VerifiedKeys:
+    """The roster with both aggregators, the coordinator's signing key and its sealing key."""
+
+    roster: VerifiedRoster
+    signer: Identity
+    sealing: SealingKey
+
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum."""
+        return self.roster.least_accepted
+
+    def weights(self) -> dict[str, int]:
+        """How often the answers of each party count, by name: once each."""
+        return dict.fromkeys(self.roster.places, 1)
+
+    def check(self, config: FederationConfig) -> None:
+        """Raise ConfigError unless they are those of the federation."""
+        if self.roster.digest != config.roster:
+            raise ConfigError(
+                f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",
+                "Use the roster that the federation was made with",
+            )
+        if (self.signer.public.hex(), self.sealing.public.hex()) != (
+            self.roster.leader.ed25519_pk,
+            self.roster.leader.x25519_pk,
+        ):
+            raise ConfigError(
+                "the roster lists the coordinator with other keys than these", "Name the files that belong to it"
+            )
+        for number in config.phase_numbers:
+            event = config.event(0, 0, number)
+            for noise in filter(None, (event.party_noise(phase) for phase in (1, 2))):
+                self._check_reach(config.teachers_per_party, noise.sigma)
+        self._check_reach(config.teachers_per_party, 0.0)
+
+    def _check_reach(self, teachers: int, sigma: float) -> None:
+        """Raise ConfigError if sums of so many votes with both aggregators' noise do not fit below the prime."""
+        reach = self.roster.n * teachers + 2 * math.ceil(TAIL * math.hypot(sigma, sigma))
+        if reach >= PRIME:
+            raise ConfigError(
+                f"verified sums of {self.roster.n} parties may reach {reach}, they must stay below {PRIME}",
+                "Use fewer parties or teachers, or less noise",
+            )
+
+
+class SetsBefore:
+    """An `AggregatorRule`: what this coordinator refuses before it asks for the other half, kept in its history."""
+
+    def __init__(self, history: History, least: int) -> None:
+        self._history, self._least = history, least
+
+    def admit(self, session: VerifiedSession) -> None:
+        """See `protocol.verified.rules.AggregatorRule`."""
+
+    def allow(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+        """Raises SetTooClose for an exact sum that differs from an earlier one by too few."""
+        found = nearest(accepted, self._history.sets)
+        if session.sigma == 0 and found is not None and found < self._least:
+            raise SetTooClose(found, self._least)
+
+    def remember(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+        """On disk before the other half can be asked for."""
+        if session.sigma == 0:
+            self._history.remember(accepted)

@@ -1,0 +1,119 @@
+"""`aggregator.jsonl` of a run: what the second aggregator signed of each sum, for the audit, with `roster.json`.
+
+One line for each session: its record and signature, and the ids of its queries, of which the record has the digest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from consilium.protocol.aggregators.records import GivenRecord, ids_digest, open_record
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.files import replace_text
+from consilium.protocol.verified.errors import BadLink
+from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.session import VerifiedSession
+
+RECORDS, ROSTER = "aggregator.jsonl", "roster.json"
+
+
+@dataclass(frozen=True)
+class KeptRecord:
+    """A record whose signature holds, and the ids of its queries, hex, in order."""
+
+    record: GivenRecord
+    ids: tuple[str, ...] = field(repr=False)
+
+
+class GivenRecords:
+    """The file in a run folder; made on first use."""
+
+    def __init__(self, run_dir: Path, roster: VerifiedRoster) -> None:
+        self._path, self._roster = run_dir / RECORDS, roster
+        if not (run_dir / ROSTER).exists():
+            replace_text(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
+
+    def keep(
+        self,
+        content: bytes,
+        signature: bytes,
+        session: VerifiedSession,
+        ids: Sequence[str],
+        accepted: Collection[str],
+    ) -> None:
+        """One line, once for each session; on disk when this returns.
+
+        Raises
+        ------
+        BadLink : what is signed is not this sum.
+        """
+        try:
+            record = open_record(content, signature, self._roster)
+        except MalformedMessage as error:
+            raise BadLink(error.what) from None
+        expected = GivenRecord(
+            sid=session.sid,
+            federation=session.federation,
+            roster=session.roster,
+            ids=ids_digest(ids),
+            queries=session.queries,
+            accepted=tuple(sorted(map(self._roster.place, accepted))),
+            left_out=record.left_out,
+            sigma=session.helper_sigma,
+            phase=session.phase,
+            release=session.release,
+        )
+        if record != expected:
+            raise BadLink("the second aggregator signs another sum than the one that it gives")
+        if self._path.exists() and any(line.get("sid") == session.sid for line in _lines(self._path)):
+            return
+        _mend(self._path)
+        line = {"sid": session.sid, "record": content.decode("ascii"), "signature": signature.hex(), "ids": [*ids]}
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_records(path: Path, roster: VerifiedRoster) -> list[KeptRecord]:
+    """All records of a file. A last line that a killed coordinator left is passed over.
+
+    Raises
+    ------
+    MalformedMessage : a record that the roster's second aggregator has not signed, or ids that are not its own.
+    """
+    found = []
+    for line in _lines(path):
+        try:
+            content, signature = line["record"].encode("ascii"), bytes.fromhex(line["signature"])
+            ids = tuple(str(each) for each in line["ids"])
+            record = open_record(content, signature, roster)
+            fits = record.ids == ids_digest(ids) and record.queries == len(ids)
+        except (KeyError, ValueError, TypeError, AttributeError):
+            raise MalformedMessage(f"{path.name}: a line is no record") from None
+        if not fits:
+            raise MalformedMessage(f"{path.name}: a record is of other queries than stand beside it")
+        found.append(KeptRecord(record, ids))
+    return found
+
+
+def _mend(path: Path) -> None:
+    """Cut off what a killed coordinator left of a line."""
+    content = path.read_bytes() if path.exists() else b""
+    if content and not content.endswith(b"\n"):
+        os.truncate(path, content.rfind(b"\n") + 1)
+
+
+def _lines(path: Path) -> Iterator[dict]:
+    text = path.read_text(encoding="utf-8")
+    for line in text.splitlines()[: text.count("\n")]:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            raise MalformedMessage(f"{path.name}: a line is damaged") from None
+        if isinstance(found, dict):
+            yield found

@@ -1,0 +1,68 @@
+"""The ledger of verified votes against what the second aggregator signed: each sum, its parties and its noise."""
+
+from __future__ import annotations
+
+from consilium.coordinator.given_records import RECORDS, ROSTER, KeptRecord, read_records
+from consilium.coordinator.ledger.batch import Batch
+from consilium.coordinator.ledger.verify.files import Files
+from consilium.coordinator.ledger.verify.findings import Contradiction, Damaged
+from consilium.coordinator.ledger.verify.recorded import Recorded
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.secagg.sets import nearest
+from consilium.protocol.verified.roster import VerifiedRoster
+
+
+def check_given(files: Files, recorded: Recorded) -> str:
+    """Each batch is of one signed sum; no query is in two exact ones, and their parties differ by nobody or by enough.
+
+    Raises
+    ------
+    Contradiction : one of these does not hold. Damaged, Unfinished : a file is missing or broken.
+    """
+    config = recorded.config
+    if not recorded.batches and not (files.folder / RECORDS).exists():
+        return "no sum was given"
+    try:
+        roster = VerifiedRoster.load(files.path(ROSTER))
+        if roster.digest != config.roster:
+            raise Contradiction(f"{ROSTER} is not the roster of the federation")
+        records = read_records(files.path(RECORDS), roster)
+    except (ConfigError, MalformedMessage) as error:
+        raise Damaged(error.what) from None
+    for kept in records:
+        if kept.record.federation != config.digest() or kept.record.roster != roster.digest:
+            raise Contradiction(f"{RECORDS}: session {kept.record.sid} is of another federation")
+    for at, batch in enumerate(recorded.batches, 1):
+        _check_batch(at, batch, records, recorded)
+    _check_sets(records, roster)
+    noise = max((kept.record.sigma for kept in records), default=0.0)
+    told = f", each with noise of the second aggregator, sigma {noise:g}" if noise > 0 else ", exact"
+    return f"{len(recorded.batches)} of {len(records)} signed sums{told}"
+
+
+def _check_batch(at: int, batch: Batch, records: list[KeptRecord], recorded: Recorded) -> None:
+    event = recorded.config.event(0, 0, batch.phase)
+    noise = event.party_noise(1)
+    expected = (batch.parties, 0.0 if noise is None else noise.sigma, batch.phase or 1)
+    for kept in records:
+        if kept.record.phase == 1 and kept.ids[: len(batch.query_ids)] == batch.query_ids:
+            if (len(kept.record.accepted), kept.record.sigma, kept.record.release) == expected:
+                return
+            raise Contradiction(f"batch {at}: the second aggregator signed a sum of other parties, noise or release")
+    raise Contradiction(f"batch {at}: the second aggregator signed no sum on its queries")
+
+
+def _check_sets(records: list[KeptRecord], roster: VerifiedRoster) -> None:
+    seen: set[tuple[str, int]] = set()
+    sets: list[frozenset[int]] = []
+    for kept in records:
+        phases = (kept.record.phase,) if kept.record.sigma > 0 else (1, 2)
+        asked = {(query_id, phase) for query_id in kept.ids for phase in phases}
+        if seen & asked:
+            raise Contradiction(f"session {kept.record.sid}: a query is in two sums")
+        seen |= asked
+        if kept.record.sigma == 0:
+            found = nearest(kept.record.accepted, sets)
+            if found is not None and found < roster.least_difference:
+                raise Contradiction(f"session {kept.record.sid}: its parties differ from those of another by {found}")
+            sets.append(frozenset(kept.record.accepted))

@@ -1,0 +1,273 @@
+"""Rosters and sessions that are safe, those that are not, and the bytes of one upload that never change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.secagg.agreement import Agreement, new_private, public_of
+from consilium.protocol.secagg.curve import SMALL_ORDER
+from consilium.protocol.secagg.errors import BadSignature, RosterMismatch, UnsafeSession
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.verified.binder import challenge_of, reading_point
+from consilium.protocol.verified.client import VoteClient
+from consilium.protocol.verified.errors import NotVotes, SumTooLarge
+from consilium.protocol.verified.field import PRIME, to_wire
+from consilium.protocol.verified.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
+from consilium.protocol.verified.sealing import Link, seal_once, unseal_once
+from consilium.protocol.verified.session import VerifiedSession, open_session
+from consilium.protocol.verified.uploads import Upload
+from tests.protocol.verified.federation import FEDERATION, VerifiedFederation, collect, make_queries
+
+VECTOR = Path(__file__).parent / "vectors" / "upload.json"
+
+
+def entry() -> AggregatorEntry:
+    return AggregatorEntry(ed25519_pk=Identity.generate().public.hex(), x25519_pk=public_of(new_private()).hex())
+
+
+def publics(n: int) -> dict[str, str]:
+    return {f"p{at}": Identity.generate().public.hex() for at in range(n)}
+
+
+class TestRosters:
+    @pytest.mark.parametrize(
+        ("change", "match"),
+        [
+            ({"least_accepted": 1}, "least_accepted"),
+            ({"least_accepted": 7}, "least_accepted 7 must be from"),
+            ({"colluders": 2, "least_accepted": 3}, "from c \\+ 2 = 4"),
+            ({"colluders": 1, "least_difference": 2}, "least_difference 2 must be at least c \\+ 2 = 3"),
+            ({"colluders": 5}, "least_accepted 7"),
+        ],
+    )
+    def test_unsafe_numbers(self, change, match) -> None:
+        with pytest.raises(ConfigError, match=match):
+            VerifiedRoster.build(publics(6), entry(), entry(), **change)
+
+    def test_nodes_share_no_key(self) -> None:
+        one, other, parties = entry(), entry(), publics(4)
+        same_box = other.model_copy(update={"x25519_pk": one.x25519_pk})
+        same_sign = other.model_copy(update={"ed25519_pk": parties["p0"]})
+        for helper in (one, same_box, same_sign):
+            with pytest.raises(ConfigError, match="two nodes have one key"):
+                VerifiedRoster.build(parties, one, helper)
+
+    def test_keys_under_which_anybody_could_sign_or_open(self) -> None:
+        for point in SMALL_ORDER:
+            with pytest.raises(ConfigError, match="under it anyone could sign"):
+                VerifiedRoster.build({**publics(3), "x": point.to_bytes(32, "little").hex()}, entry(), entry())
+        for low in (0, 1):
+            helper = entry().model_copy(update={"x25519_pk": low.to_bytes(32, "little").hex()})
+            with pytest.raises(ConfigError, match="anyone could open what is sealed"):
+                VerifiedRoster.build(publics(3), entry(), helper)
+
+    def test_files(self, tmp_path) -> None:
+        roster, path = VerifiedFederation(3).roster, tmp_path / "roster.json"
+        roster.save(path)
+        again = VerifiedRoster.load(path)
+        assert again == roster
+        assert again.digest == roster.digest
+        for content in (b"", b"{}", path.read_bytes()[:-5], path.read_bytes().replace(b"least_accepted", b"least")):
+            path.write_bytes(content)
+            with pytest.raises(ConfigError):
+                VerifiedRoster.load(path)
+        with pytest.raises(ConfigError):
+            VerifiedRoster.load(tmp_path / "none.json")
+
+    def test_names_and_places(self) -> None:
+        roster = VerifiedFederation(3).roster
+        assert [roster.place(roster.name(place)) for place in range(3)] == [0, 1, 2]
+        with pytest.raises(RosterMismatch):
+            roster.place("nobody")
+
+    @pytest.mark.slow
+    def test_twelve_thousand_parties(self) -> None:
+        """A roster of so many, an upload of the last of them, and states with a place for each."""
+        federation = VerifiedFederation(3, queries=5)
+        many = publics(12_000) | {name: each.public.hex() for name, each in federation.identities.items()}
+        federation.roster = VerifiedRoster.build(many, federation.roster.leader, federation.roster.helper)
+        federation.session = federation.new_session()
+        leader, helper = federation.leader(), federation.helper()
+        result = collect(leader, helper, federation.uploads())
+        assert np.array_equal(result.sums, federation.total(federation.names))
+        assert federation.helper(state=helper.state()).accepted == ("h0", "h1", "h2")
+
+    def test_the_most_parties_still_fit_below_the_prime(self) -> None:
+        assert MOST_VOTERS == PRIME - 1
+
+
+class TestSessions:
+    def test_terms_are_read_as_they_were_signed(self) -> None:
+        federation = VerifiedFederation(3)
+        session, identity = federation.session, federation.leader_identity
+        content, signature = session.canonical(), session.sign(federation.leader_identity)
+        again = open_session(content, signature, federation.roster)
+        assert again == session
+        assert again.ctx == session.ctx == hashlib.sha256(content).digest()
+        for other in (federation.helper_identity, federation.identities["h0"], Identity.generate()):
+            with pytest.raises(BadSignature):
+                open_session(content, session.sign(other), federation.roster)
+        spaced = json.dumps(json.loads(content)).encode()
+        for wrong in (spaced, b"{}", b"", content[:-1]):
+            with pytest.raises(MalformedMessage):
+                open_session(wrong, identity.sign("verified/1/session", wrong), federation.roster)
+        with pytest.raises(RosterMismatch):
+            other_roster = federation.roster.model_copy(update={"least_accepted": 3})
+            open_session(content, signature, VerifiedRoster.model_validate_json(other_roster.model_dump_json()))
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"queries": 0},
+            {"queries": 2**24 + 1},
+            {"classes": 1},
+            {"classes": 1001},
+            {"teachers": 0},
+            {"teachers": 1001},
+            {"queries": 10_000_000, "teachers": 2},
+            {"queries": 1_000_000, "classes": 1000},
+            {"leader_sigma": -1.0},
+            {"helper_sigma": float("inf")},
+            {"helper_sigma": float("nan")},
+            {"queries": 5.0},
+            {"sid": "x"},
+            {"version": 2},
+        ],
+    )
+    def test_numbers_have_bounds(self, change) -> None:
+        federation = VerifiedFederation(3)
+        content = json.dumps(
+            {**json.loads(federation.session.canonical()), **change}, sort_keys=True, separators=(",", ":")
+        ).encode()
+        signature = federation.leader_identity.sign("verified/1/session", content)
+        with pytest.raises(MalformedMessage):
+            open_session(content, signature, federation.roster)
+
+    def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(self) -> None:
+        federation = VerifiedFederation(66)
+        rows = make_queries(4)
+        make = VerifiedSession.create
+        make(federation.roster, FEDERATION, rows, 3, 992)
+        with pytest.raises(SumTooLarge, match="sums may reach 65538"):
+            make(federation.roster, FEDERATION, rows, 3, 993)
+        make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=300.0)
+        with pytest.raises(SumTooLarge):
+            make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=300.0, leader_sigma=300.0)
+
+    def test_an_exact_second_phase_and_a_query_twice(self) -> None:
+        federation = VerifiedFederation(3)
+        with pytest.raises(UnsafeSession, match="second phase"):
+            federation.new_session(phase=2)
+        federation.new_session(phase=2, helper_sigma=4.0)
+        with pytest.raises(UnsafeSession, match="stands twice"):
+            VerifiedSession.create(federation.roster, FEDERATION, make_queries(4)[[0, 1, 1]], 3, 1)
+
+
+class TestClient:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda votes: votes[:-1],
+            lambda votes: votes[:, :-1],
+            lambda votes: votes.astype(float),
+            lambda votes: votes.astype(bool),
+            lambda votes: votes * 2,
+            lambda votes: votes * 0,
+            lambda votes: votes - 1,
+            lambda votes: np.where(votes == 1, 3, -1),
+        ],
+    )
+    def test_a_party_sends_no_votes_that_are_none(self, change) -> None:
+        federation = VerifiedFederation(3)
+        with pytest.raises(NotVotes) as error:
+            federation.client("h0").upload(change(federation.votes["h0"]))
+        assert "[" not in str(error.value)
+
+    def test_a_party_needs_its_own_key_and_its_own_roster(self) -> None:
+        federation = VerifiedFederation(3)
+        with pytest.raises(RosterMismatch):
+            VoteClient(federation.session, federation.roster, "h0", federation.identities["h1"])
+        with pytest.raises(RosterMismatch):
+            VoteClient(federation.session, federation.roster, "nobody", federation.identities["h1"])
+        with pytest.raises(RosterMismatch):
+            VoteClient(VerifiedFederation(3).session, federation.roster, "h0", federation.identities["h0"])
+
+    @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "int64"])
+    def test_any_integers_will_do(self, dtype) -> None:
+        federation = VerifiedFederation(3, teachers=2)
+        federation.votes = {name: votes.astype(dtype) for name, votes in federation.votes.items()}
+        result = collect(federation.leader(), federation.helper(), federation.uploads())
+        assert np.array_equal(result.sums, federation.total(federation.names))
+
+
+class TestSeals:
+    def test_a_seal_is_for_one_helper_and_one_purpose(self) -> None:
+        helper, own, other = new_private(), new_private(), new_private()
+        key = public_of(helper)
+        sealed = seal_once(own, key, b"seed", b"bound")
+        agreement = Agreement(helper)
+        assert unseal_once(agreement, key, public_of(own), sealed, b"bound") == b"seed"
+        assert unseal_once(agreement, key, public_of(own), sealed, b"other") is None
+        assert unseal_once(agreement, key, public_of(other), sealed, b"bound") is None
+        assert unseal_once(agreement, key, bytes(32), sealed, b"bound") is None
+        assert unseal_once(Agreement(other), public_of(other), public_of(own), sealed, b"bound") is None
+        assert unseal_once(agreement, key, public_of(own), sealed[:-1] + b"\0", b"bound") is None
+
+    def test_both_ends_of_a_link_agree_and_nobody_else(self) -> None:
+        one, other, third = new_private(), new_private(), new_private()
+        ends = [Link(one, public_of(other), b"c" * 32), Link(other, public_of(one), b"c" * 32)]
+        assert ends[0].secret() == ends[1].secret()
+        strangers = [Link(third, public_of(other), b"c" * 32), Link(one, public_of(other), b"d" * 32)]
+        assert all(each.secret() != ends[0].secret() for each in strangers)
+        assert ends[1].open(1, ends[0].seal(1, b"body")) == b"body"
+        assert ends[0].seal(1, b"body") != ends[0].seal(1, b"body")
+
+
+def counted(label: str) -> Callable[[int], bytes]:
+    """SHAKE-256 of the label and a counter: bytes that any implementation can make."""
+    calls = iter(range(100))
+    return lambda count: hashlib.shake_256(f"{label}/{next(calls)}".encode()).digest(count)
+
+
+def made_vector() -> dict[str, object]:
+    """All of one upload from fixed keys and fixed random bytes."""
+    drawn = counted("keys")
+    identities = [Identity(Ed25519PrivateKey.from_private_bytes(drawn(32))) for _ in range(4)]
+    boxes = [drawn(32), drawn(32)]
+    aggregators = [
+        AggregatorEntry(ed25519_pk=identity.public.hex(), x25519_pk=public_of(box).hex())
+        for identity, box in zip(identities[2:], boxes, strict=True)
+    ]
+    roster = VerifiedRoster.build({"a": identities[0].public.hex(), "b": identities[1].public.hex()}, *aggregators)
+    session = VerifiedSession.create(roster, FEDERATION, make_queries(5), 3, 2).model_copy(update={"sid": "5" * 32})
+    session = VerifiedSession.model_validate_json(session.canonical())
+    votes = np.array([[2, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 2], [0, 2, 0]])
+    content = VoteClient(session, roster, "b", identities[1], counted("upload")).upload(votes)
+    upload = Upload.read(content, session.grid)
+    assert upload is not None
+    part, link = upload.part, Link(boxes[0], public_of(boxes[1]), session.ctx)
+    challenge = challenge_of(session.grid, session.ctx, 1, part.to_leader, part.to_helper)
+    return {
+        "queries": hashlib.sha256(make_queries(5).tobytes()).hexdigest(),
+        "session": session.canonical().decode(),
+        "votes": votes.tolist(),
+        "upload": content.hex(),
+        "r": to_wire(challenge.r).tolist(),
+        "u": to_wire(challenge.u).tolist(),
+        "y": to_wire(challenge.y).tolist(),
+        "reading_point": to_wire(reading_point(link.secret(), session.ctx)).tolist(),
+        "session_signature": session.sign(identities[2]).hex(),
+    }
+
+
+def test_the_bytes_of_an_upload_never_change() -> None:
+    """A changed vector is a changed wire: raise the versions of uploads, session and link."""
+    assert made_vector() == json.loads(VECTOR.read_text(encoding="utf-8"))

@@ -1,0 +1,107 @@
+"""What a party gives in verified sessions, and to whom its policy lets it give at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.party.verified import votes as verified
+from consilium.party.verified.store import UploadStore
+from consilium.protocol.errors import LedgerError
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.secagg.errors import StageOrder
+from tests import federation
+from tests.verified.small import VerifiedSmall, made, make_aggregators, queries_of
+
+QUERIES = queries_of(7)
+
+
+@pytest.mark.parametrize(
+    ("policy", "serves"), [("clear", True), ("verified", True), ("secure", False), ("distributed", False)]
+)
+def test_a_policy_names_this_trust_or_has_none(tmp_path: Path, policy: str, serves: bool) -> None:
+    """Who insists on `secure` trusts no two nodes: it relies on the other parties, and is asked again."""
+    homes = federation.make_homes(tmp_path / "parties", 3, votes=policy)
+    keys = make_aggregators(homes, tmp_path)
+    config = federation.make_config(votes="verified", roster=keys.roster.digest)
+    node = PartyNode(open_home(homes[0]))
+    if serves:
+        assert node.hello(federation.hello_of(config)).party == "p00"
+        return
+    with pytest.raises(Refused) as caught:
+        node.hello(federation.hello_of(config))
+    assert caught.value.refusal.rule is Rule.VOTES
+
+
+@pytest.mark.parametrize("votes", ["clear", "secure", "distributed"])
+def test_a_party_that_wants_verified_votes_gives_no_others(tmp_path: Path, votes: str) -> None:
+    (home,) = federation.make_homes(tmp_path / "parties", 1, votes="verified")
+    changes = {} if votes == "clear" else {"roster": "0" * 64}
+    if votes == "distributed":
+        from consilium.coordinator.config import Caps
+        from consilium.coordinator.mechanisms.distributed import Distributed
+
+        changes |= {
+            "mechanism": Distributed(threshold=0, sigma=9.0, noise_shares=3),
+            "caps": Caps(queries=9, answers=9),
+        }
+    config = federation.make_config(votes=votes, **changes)
+    with pytest.raises(Refused) as caught:
+        PartyNode(open_home(home)).hello(federation.hello_of(config))
+    assert caught.value.refusal.rule is Rule.VOTES
+
+
+@pytest.mark.parametrize(
+    ("policy", "rule"), [({"least_parties": 9}, Rule.LEAST_PARTIES), ({"least_difference": 9}, Rule.LEAST_DIFFERENCE)]
+)
+def test_a_roster_that_the_policy_does_not_allow(tmp_path: Path, policy: dict, rule: Rule) -> None:
+    homes = federation.make_homes(tmp_path / "parties", 3, votes="verified", **policy)
+    keys = make_aggregators(homes, tmp_path)
+    config = federation.make_config(votes="verified", roster=keys.roster.digest)
+    with pytest.raises(Refused) as caught:
+        PartyNode(open_home(homes[0])).hello(federation.hello_of(config))
+    assert caught.value.refusal.rule is rule
+
+
+def test_sessions_on_the_same_queries_are_few(tmp_path: Path, monkeypatch) -> None:
+    """A session that gives no sum may be tried again, and not without end."""
+    small = made(tmp_path, parties=3, second={"roster_terms": {"least_accepted": 3}})
+    small.transport.faults[(1, "query.va_upload")] = federation.drop
+    monkeypatch.setattr(verified, "MOST_SESSIONS", 3)
+    for _ in range(3):
+        with pytest.raises(Exception, match="missing: p01"):
+            small.ask(QUERIES)
+    with pytest.raises(Exception, match="0 parties are left"):
+        small.ask(QUERIES)
+    assert small.left_out()["p00"].startswith("refused: replay, requested 4, limit 3")
+
+
+def upload_file(small: VerifiedSmall) -> Path:
+    return small.homes[0] / "state" / "uploads.db"
+
+
+def test_bytes_are_erased_when_a_session_is_over(tmp_path: Path, monkeypatch) -> None:
+    small = made(tmp_path, parties=3)
+    requests: list = []
+    honest = verified.VerifiedVotes.upload
+    monkeypatch.setattr(
+        verified.VerifiedVotes, "upload", lambda self, request: requests.append(request) or honest(self, request)
+    )
+    small.ask(QUERIES)
+    assert upload_file(small).stat().st_mode & 0o077 == 0
+    (request, *_) = requests
+    node = small.transport.parties[0]
+    later = verified.VerifiedVotes(node.home, node.spend, node.charged_votes, clock=lambda: 1e12)
+    with pytest.raises(StageOrder, match="lifetime has passed"):
+        honest(later, request)
+
+
+def test_a_damaged_memory_gives_nothing(tmp_path: Path) -> None:
+    small = made(tmp_path, parties=3)
+    path = upload_file(small)
+    path.write_bytes(b"no database at all, but long enough to be read as one" * 40)
+    with pytest.raises(LedgerError):
+        UploadStore(path).find("0" * 32)

@@ -1,0 +1,116 @@
+"""Whole simulated runs with verified votes: the labels of clear ones, an audit that holds, and one that does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from consilium.simulations.audit import audit_run
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from tests.simulations.engines.test_engines_agree import quiet
+
+pytestmark = pytest.mark.slow
+FEW = [
+    "data.least_rows=150",
+    "federation.minimum_parties=10",
+    "federation.caps.queries=30",
+    "federation.caps.answers=30",
+    "federation.timeouts.enrol=600",
+    "simulation.hand_labels=none",
+]
+NOISY = [
+    'federation.mechanism={name="distributed", threshold=0, sigma=20.0, noise_shares=1}',
+    "federation.votes=verified",
+]
+
+
+def run(folder: Path, engine: str, *changes: str) -> dict:
+    scenario = load_scenario("stroke", [*FEW, *changes])
+    return run_scenario("stroke", scenario, engine, 3, folder, quiet)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verified") / "run"
+    run(folder, "local", "federation.votes=verified")
+    return folder
+
+
+def labels(folder: Path) -> list:
+    frame = pl.read_parquet(folder / "labels.parquet").sort("query_id")
+    return [column.to_list() for column in frame.get_columns()]
+
+
+def test_the_labels_are_those_of_clear_votes(verified: Path, tmp_path: Path) -> None:
+    run(tmp_path / "clear", "local", "federation.votes=clear")
+    assert labels(verified) == labels(tmp_path / "clear")
+    events = [json.loads(line) for line in (verified / "events.jsonl").read_text().splitlines()]
+    assert next(each["name"] for each in events if each["event"] == "second-aggregator") == "second-aggregator"
+    assert not [each for each in events if each["event"] == "left-out"], "a second aggregator is no party that is lost"
+    page = (verified / "report.html").read_text()
+    assert "unless these two worked together" in page and "exact sums of the votes" in page
+
+
+def test_the_audit_holds(verified: Path) -> None:
+    findings = audit_run(verified)
+    assert [finding for finding in findings if not finding.holds] == []
+    (signed,) = (finding for finding in findings if "signed" in finding.check)
+    assert signed.detail == "1 of 1 signed sums, exact"
+
+
+def records(change: Callable[[dict], None]) -> Callable[[Path], None]:
+    def apply(run: Path) -> None:
+        path = run / "aggregator.jsonl"
+        line = json.loads(path.read_text())
+        change(line)
+        path.write_text(json.dumps(line) + "\n")
+
+    return apply
+
+
+def fewer_parties(line: dict) -> None:
+    record = json.loads(line["record"])
+    record["accepted"] = record["accepted"][1:]
+    line["record"] = json.dumps(record, sort_keys=True, separators=(",", ":"))
+
+
+FORGED: dict[str, Callable[[Path], None]] = {
+    "no record": lambda run: (run / "aggregator.jsonl").write_text(""),
+    "no file": lambda run: (run / "aggregator.jsonl").unlink(),
+    "no roster": lambda run: (run / "roster.json").unlink(),
+    "fewer parties": records(fewer_parties),
+    "other queries": records(lambda line: line["ids"].reverse()),
+    "no signature": records(lambda line: line.update(signature="00" * 64)),
+    "another roster": lambda run: (run / "roster.json").write_text(
+        (run / "roster.json").read_text().replace('"c": 0', '"c": 1')
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_record_is_found(verified: Path, tmp_path: Path, name: str) -> None:
+    forged = tmp_path / "run"
+    shutil.copytree(verified, forged)
+    FORGED[name](forged)
+    wrong = {finding.check for finding in audit_run(forged) if not finding.holds}
+    assert "aggregator.jsonl: sums that were signed" in wrong
+
+
+def test_with_noise_of_both_aggregators(tmp_path: Path) -> None:
+    summary = run(tmp_path / "run", "local", *NOISY)
+    assert summary["privacy"]["towards"] == "coordinator"
+    assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
+    assert "added the whole noise" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.ray
+def test_on_ray_as_on_this_machine(verified: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
+    run(tmp_path / "ray", "ray", "federation.votes=verified")
+    assert labels(verified) == labels(tmp_path / "ray")
