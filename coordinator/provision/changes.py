@@ -89,8 +89,8 @@ def without(registry: Registry, name: str) -> Registry:
 
 
 def _next(registry: Registry, parties: dict[str, PartyRecord], second: AggregatorRecord | None) -> Registry:
-    """The next version, with these parties and this second aggregator. The federation before it is kept in mind where it
-    becomes another one."""
+    """The next version, with these parties and this second aggregator. The federation before it is kept in mind where
+    it becomes another one."""
     changed = registry.model_copy(update={"version": registry.version + 1, "parties": parties, "aggregator": second})
     before = _earlier(registry)
     if not before or (parties, second) == (registry.parties, registry.aggregator):

@@ -195,12 +195,8 @@ def told_of(
         return _epsilon(new, weights)
 
     parties = tuple(_party(name, before, after, cost, least) for name in after.parties)
-    return replace(
-        shown,
-        after=new.digest()[:12],
-        least=least_together(after.plan.federation, 0 if roster is None else roster.least_sum),
-        parties=parties,
-    )
+    together = least_together(after.plan.federation, 0 if roster is None else roster.least_sum)
+    return replace(shown, after=new.digest()[:12], least=together, parties=parties)
 
 
 def rows_for(teachers: int) -> int:
