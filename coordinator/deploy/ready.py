@@ -27,6 +27,7 @@ from consilium.protocol.node.checks import Advice, Check, check_certificate, che
 from consilium.protocol.node.flower import program
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.rosters import pinned_roster
+from consilium.protocol.node.second import check_second
 from consilium.protocol.rows.pool import PoolTree
 
 NEWEST = "Open the newest update that the operator sent into this kit"
@@ -44,6 +45,7 @@ def set_up(kit: Kit, run: ServedRun) -> list[Check]:
         ("federation", lambda: _federation(run())),
         ("promise", lambda: promise_in_words(run().config)),
         ("roster", lambda: _roster(kit, run())),
+        ("second", lambda: _second(kit, run())),
         ("pool", lambda: _pool(kit, run())),
         ("nodes", lambda: _nodes(kit, run())),
         ("students", lambda: _students(kit)),
@@ -95,6 +97,16 @@ def _roster(kit: Kit, run: KitRun) -> str:
     said = check_roster(kit, found, run.config.roster, found.coordinator)
     check_sums(run.config, roster_of(kit, run))
     return said
+
+
+def _second(kit: Kit, run: KitRun) -> str:
+    nodes = load(kit / "nodes.json", NodesFile)
+    if run.config.votes == "verified" and not nodes.aggregators:
+        raise ConfigError(
+            "nodes.json lets no second aggregator in: no vote could be checked",
+            "Open the newest update of the operator",
+        )
+    return check_second(kit, pinned_roster(run.config.votes, _roster_file(kit, run)))
 
 
 def _roster_file(kit: Kit, run: KitRun) -> Path:

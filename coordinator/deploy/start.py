@@ -127,6 +127,7 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
         "party-root": "",
         "roster-file": str(run / ROSTER) if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
+        "sealing-file": str(kit / "sealing.pem") if run.config.votes == "verified" else "",
         "pool-file": str(kit / "pool.npy") if run.config.pool else "",
         "kit": str(kit.folder),
     }
