@@ -41,6 +41,7 @@ from consilium.protocol.errors import (
 )
 from consilium.protocol.files import held, is_held
 from consilium.protocol.node.checks import hold
+from consilium.protocol.node.enrolment import SEALING
 from consilium.protocol.node.flower import flower_environment, python_module
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.ports import wait_for_ports
@@ -127,7 +128,7 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
         "party-root": "",
         "roster-file": str(run / ROSTER) if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
-        "sealing-file": str(kit / "sealing.pem") if run.config.votes == "verified" else "",
+        "sealing-file": str(kit / SEALING) if run.config.votes == "verified" else "",
         "pool-file": str(kit / "pool.npy") if run.config.pool else "",
         "kit": str(kit.folder),
     }
@@ -247,6 +248,8 @@ def in_words(event: dict[str, Any]) -> str:
             return _waiting(event)
         case "connected" | "lost" as what:
             return f"{', '.join(event['parties'])}: {'connected' if what == 'connected' else 'the connection is lost'}"
+        case "second-aggregator":
+            return f"aggregator {event['name']}: it checks votes"
         case "enrolled":
             return f"enrolled: {', '.join(event['parties'])}"
         case "late":

@@ -67,6 +67,7 @@ def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
         lines += [
             f"roster       {found.roster}",
             f"parties      {len(found.parties)}: {', '.join(found.parties)}",
+            *([f"aggregator   {found.second}"] if found.second else []),
             "Every party of this list must read out the same roster. One that nobody can reach may be invented.",
         ]
     else:
