@@ -16,7 +16,7 @@ from consilium.protocol.config_faults import faults_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
-from consilium.protocol.node.kit import EnrolledKind
+from consilium.protocol.node.kit import EnrolledKind, a_node
 from consilium.protocol.node.node_key import NodeKey, is_node_key, node_verify
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.secagg.agreement import check_order
@@ -129,7 +129,7 @@ def read_enrolment(path: Path, name: str, kind: EnrolledKind = "party") -> Enrol
         raise ConfigError(f"{path}: node is not the OpenSSH line of a key on P-384", AGAIN)
     if found.kind != kind:
         raise ConfigError(
-            f"{path} enrols a {found.kind}, not a {kind}", f"Have its keys made with: consilium {kind} keys"
+            f"{path} enrols {a_node(found.kind)}, not {a_node(kind)}", f"Have its keys made with: consilium {kind} keys"
         )
     if found.sealing:
         _check_sealing(found.sealing, path)

@@ -44,6 +44,15 @@ def node_id(kind: NodeKind, name: str) -> str:
     return kind if kind == "coordinator" else f"{kind}-{name}"
 
 
+def a_node(kind: NodeKind) -> str:
+    """In a sentence.
+
+    >>> a_node("party"), a_node("aggregator")
+    ('a party', 'an aggregator')
+    """
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
 def joined(host: str, port: int) -> str:
     """host:port, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -140,6 +149,7 @@ def open_kit(folder: Path, kind: NodeKind | None = None) -> Kit:
     file = load(folder / KIT_FILE, KitFile)
     if kind is not None and file.kind != kind:
         raise ConfigError(
-            f"{folder} is the kit of a {file.kind}, not of a {kind}", f"Run: consilium {file.kind} start {folder}"
+            f"{folder} is the kit of {a_node(file.kind)}, not of {a_node(kind)}",
+            f"Run: consilium {file.kind} start {folder}",
         )
     return Kit(folder.resolve(), file.kind, file.name, file.federation, file.coordinator, file.node_port)
