@@ -14,7 +14,7 @@ from consilium.aggregator.home import AggregatorHome
 from consilium.aggregator.policy import check_terms, pool_of
 from consilium.aggregator.promise import release_of, sigma_of
 from consilium.aggregator.rules import KeptRules
-from consilium.aggregator.store import Given, GivenStore, OpenSession
+from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
 from consilium.protocol.aggregators.messages import (
     AggregatorReply,
     AggregatorRequest,
@@ -134,7 +134,7 @@ class AggregatorNode:
             differing = [name for name in Terms.model_fields if getattr(pinned, name) != getattr(terms, name)]
             raise Refused(Rule.TERMS, detail=f"the pinned terms have other {', '.join(differing)}")
 
-    def _accept(self, given: Given, session: VerifiedSession) -> Terms:
+    def _accept(self, given: GivenSums, session: VerifiedSession) -> Terms:
         """What the federation came with, if this session is one that it promised and that the policy allows.
 
         The noise must be, to the digit, that of the release that is charged.
@@ -151,11 +151,11 @@ class AggregatorNode:
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
         return told
 
-    def _rules(self, given: Given, roster: VerifiedRoster, told: Terms, ids: list[str]) -> KeptRules:
+    def _rules(self, given: GivenSums, roster: VerifiedRoster, told: Terms, ids: list[str]) -> KeptRules:
         return KeptRules(given, self.home.policy, roster, told, ids)
 
     def _helper(
-        self, given: Given, roster: VerifiedRoster, session: VerifiedSession, told: Terms, known: OpenSession
+        self, given: GivenSums, roster: VerifiedRoster, session: VerifiedSession, told: Terms, known: OpenSession
     ) -> Helper:
         rules = [self._rules(given, roster, told, list(known.ids))]
         noise = self._noise(session, told)
@@ -169,7 +169,7 @@ class AggregatorNode:
         return SeededNoise(int(canonical_digest(parts), 16))
 
     def _record(
-        self, given: Given, session: VerifiedSession, known: OpenSession, helper: Helper
+        self, given: GivenSums, session: VerifiedSession, known: OpenSession, helper: Helper
     ) -> tuple[bytes, bytes]:
         """What is signed of a half that is given, and the signature; the same each time."""
         before = given.record(session.sid)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from consilium.aggregator.policy import AggregatorPolicy
 from consilium.aggregator.promise import release_of
-from consilium.aggregator.store import Given
+from consilium.aggregator.store import GivenSums
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.secagg.errors import AlreadyAnswered, SetTooClose
@@ -25,7 +25,7 @@ class KeptRules:
     ids: of the session's queries, which this aggregator has seen.
     """
 
-    given: Given
+    given: GivenSums
     policy: AggregatorPolicy
     roster: VerifiedRoster
     told: Terms

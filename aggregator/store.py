@@ -44,7 +44,7 @@ class OpenSession:
     state: bytes | None = field(repr=False)
 
 
-class Given:
+class GivenSums:
     """All reads and writes of one message."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -145,7 +145,7 @@ class GivenStore:
         self._path = path
 
     @contextmanager
-    def transaction(self) -> Iterator[Given]:
+    def transaction(self) -> Iterator[GivenSums]:
         """One transaction, committed at the end and undone by any error.
 
         Raises
@@ -160,7 +160,7 @@ class GivenStore:
                 _check_format(connection, self._path)
                 for statement in TABLES:
                     connection.execute(statement)
-                yield Given(connection)
+                yield GivenSums(connection)
                 connection.execute("COMMIT")
         except (OSError, sqlite3.Error) as error:
             raise LedgerError(

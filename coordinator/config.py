@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,8 +18,10 @@ from consilium.accounting.units import Noise
 from consilium.coordinator.equal_spend import OpenPhase, with_equal_spend
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
+from consilium.coordinator.mechanisms.distributed import BY_PARTIES
 from consilium.coordinator.phases import Caps, Phase, check_caps, check_schedule, check_votes
 from consilium.coordinator.privacy import Privacy, check_sanitised_votes
+from consilium.coordinator.released import closing_of, event_of, promised_of
 from consilium.coordinator.timeouts import Timeouts
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
@@ -150,7 +151,7 @@ class Federation(Countable, Frozen):
             return table
 
         def event(mechanism: AnyMechanism, caps: Caps) -> ReleaseEvent:
-            return _event(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
+            return event_of(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
 
         try:
             first, *later = with_equal_spend(phases, privacy.epsilon, privacy.delta, event)
@@ -171,7 +172,7 @@ class Federation(Countable, Frozen):
             return table
 
         def events(mechanism: AnyMechanism) -> list[ReleaseEvent]:
-            return _promised(mechanism, privacy, caps, teachers, weight)
+            return promised_of(mechanism, privacy, caps, teachers, weight)
 
         def cost(mechanism: AnyMechanism) -> float:
             return worst_case(events(mechanism), privacy.delta).epsilon
@@ -256,7 +257,7 @@ class Federation(Countable, Frozen):
     def event(self, asked: int, answered: int, phase: int | None = None) -> ReleaseEvent:
         """The release event of so many queries of one phase, see `phase`."""
         mechanism = self.phase(phase).mechanism
-        return _event(mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
+        return event_of(mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
 
     @property
     def release(self) -> Literal["label", "histogram"]:
@@ -265,18 +266,18 @@ class Federation(Countable, Frozen):
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
-        if not self.schedule:
-            return self.mechanism.describe() + self.ballot.describe()
-        told = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
-        return "; ".join(told) + self.ballot.describe()
+        each = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
+        told = "; ".join(each) if self.schedule else self.mechanism.describe()
+        by_two = told.replace(BY_PARTIES, "noise by each of two aggregators")
+        return (by_two if self.votes == "verified" else told) + self.ballot.describe()
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
-        return _closing(self.privacy, self.event(0, 0))
+        return closing_of(self.privacy, self.event(0, 0))
 
     def promised_events(self) -> list[ReleaseEvent]:
         """Everything that will ever be released, with all caps used up."""
-        first = _promised(self.mechanism, self.privacy, self.caps, self.teachers_per_party, self.most_weight)
+        first = promised_of(self.mechanism, self.privacy, self.caps, self.teachers_per_party, self.most_weight)
         later = [
             self.event(phase.caps.queries, phase.caps.answers, number) for number, phase in enumerate(self.schedule, 2)
         ]
@@ -289,29 +290,6 @@ class Federation(Countable, Frozen):
         """
         fields = set(Federation.model_fields) - {"timeouts", "spare"}
         return canonical_digest(self.model_dump(mode="json", include=fields))
-
-
-def _event(
-    mechanism: AnyMechanism, privacy: Privacy, teachers: int, weight: int, asked: int, answered: int
-) -> ReleaseEvent:
-    event = mechanism.event(
-        asked=asked,
-        answered=answered,
-        unit=privacy.unit,
-        neighbouring=privacy.neighbouring,
-        teachers_per_party=teachers,
-    )
-    return replace(event, weight=weight)
-
-
-def _closing(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
-    return privacy.sanitised.plan().event(event) if privacy.sanitised else None
-
-
-def _promised(mechanism: AnyMechanism, privacy: Privacy, caps: Caps, teachers: int, weight: int) -> list[ReleaseEvent]:
-    closing = _closing(privacy, _event(mechanism, privacy, teachers, weight, 0, 0))
-    full = _event(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
-    return [full, *([closing] if closing else [])]
 
 
 class FederationConfig(Federation):

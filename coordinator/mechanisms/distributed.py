@@ -21,6 +21,8 @@ from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
+BY_PARTIES = "noise by the parties"
+"""How a mechanism is described whose noise is in the sums; of verified votes the two aggregators add it."""
 Shares = Annotated[
     int,
     Field(ge=1, le=100_000, description="shares that make up the noise: honest parties that are sure to be in a sum"),
@@ -167,7 +169,7 @@ class Distributed(_NoiseByParties):
         """See `Mechanism.describe`."""
         check = f"threshold {self.threshold}, bias of the maximum compensated" if self.threshold else "no threshold"
         what = ", histograms released" if self.release_counts else ""
-        return f"noise by the parties, sigma {self.sigma:g} in {self.noise_shares} shares, {check}{what}"
+        return f"{BY_PARTIES}, sigma {self.sigma:g} in {self.noise_shares} shares, {check}{what}"
 
 
 class DistributedTwoPhase(_NoiseByParties):
@@ -257,6 +259,6 @@ class DistributedTwoPhase(_NoiseByParties):
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         return (
-            f"noise by the parties in two phases, threshold {self.threshold}, sigma1 {self.sigma1:g},"
+            f"{BY_PARTIES} in two phases, threshold {self.threshold}, sigma1 {self.sigma1:g},"
             f" sigma2 {self.sigma2:g} in {self.noise_shares} shares, bias of the maximum compensated"
         )

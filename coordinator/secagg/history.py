@@ -11,7 +11,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 
 
-class Places(Protocol):
+class HasPlaces(Protocol):
     """A roster, as far as it matters here."""
 
     @property
@@ -38,7 +38,7 @@ class History:
     ConfigError : the file is not one of these, or of another roster.
     """
 
-    def __init__(self, path: Path, roster: Places) -> None:
+    def __init__(self, path: Path, roster: HasPlaces) -> None:
         self._path, self._roster = path, roster
         self.sets: list[frozenset[int]] = []
         self.left_out: dict[str, str] = {}

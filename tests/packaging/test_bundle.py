@@ -58,7 +58,7 @@ def test_the_bundle_runs_where_nothing_else_is_called_consilium(bundle: zipfile.
     )
     assert done.returncode == 0, done.stderr
     assert "ServerApp" in done.stdout
-    assert "ClientApp" in done.stdout
+    assert "NodeApp" in done.stdout
 
 
 def test_flower_accepts_the_project() -> None:

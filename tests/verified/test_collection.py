@@ -203,7 +203,7 @@ def test_control_without_both_rules_the_difference_is_one_vote(small: VerifiedSm
     monkeypatch.setattr(SetsBefore, "allow", lambda *_: None)
     monkeypatch.setattr("consilium.coordinator.collection.verified.Chooser", lambda *_: frozenset)
     monkeypatch.setattr("consilium.aggregator.rules.nearest", lambda *_: None)
-    monkeypatch.setattr("consilium.aggregator.store.Given.given", lambda *_: 0)
+    monkeypatch.setattr("consilium.aggregator.store.GivenSums.given", lambda *_: 0)
     whole, fewer = small.ask(QUERIES), small.ask(QUERIES, small.members[:4])
     assert (whole.votes - fewer.votes).tolist() == small.votes(4, QUERIES).tolist()
 

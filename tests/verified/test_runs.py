@@ -61,7 +61,7 @@ def test_the_audit_holds(verified: Path) -> None:
     findings = audit_run(verified)
     assert [finding for finding in findings if not finding.holds] == []
     (signed,) = (finding for finding in findings if "signed" in finding.check)
-    assert signed.detail == "1 of 1 signed sums, exact"
+    assert signed.found == "1 of 1 signed sums, exact"
 
 
 def records(change: Callable[[dict], None]) -> Callable[[Path], None]:
@@ -106,7 +106,8 @@ def test_with_noise_of_both_aggregators(tmp_path: Path) -> None:
     summary = run(tmp_path / "run", "local", *NOISY)
     assert summary["privacy"]["towards"] == "coordinator"
     assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
-    assert "added the whole noise" in (tmp_path / "run" / "report.html").read_text()
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "added the whole noise" in page and "noise by each of two aggregators, sigma 20" in page
 
 
 @pytest.mark.ray
