@@ -54,6 +54,8 @@ START_SECONDS = 300
 RETRY = BackOff(first=5, most=60)
 FINAL = {kind.__name__: kind for kind in (ConfigError, DataError, LedgerError, BudgetExceeded, ServiceError)}
 """Failures of a run that another attempt would only repeat."""
+OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses")
+"""Errors whose texts tell of the second aggregator alone, and of no vote."""
 
 
 def gateway(kit: Kit) -> Program:
@@ -272,6 +274,8 @@ def in_words(event: dict[str, Any]) -> str:
         case "released":
             where = f" in phase {event['phase']}" if "phase" in event else ""
             return f"{event['asked']} queries asked, {event['answered']} answered{where}"
+        case "not-answered" if event["error"] in OF_THE_SECOND:
+            return f"a question was not answered: {event['reason']}"
         case "failed":
             return f"failed: {event['what']}. {event['action']}"
         case "closed":
