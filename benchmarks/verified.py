@@ -2,8 +2,9 @@
 
 One process on one core (OMP_NUM_THREADS=1). Times are processor time: of a party for its one upload, of an aggregator
 for taking, checking and adding one, means over twenty. The lower limit is numpy drawing and adding as many bytes as a
-share has, in the same run. CONSILIUM_VERIFIED_SHAPES (default "10000x10 12000x150"), CONSILIUM_VERIFIED_PARTIES ("250")
-and CONSILIUM_VERIFIED_LIARS ("1", in a hundred parties) choose sizes.
+share has, in the same run. CONSILIUM_VERIFIED_SHAPES (queries x classes, x teachers of a party; default "10000x10
+10000x10x5 12000x150"), CONSILIUM_VERIFIED_PARTIES ("250") and CONSILIUM_VERIFIED_LIARS ("1", in a hundred parties)
+choose sizes.
 """
 
 from __future__ import annotations
@@ -68,20 +69,26 @@ def settle(clock: Clock, leader: Leader, helper: Helper, run: VerifiedRun) -> No
         run.between += len(batch) + len(reply)
 
 
-def session(parties: int, queries: int, classes: int, liars: int) -> VerifiedRun:
+def make(parties: int, shape: tuple[int, ...]) -> VerifiedFederation:
+    """A federation whose votes are made when they are needed."""
+    queries, classes, teachers = (*shape, 1)[:3]
+    return VerifiedFederation(parties, queries=queries, classes=classes, teachers=teachers, no_votes=True)
+
+
+def session(parties: int, shape: tuple[int, ...], liars: int) -> VerifiedRun:
     """So many parties, one after another; every upload is forgotten when it is taken."""
-    federation = VerifiedFederation(parties, queries=queries, classes=classes, no_votes=True)
+    federation = make(parties, shape)
+    queries, classes, teachers = federation.queries, federation.classes, federation.teachers
     grid, names = federation.session.grid, federation.names
     lying = set(names[:: max(1, parties // liars)][:liars]) if liars else set()
     leader, helper, prover = federation.leader(), federation.helper(), Prover(grid)
     total, run = np.zeros((queries, classes), dtype=np.int64), VerifiedRun(Clock())
     clock = run.clock
     for place, name in enumerate(names):
-        votes = make_votes(place, queries, classes, 1)
+        votes = make_votes(place, queries, classes, teachers)
         if name in lying:
-            matrix = votes.copy()
-            matrix[place % queries] = 0
-            matrix[place % queries, 0] = 2
+            matrix = np.eye(classes, dtype=np.int64)[grid.picks(votes)]
+            matrix[place % grid.rows, 0] += 1
             upload = Forger(federation, name)(matrix)
         else:
             total += votes
@@ -100,21 +107,23 @@ def session(parties: int, queries: int, classes: int, liars: int) -> VerifiedRun
     return run
 
 
+def named(shape: tuple[int, ...]) -> str:
+    """For the tables."""
+    return " x ".join(map(str, shape))
+
+
 def main() -> None:
     """Print both tables."""
-    shapes = [
-        (int(queries), int(classes))
-        for queries, classes in (each.split("x") for each in _setting("SHAPES", "10000x10 12000x150"))
-    ]
+    shapes = [tuple(map(int, each.split("x"))) for each in _setting("SHAPES", "10000x10 10000x10x5 12000x150")]
     heads = ("party ms", "leader ms", "helper ms", "limit ms", "up, kB", "between, kB", "error, 2^")
     print(f"{'queries x classes':>18}" + "".join(f"{head:>13}" for head in heads))
-    for queries, classes in shapes:
-        session(3, queries, classes, 0)
-        run = session(MEASURED, queries, classes, 0)
-        grid = VerifiedFederation(2, queries=queries, classes=classes, no_votes=True).session.grid
+    for shape in shapes:
+        session(3, shape, 0)
+        run = session(MEASURED, shape, 0)
+        grid = make(2, shape).session.grid
         spent = {what: 1000 * seconds / MEASURED for what, seconds in run.clock.spent.items()}
         print(
-            f"{f'{queries} x {classes}':>18}{spent['party']:13.2f}{spent['leader']:13.2f}{spent['helper']:13.2f}"
+            f"{named(shape):>18}{spent['party']:13.2f}{spent['leader']:13.2f}{spent['helper']:13.2f}"
             f"{floor_ms(grid.cells):13.2f}{run.up / 1000:13.1f}{run.between / MEASURED / 1000:13.1f}"
             f"{np.log2(soundness_error(grid, 2.0**60)):13.1f}",
             flush=True,
@@ -124,12 +133,11 @@ def main() -> None:
     for parties in map(int, _setting("PARTIES", "250")):
         liars = parties * int(_setting("LIARS", "1")[0]) // 100
         start = time.perf_counter()
-        run = session(parties, *shapes[0], liars)
+        run = session(parties, shapes[0], liars)
         everything = time.perf_counter() - start
         spent, peak = run.clock.spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        shape = f"{shapes[0][0]} x {shapes[0][1]}"
         print(
-            f"{parties:8d}{shape:>19}{liars:7d}{run.named:10d}{'right' if run.right else 'WRONG':>12}"
+            f"{parties:8d}{named(shapes[0]):>19}{liars:7d}{run.named:10d}{'right' if run.right else 'WRONG':>12}"
             f"{spent['party']:12.1f}{spent['leader']:12.1f}{spent['helper']:12.1f}{everything:12.1f}{peak:12.0f}",
             flush=True,
         )

@@ -45,7 +45,7 @@ def _answer(
     node, request, refusal = None, None, None
     try:
         request = from_record(message.content, model)
-        node = PartyNode(open_home(home_folder(context)))
+        node = PartyNode(open_home(home_folder(context), "home" in context.node_config))
         with thread_pools().limit(limits=1):  # many parties may share one machine: a pool each would only thrash
             reply = to_record(action(node, request))
     except Exception as error:  # Flower would send the text of any exception to the coordinator

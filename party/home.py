@@ -33,7 +33,11 @@ SETTINGS = "party.toml"
 
 @dataclass(frozen=True)
 class Home:
-    """Paths and settings of one party."""
+    """Paths and settings of one party.
+
+    durable: what the party has given is on disk before anything leaves, so that a power cut loses nothing. Not so in a
+    simulation, whose parties begin anew after one.
+    """
 
     folder: Path
     name: str
@@ -45,6 +49,7 @@ class Home:
     rules: DataRules = field(default_factory=DataRules)
     teacher: TeacherKind | None = None
     terms_file: Path | None = None
+    durable: bool = True
 
     def pinned_terms(self) -> Terms | None:
         """Terms of the one federation that this party takes part in; None where it pins none. Raises ConfigError."""
@@ -72,8 +77,8 @@ class Home:
         return self.state / f"teachers-{federation[:12]}"
 
 
-def open_home(folder: Path) -> Home:
-    """Read `party.toml`.
+def open_home(folder: Path, durable: bool = True) -> Home:
+    """Read `party.toml`. durable: see `Home`.
 
     Raises
     ------
@@ -92,4 +97,5 @@ def open_home(folder: Path) -> Home:
         rules=settings.rules,
         teacher=teacher,
         terms_file=folder / settings.terms if settings.terms else None,
+        durable=durable,
     )

@@ -193,7 +193,7 @@ class PartyNode:
     @property
     def spend(self) -> SpendStore:
         """What the party has given."""
-        return SpendStore(self.home.spend_file)
+        return SpendStore(self.home.spend_file, self.home.durable)
 
     def _trained(self, federation: str, made_from: str) -> bool:
         try:

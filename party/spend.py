@@ -54,10 +54,10 @@ class Share(NamedTuple):
 
 
 class SpendStore:
-    """The file `spend.db`; made on first use."""
+    """The file `spend.db`; made on first use. durable: see `party.home.Home`."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, durable: bool = True) -> None:
+        self._path, self._synchronous = path, "FULL" if durable else "OFF"
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -67,7 +67,7 @@ class SpendStore:
         """
         try:
             with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous=FULL")
+                connection.execute(f"PRAGMA synchronous={self._synchronous}")
                 connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
                 check_format(connection, self._path)
                 for statement in TABLES:

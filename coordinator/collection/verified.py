@@ -56,6 +56,8 @@ BATCH_BYTES = 2**26
 """Of uploads that are checked together: what is in memory at once is twice as much."""
 NO_HALF = frozenset({str(Rule.STAGE_ORDER), str(Rule.BAD_SIGNATURE), str(Rule.INCONSISTENT_VIEW)})
 """Refusals after which a session that was resumed is begun anew: the second aggregator does not know it so."""
+PASSING = frozenset({str(Rule.STORAGE), str(Rule.INTERNAL), str(Rule.POLICY), ""})
+"""Refusals that may be mended at the second aggregator: the session is kept, since its half may have been given."""
 
 
 class VerifiedCollector:
@@ -90,8 +92,9 @@ class VerifiedCollector:
 
         Raises
         ------
-        AggregatorAway : the same session goes on when it is asked again. AggregatorRefuses, ThresholdNotMet,
-        SetTooClose, VerifiedError : there is no sum; nothing is used up unless the second aggregator gave its half.
+        AggregatorAway : the same session goes on when it is asked again; so it does where the second aggregator's disk
+            was full. AggregatorRefuses, ThresholdNotMet, SetTooClose, VerifiedError : there is no sum; nothing is used
+            up unless the second aggregator gave its half.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._history = History(
@@ -111,7 +114,10 @@ class VerifiedCollector:
             except AggregatorAway:
                 raise
             except (SecAggError, ConfigError, MalformedMessage) as error:
-                lost = resumed and (isinstance(error, ConfigError) or getattr(error, "rule", "") in NO_HALF)
+                rule = getattr(error, "rule", None)
+                if rule in PASSING:
+                    raise
+                lost = resumed and (isinstance(error, ConfigError) or rule in NO_HALF)
                 kept.forget()
                 if left == 0 or not (self._fewer or lost):
                     raise

@@ -29,6 +29,11 @@ STATE_FORMAT = 1
 FAULT_CODES: tuple[VoteFault, ...] = tuple(VoteFault)
 
 
+def fault_code(fault: VoteFault | None) -> int:
+    """0, or the number of the fault from 1: how it travels."""
+    return 0 if fault is None else FAULT_CODES.index(fault) + 1
+
+
 class VoteAggregator:
     """One of the two, in one session. It holds one total, and one byte for each party.
 

@@ -22,6 +22,7 @@ from consilium.protocol.verified.aggregator import (
     FAULT_CODES,
     GIVEN,
     VoteAggregator,
+    fault_code,
     opened_state,
     restored,
 )
@@ -82,11 +83,11 @@ class Helper(VoteAggregator):
         """The code of one upload; what is opened of it is written into `opened`."""
         fault = part.fault(self.session.ctx, self.roster)
         if fault is not None:
-            return _code(fault)  # nobody has signed this: it says nothing of the party
+            return fault_code(fault)  # nobody has signed this: it says nothing of the party
         name, met = self.roster.name(part.place), body_digest(part.content)
         before = self._seen.get(part.place)
         if before is not None and before[0] != met:
-            return _code(VoteFault.TWICE)
+            return fault_code(VoteFault.TWICE)
         if before is None:
             self._still_open()
         fault, share = self._open_part(part, opened)
@@ -94,12 +95,12 @@ class Helper(VoteAggregator):
             return before[1]
         if fault is None and not holds(self.session.grid, theirs, opened):
             fault = VoteFault.FALSE_VOTES
-        self._seen[part.place] = met, _code(fault)
+        self._seen[part.place] = met, fault_code(fault)
         if fault is None:
             self._add(part.place, share)
         else:
             self.left_out[name] = fault
-        return _code(fault)
+        return fault_code(fault)
 
     def _open_part(self, part: HelperPart, opened: np.ndarray) -> tuple[VoteFault | None, np.ndarray]:
         grid, nothing = self.session.grid, np.zeros(0, dtype=np.uint16)
@@ -122,10 +123,14 @@ class Helper(VoteAggregator):
         ThresholdNotMet : too few are accepted. Others : what the helper's rules raise.
         """
         body = self._link.open(ASKED, asked)
-        theirs, mine = read_asked(body), self._places()
-        if theirs != mine:
-            differ = sorted(set(theirs).symmetric_difference(mine))
+        theirs, left_out = read_asked(body, len(FAULT_CODES))
+        mine = self._places()
+        if theirs != mine or not left_out.keys().isdisjoint(mine):
+            differ = sorted(set(theirs).symmetric_difference(mine) | left_out.keys() & set(mine))
             raise AggregatorsDisagree(self.roster.name(place) for place in differ if place < self.roster.n)
+        for place, code in left_out.items():  # whom the leader left out before it came here
+            if place < self.roster.n:
+                self.left_out.setdefault(self.roster.name(place), FAULT_CODES[code - 1])
         return self._link.seal(GIVEN, write_given(body_digest(body), self._close()))
 
     def state(self) -> bytes:
@@ -150,7 +155,3 @@ class Helper(VoteAggregator):
         if any(code > len(FAULT_CODES) for code in codes):
             raise MalformedMessage("saved state is damaged or of another version")
         self._seen = {place: (row.tobytes(), code) for place, row, code in zip(places, seen, codes, strict=True)}
-
-
-def _code(fault: VoteFault | None) -> int:
-    return 0 if fault is None else FAULT_CODES.index(fault) + 1

@@ -24,6 +24,7 @@ from consilium.protocol.verified.aggregator import (
     FAULT_CODES,
     GIVEN,
     VoteAggregator,
+    fault_code,
     opened_state,
     restored,
 )
@@ -174,7 +175,7 @@ class Leader(VoteAggregator):
         if self._waiting:
             raise StageOrder(f"{len(self._waiting)} uploads wait for the helper")
         self._close()
-        return self._link.seal(ASKED, write_asked(self._places()))
+        return self._link.seal(ASKED, self._question())
 
     def finish(self, reply: bytes) -> VerifiedSum:
         """The sum, from the helper's total.
@@ -185,9 +186,8 @@ class Leader(VoteAggregator):
         """
         if not self.closed:
             raise StageOrder("the helper's total was not asked for")
-        places = self._places()
-        other = read_given(self._link.open(GIVEN, reply), self.session.grid, body_digest(write_asked(places)))
-        sums = add_up(self.session, self._close(), other, len(places))
+        other = read_given(self._link.open(GIVEN, reply), self.session.grid, body_digest(self._question()))
+        sums = add_up(self.session, self._close(), other, len(self._places()))
         return VerifiedSum(sums, self.accepted, dict(self.left_out))
 
     def state(self) -> bytes:
@@ -218,6 +218,10 @@ class Leader(VoteAggregator):
             for place, share, each in zip(places, shares, opened, strict=True)
         ]
         self._out = int(str(state["out"]))
+
+    def _question(self) -> bytes:
+        left_out = sorted((self.roster.place(name), fault_code(fault)) for name, fault in self.left_out.items())
+        return write_asked(self._places(), left_out)
 
     def _batch_body(self) -> bytes:
         out = self._waiting[: self._out]

@@ -23,7 +23,8 @@ from consilium.protocol.verified.uploads import PART_BYTES
 
 MOST_BATCH = 1024
 """Uploads in one message between the aggregators."""
-_COUNT = struct.Struct(">I")
+_COUNT, _COUNTS = struct.Struct(">I"), struct.Struct(">II")
+_FORM = "a message between the aggregators has not the form of this session"
 
 
 def body_digest(body: bytes) -> bytes:
@@ -66,15 +67,25 @@ def read_checked(body: bytes, grid: VoteGrid, batch: bytes, count: int, most: in
     return codes, _openings(body[start + count :], count)
 
 
-def write_asked(places: Sequence[int]) -> bytes:
-    """places: of the accepted, rising."""
-    return _COUNT.pack(len(places)) + np.asarray(places, dtype=">u4").tobytes()
+def write_asked(places: Sequence[int], left_out: Sequence[tuple[int, int]]) -> bytes:
+    """places: of the accepted, rising. left_out: place and code of the others that the leader knows."""
+    codes = bytes(code for _, code in left_out)
+    left = np.asarray([place for place, _ in left_out], dtype=">u4").tobytes()
+    return _COUNTS.pack(len(places), len(left_out)) + np.asarray(places, dtype=">u4").tobytes() + left + codes
 
 
-def read_asked(body: bytes) -> list[int]:
-    """Places. Raises BadLink."""
-    count = _counted(body, 4, most=None)
-    return np.frombuffer(body, dtype=">u4", count=count, offset=_COUNT.size).tolist()
+def read_asked(body: bytes, most: int) -> tuple[list[int], dict[int, int]]:
+    """Places of the accepted, and codes from 1 to `most` by place of the left out. Raises BadLink."""
+    if len(body) < _COUNTS.size:
+        raise BadLink(_FORM)
+    count, left = _COUNTS.unpack_from(body)
+    if len(body) != _COUNTS.size + 4 * count + 5 * left:
+        raise BadLink(_FORM)
+    places = np.frombuffer(body, dtype=">u4", count=count + left, offset=_COUNTS.size).tolist()
+    codes = body[len(body) - left :]
+    if any(not 1 <= code <= most for code in codes):
+        raise BadLink("the leader names a fault that there is not")
+    return places[:count], dict(zip(places[count:], codes, strict=True))
 
 
 def write_given(asked: bytes, total: np.ndarray) -> bytes:
@@ -93,11 +104,11 @@ def read_given(body: bytes, grid: VoteGrid, asked: bytes) -> np.ndarray:
     return total.reshape(shape)
 
 
-def _counted(body: bytes, each: int, more: int = 0, most: int | None = MOST_BATCH) -> int:
+def _counted(body: bytes, each: int, more: int = 0) -> int:
     """How many rows of `each` bytes the body says and has."""
     count = _COUNT.unpack_from(body)[0] if len(body) >= _COUNT.size else -1
-    if count < 0 or (most is not None and count > most) or len(body) != _COUNT.size + more + count * each:
-        raise BadLink("a message between the aggregators has not the form of this session")
+    if not 0 <= count <= MOST_BATCH or len(body) != _COUNT.size + more + count * each:
+        raise BadLink(_FORM)
     return count
 
 

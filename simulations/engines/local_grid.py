@@ -22,6 +22,8 @@ from consilium.simulations.engines.nodes_grid import NodesGrid
 
 CLIENT_APP_CRASHED = 8
 POLL_SECONDS = 0.05
+MOST_REPLIES = 64
+"""That wait to be pulled: workers wait with more, rather than fill the memory while the coordinator is busy."""
 
 
 class Worker:
@@ -86,7 +88,8 @@ class LocalGrid(NodesGrid):
         super().__init__(run_id, run_config, partitions)
         self._workers = workers
         self._waiting: SimpleQueue[Message | None] = SimpleQueue()
-        self._replies: dict[str, Message] = {}
+        self._replies: dict[str, tuple[Message, float]] = {}
+        """Each with the time until which somebody may wait for it."""
         self._changed = threading.Condition()
         self._closed = False
         self._replacing = threading.Lock()
@@ -102,6 +105,8 @@ class LocalGrid(NodesGrid):
             self._closed = True
             for worker in self._workers:
                 worker.kill()  # ends the thread that waits for its reply
+        with self._changed:
+            self._changed.notify_all()
         for _thread in self._threads:
             self._waiting.put(None)
         for thread in self._threads:
@@ -120,7 +125,9 @@ class LocalGrid(NodesGrid):
         wanted = set(message_ids)
         with self._changed:
             self._changed.wait_for(lambda: not wanted.isdisjoint(self._replies), timeout=POLL_SECONDS)
-            return [self._replies.pop(message_id) for message_id in wanted & self._replies.keys()]
+            found = [self._replies.pop(message_id)[0] for message_id in wanted & self._replies.keys()]
+            self._changed.notify_all()
+            return found
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """See flwr.serverapp.Grid."""
@@ -136,7 +143,8 @@ class LocalGrid(NodesGrid):
     def _work(self, index: int) -> None:
         """Hand one message after the other to one worker, until the grid is closed."""
         while (message := self._waiting.get()) is not None and not self._closed:
-            left = message.metadata.created_at + message.metadata.ttl - time.time()
+            ends = message.metadata.created_at + message.metadata.ttl
+            left = ends - time.time()
             if left <= 0:
                 continue  # nobody waits for it any more
             context = self._contexts[message.metadata.dst_node_id]
@@ -151,9 +159,22 @@ class LocalGrid(NodesGrid):
             reply, state = done
             if state is not None:
                 context.state = state
-            with self._changed:
-                self._replies[message.metadata.message_id] = reply
-                self._changed.notify_all()
+            self._offer(message.metadata.message_id, reply, ends)
+
+    def _offer(self, message_id: str, reply: Message, ends: float) -> None:
+        """Put a reply where it can be pulled, once there is room; given up when nobody waits for it any more."""
+        with self._changed:
+            while len(self._replies) >= MOST_REPLIES and not self._closed:
+                now = time.time()
+                if now >= ends:
+                    return
+                stale = [each for each, (_, until) in self._replies.items() if until <= now]
+                for each in stale:
+                    del self._replies[each]
+                if not stale:
+                    self._changed.wait(timeout=POLL_SECONDS)
+            self._replies[message_id] = reply, ends
+            self._changed.notify_all()
 
     def _replace(self, index: int) -> None:
         with self._replacing:

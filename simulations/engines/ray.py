@@ -11,11 +11,16 @@ import json
 from pathlib import Path
 
 from consilium.protocol import errors
+from consilium.protocol.aggregators import errors as aggregator_errors
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.node.flower import flower_environment
 from consilium.protocol.secagg import errors as secagg_errors
 from consilium.protocol.secagg.errors import SecAggError
+from consilium.protocol.verified import errors as verified_errors
 from consilium.simulations.engines.flower_processes import RAY_ALONE, flwr_run, super_link, write_shim
+
+OF_SUMS = (secagg_errors, verified_errors, aggregator_errors)
+"""Where errors of sums are, whose code is that of secure aggregation."""
 
 
 def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Path) -> None:
@@ -52,6 +57,7 @@ def raise_failure(run_dir: Path) -> None:
     path = run_dir / "failure.json"
     if path.exists():
         failure = json.loads(path.read_text(encoding="utf-8"))
-        secure = SecAggError if hasattr(secagg_errors, failure["error"]) else ConsiliumError
+        of_sums = any(hasattr(module, failure["error"]) for module in OF_SUMS)
+        secure = SecAggError if of_sums else ConsiliumError
         kind = getattr(errors, failure["error"], secure)
         raise kind(failure["what"], failure["action"])

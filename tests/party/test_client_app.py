@@ -11,6 +11,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from consilium.party import client_app
 from consilium.party.client_app import app, home_folder
+from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.parties.messages import HelloReply
 from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
@@ -117,3 +118,21 @@ def test_other_errors_of_files_are_not_called_a_full_disk(tmp_path: Path, monkey
     monkeypatch.setattr(client_app, "open_home", fail)
     refusal = refusal_from_record(call(to_record(hello()), context({"home": str(home)})).content)
     assert refusal == Refusal(rule=Rule.INTERNAL)
+
+
+def test_only_a_simulated_party_writes_what_a_power_cut_may_take(tmp_path: Path, monkeypatch) -> None:
+    """Its state goes with its home, which a run that is resumed makes anew. Both names of a home: the real one wins."""
+    found: list[int] = []
+
+    def look(node: PartyNode, request: object) -> None:
+        with node.spend._transaction() as connection:
+            found.append(connection.execute("PRAGMA synchronous").fetchone()[0])
+        raise Refused(Rule.POLICY)
+
+    monkeypatch.setattr(PartyNode, "hello", look)
+    home = make_home(tmp_path / "00003", "p")
+    simulated = {"partition-id": 3}
+    for node_config in (simulated, {"home": str(home)}, {"home": str(home), **simulated}):
+        call(to_record(hello()), context(node_config, {"party-root": str(tmp_path)}))
+    off, full = 0, 2
+    assert found == [off, full, full]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flwr.app import RecordDict
 
 from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.second import SecondAggregator
@@ -18,6 +19,8 @@ from consilium.coordinator.run_log import EventLog
 from consilium.party.node import PartyNode
 from consilium.party.secagg import session
 from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses
+from consilium.protocol.parties.records import refusal_to_record
+from consilium.protocol.parties.refusals import Refusal, Rule
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.protocol.secagg.errors import SetTooClose, ThresholdNotMet
 from consilium.protocol.verified import leader
@@ -149,6 +152,23 @@ def test_without_the_second_aggregator_nothing_is_used_up_and_the_same_session_g
     uploads = [node for node, asked in small.transport.requests if asked == "query.va_upload"]
     assert len(uploads) == 5, "the uploads of the first try are used"
     assert kept.record.left_out == 0
+
+
+@pytest.mark.parametrize("rule", [Rule.STORAGE, Rule.INTERNAL])
+def test_what_can_be_mended_there_costs_nothing(small: VerifiedSmall, rule: Rule) -> None:
+    """Whatever it says, its half may have been given: the session is kept, and gets the same half."""
+    answers: list = []
+
+    def lost(record: RecordDict) -> RecordDict:
+        answers.append(record)
+        return record if len(answers) == 1 else refusal_to_record(Refusal(rule=rule))
+
+    small.transport.faults[(SECOND, "query.va_link")] = lost
+    with pytest.raises(AggregatorRefuses, match=str(rule)):
+        small.ask(QUERIES)
+    assert small.given() == len(QUERIES)
+    small.transport.faults.clear()
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES).tolist()
 
 
 @pytest.mark.parametrize("at", range(1, 5))

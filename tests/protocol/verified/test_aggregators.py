@@ -215,6 +215,16 @@ def test_a_corrupted_upload_can_be_sent_again() -> None:
     assert np.array_equal(leader.finish(helper.give(leader.ask())).sums, federation.total(federation.names))
 
 
+def test_both_name_whom_the_leader_left_out_by_itself() -> None:
+    federation = VerifiedFederation(4)
+    leader, helper = federation.leader(), federation.helper()
+    result = collect(leader, helper, federation.uploads() | {"h1": b"no upload", "h3": b""})
+    assert result.accepted == ("h0", "h2")
+    assert result.left_out == leader.left_out == helper.left_out
+    assert helper.left_out == dict.fromkeys(("h1", "h3"), VoteFault.MALFORMED)
+    assert federation.helper(state=helper.state()).left_out == helper.left_out
+
+
 def test_a_bounded_number_waits() -> None:
     federation = VerifiedFederation(6)
     leader, uploads = federation.leader(batch_size=2), federation.uploads()
@@ -294,7 +304,7 @@ class TestLyingLeader:
         return Link(federation.leader_key, bytes.fromhex(roster.helper.x25519_pk), federation.session.ctx)
 
     def given(self, federation: VerifiedFederation, helper: Helper, places: list[int]) -> bytes:
-        return helper.give(self.link(federation).seal(ASKED, write_asked(places)))
+        return helper.give(self.link(federation).seal(ASKED, write_asked(places, [])))
 
     def ready(self) -> tuple[VerifiedFederation, Helper]:
         federation = VerifiedFederation(5)
@@ -332,7 +342,7 @@ class TestLyingLeader:
         totals = []
         for _ in range(3):
             body = link.open(GIVEN, self.given(federation, helper, places))
-            totals.append(read_given(body, grid, body_digest(write_asked(places))).tolist())
+            totals.append(read_given(body, grid, body_digest(write_asked(places, []))).tolist())
             helper = federation.helper(noise=SeededNoise(7), state=helper.state())
         assert totals[0] == totals[1] == totals[2]
         assert ctx == federation.session.ctx
@@ -367,6 +377,12 @@ class TestLyingLeader:
         leader._waiting[2].opened[0] ^= 1
         settle_all(leader, helper)
         assert leader.left_out == helper.left_out == {"h2": VoteFault.FALSE_VOTES}
+
+    def test_nobody_is_accepted_and_left_out(self) -> None:
+        federation, helper = self.ready()
+        body = write_asked(list(range(5)), [(2, 1), (99, 1)])
+        with pytest.raises(AggregatorsDisagree, match="h2"):
+            helper.give(self.link(federation).seal(ASKED, body))
 
 
 class TestLyingHelper:
@@ -582,7 +598,7 @@ class TestMessagesBetween:
             (batch, lambda body: read_batch(body, grid)),
             (write_checked(digest, b"\0\1", opened), lambda body: read_checked(body, grid, digest, 2, 9)),
             (write_given(digest, np.zeros((12, 3), dtype=np.uint16)), lambda body: read_given(body, grid, digest)),
-            (write_asked([1, 2]), read_asked),
+            (write_asked([1, 2], [(0, 3)]), lambda body: read_asked(body, 9)),
         ]
         for body, read in cases:
             read(body)
@@ -594,6 +610,8 @@ class TestMessagesBetween:
             (write_checked(digest, b"\0\1", too_large), cases[1][1]),
             (write_checked(digest, b"\0\12", opened), cases[1][1]),
             (write_checked(digest[::-1], b"\0\1", opened), cases[1][1]),
+            (write_asked([1, 2], [(0, 10)]), cases[3][1]),
+            (write_asked([1, 2], [(0, 0)]), cases[3][1]),
             (write_given(digest, np.full((12, 3), PRIME, dtype=np.uint16)), cases[2][1]),
             (write_given(digest[::-1], np.zeros((12, 3), dtype=np.uint16)), cases[2][1]),
         ]

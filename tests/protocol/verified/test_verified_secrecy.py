@@ -84,6 +84,21 @@ class TestUniform:
         upload, _, _ = seen(federation, federation.votes["h0"], seeded(20))
         assert p_uniform(upload.proof) > 1e-6
 
+    def test_the_starts_of_the_lines_are_uniform_and_new_each_time(self) -> None:
+        """Without them what is opened would be an equation for the votes, though it looks as random."""
+        federation = VerifiedFederation(2, queries=20_000, classes=2)
+        session, grid = federation.session, federation.session.grid
+        helper, key = Agreement(federation.helper_key), bytes.fromhex(federation.roster.helper.x25519_pk)
+        found = []
+        for seed in (30, 31):
+            upload, _, _ = seen(federation, federation.votes["h0"], seeded(seed))
+            opened = upload.part.seed(helper, key)
+            assert opened is not None
+            other = expand_seed(session.ctx, 0, opened, "proof", proof_elements(grid))
+            found.append(to_wire(from_wire(upload.proof) + other)[: grid.lines * 8])
+        assert all(p_uniform(starts) > 1e-6 for starts in found)
+        assert (found[0] == found[1]).mean() < 0.01
+
     def test_control_votes_without_a_mask_are_not_uniform(self) -> None:
         assert p_uniform(np.repeat([0, 1], 20_000)) < 1e-6
 

@@ -242,11 +242,11 @@ def made_vector() -> dict[str, object]:
     drawn = counted("keys")
     identities = [Identity(Ed25519PrivateKey.from_private_bytes(drawn(32))) for _ in range(4)]
     boxes = [drawn(32), drawn(32)]
-    aggregators = [
+    leader, helper = (
         AggregatorEntry(ed25519_pk=identity.public.hex(), x25519_pk=public_of(box).hex())
         for identity, box in zip(identities[2:], boxes, strict=True)
-    ]
-    roster = VerifiedRoster.build({"a": identities[0].public.hex(), "b": identities[1].public.hex()}, *aggregators)
+    )
+    roster = VerifiedRoster.build({"a": identities[0].public.hex(), "b": identities[1].public.hex()}, leader, helper)
     session = VerifiedSession.create(roster, FEDERATION, make_queries(5), 3, 2).model_copy(update={"sid": "5" * 32})
     session = VerifiedSession.model_validate_json(session.canonical())
     votes = np.array([[2, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 2], [0, 2, 0]])

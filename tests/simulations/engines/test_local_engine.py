@@ -17,6 +17,7 @@ from consilium.coordinator.collection import flower_transport
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.parties.records import refusal_from_record, to_record
 from consilium.protocol.rows.queries import canonical_queries
+from consilium.simulations.engines import local_grid
 from consilium.simulations.engines.flower_internals import assume_identity
 from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
@@ -196,3 +197,61 @@ def test_the_grid_answers_for_a_node_whose_app_raises(tmp_path: Path, sabotaged)
     assert "4711" not in replies["query.broken"].error.reason
     assert replies["query.unknown"].has_error()
     assert refusal_from_record(replies["query.hello"].content) is not None
+
+
+class Prompt:
+    """A worker that answers at once; as many as it handled so far."""
+
+    def __init__(self) -> None:
+        self.handled = 0
+
+    def handle(self, message: Message, context: Context, seconds: float):
+        self.handled += 1
+        return Message(RecordDict(), reply_to=message), None
+
+    def kill(self) -> None:
+        """There is no process."""
+
+
+def asked_of(grid: LocalGrid, count: int, ttl: float) -> list[Message]:
+    node = next(iter(grid.get_node_ids()))
+    return [Message(RecordDict(), dst_node_id=node, message_type="query.vote", ttl=ttl) for _ in range(count)]
+
+
+def test_workers_wait_while_nobody_pulls_and_every_reply_comes() -> None:
+    assume_identity(RUN_ID, 1)
+    worker, many = Prompt(), 3 * local_grid.MOST_REPLIES
+    with LocalGrid(RUN_ID, {}, 1, [worker]) as grid:  # pyright: ignore[reportArgumentType]
+        ids = list(grid.push_messages(asked_of(grid, many, 3600.0)))
+        while worker.handled <= local_grid.MOST_REPLIES:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        assert worker.handled == local_grid.MOST_REPLIES + 1  # one has its reply in hand
+        found: list[str] = []
+        while len(found) < many:
+            found += [reply.metadata.reply_to_message_id for reply in grid.pull_messages(ids)]
+    assert sorted(found) == sorted(ids)
+
+
+def test_replies_that_nobody_waits_for_any_more_hold_nobody_up(monkeypatch) -> None:
+    assume_identity(RUN_ID, 1)
+    worker, later = Prompt(), [0.0]
+    clock = SimpleNamespace(time=lambda: time.time() + later[0], monotonic=time.monotonic)
+    monkeypatch.setattr(local_grid, "time", clock)
+    with LocalGrid(RUN_ID, {}, 1, [worker]) as grid:  # pyright: ignore[reportArgumentType]
+        grid.push_messages(asked_of(grid, local_grid.MOST_REPLIES, 3600.0))
+        while worker.handled < local_grid.MOST_REPLIES:
+            time.sleep(0.01)
+        later[0] = 7200.0
+        (late,) = grid.send_and_receive(asked_of(grid, 1, 36000.0), timeout=250)
+        assert late.has_content()
+
+
+def test_leaving_the_grid_ends_a_worker_that_waits_for_room() -> None:
+    assume_identity(RUN_ID, 1)
+    worker = Prompt()
+    with LocalGrid(RUN_ID, {}, 1, [worker]) as grid:  # pyright: ignore[reportArgumentType]
+        grid.push_messages(asked_of(grid, 2 * local_grid.MOST_REPLIES, 3600.0))
+        while worker.handled <= local_grid.MOST_REPLIES:
+            time.sleep(0.01)
+    assert not [thread for thread in grid._threads if thread.is_alive()]

@@ -1,0 +1,184 @@
+"""Clear votes of 250, 1,000 and 5,000 parties on 12,000 queries with 150 classes: what the coordinator needs.
+
+A whole federation in one process on one thread: the coordinator is the real one, from the first hello to the released
+labels, over the transport of deployments; of Flower only the network is not there. Parties answer at once and hold
+nothing. Their replies are the bytes that Flower's nodes send, which the coordinator reads as Flower's grid does; making
+them is not counted. What a federation costs to close (the exact charge at the votes at hand) hangs on queries and
+classes alone, and is left out. The control collects as versions before did: matrices, all of them, then their sum.
+CONSILIUM_SCALE_PARTIES (default "250 1000 5000") chooses the numbers of parties.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from flwr.app import Message
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+
+from benchmarks.scale.measured import Apart, answering, in_own_process, peak_mb
+from consilium.coordinator.collection.flower_transport import FlowerTransport
+from consilium.coordinator.config import Caps
+from consilium.coordinator.federation import run_federation
+from consilium.coordinator.mechanisms import GNMax
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.labels.service import LabelSource
+from consilium.protocol.parties.choices import packed
+from consilium.protocol.parties.messages import HelloReply, TrainReply, VoteReply, WireModel
+from consilium.protocol.parties.records import BODY, decode_array, encode_array, to_record
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.schema import Schema
+from consilium.simulations.engines.flower_internals import assign_message_id, assume_identity
+from tests.federation import make_config
+
+QUERIES, CLASSES, FEATURES = 12_000, 150, 10
+PARTIES = "250 1000 5000"
+FEATURE_NAMES = tuple(f"f{index}" for index in range(FEATURES))
+CLASS_NAMES = tuple(f"c{index:03d}" for index in range(CLASSES))
+
+
+def said_by(node: int) -> np.ndarray:
+    """Made-up votes int64 (1, queries) of a party's one teacher: three of four agree with the others."""
+    generator = np.random.default_rng(node)
+    common = np.arange(QUERIES) % CLASSES
+    return np.where(generator.random(QUERIES) < 0.75, common, generator.integers(CLASSES, size=QUERIES))[None]
+
+
+class Parties:
+    """Stands for the grid and all its nodes. bytes_up: of the largest reply to each kind of request."""
+
+    def __init__(self, count: int, apart: Apart) -> None:
+        self._count, self._apart = count, apart
+        self._asked: dict[str, Message] = {}
+        self.bytes_up: dict[str, int] = {}
+
+    def get_node_ids(self) -> Iterable[int]:
+        """See flwr.serverapp.Grid."""
+        return range(2, self._count + 2)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        """See flwr.serverapp.Grid."""
+        sent = {assign_message_id(message): message for message in messages}
+        self._asked |= sent
+        return list(sent)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        """See flwr.serverapp.Grid."""
+        return [self._pulled(self._asked.pop(message_id)) for message_id in message_ids]
+
+    def _pulled(self, asked: Message) -> Message:
+        kind = asked.metadata.message_type
+        with self._apart():
+            reply = Message(to_record(self._reply(asked)), reply_to=asked)
+            objects = {key: part.deflate() for key, part in get_all_nested_objects(reply).items()}
+            self.bytes_up[kind] = max(self.bytes_up.get(kind, 0), sum(map(len, objects.values())))
+            metadata = reply.metadata
+        read = cast(Message, inflate_object_from_contents(reply.object_id, objects))
+        read.metadata.__dict__.update(metadata.__dict__)
+        return read
+
+    def _reply(self, asked: Message) -> WireModel:
+        node, fields = asked.metadata.dst_node_id, asked.content[BODY]
+        party = f"party-{node:05d}"
+        match asked.metadata.message_type:
+            case "query.hello":
+                return HelloReply(party=party, teachers=1)
+            case "train.teacher":
+                return TrainReply(party=party, teachers=1)
+            case _:
+                choices = packed(said_by(node), CLASSES)
+                return VoteReply(party=party, query_set=str(fields["query_set"]), choices=choices)
+
+
+class Released(Exception):
+    """The labels are there: nothing after this is measured."""
+
+
+def federation(count: int) -> dict[str, Any]:
+    """A federation of `count` parties; processor seconds of its coordinator by stage, and its memory."""
+    rows = canonical_queries(np.random.default_rng(0).normal(size=(QUERIES, FEATURES)), FEATURES)
+    config = make_config(
+        rows=Schema.from_public_rows(FEATURE_NAMES, CLASS_NAMES, rows.astype(np.float64)),
+        minimum_parties=count,
+        mechanism=GNMax(sigma=count / 20),
+        caps=Caps(queries=QUERIES, answers=QUERIES),
+    )
+    assume_identity(1, 1)
+    apart = Apart()
+    parties, before = Parties(count, apart), peak_mb()
+    at = {"start": apart.own()}
+
+    def listen(event: dict[str, Any]) -> None:
+        at.setdefault(event["event"], apart.own())
+
+    def student(source: LabelSource) -> None:
+        at["asks"] = apart.own()
+        source.ask(rows)
+        at["released"] = apart.own()
+        raise Released
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = EventLog(Path(folder) / "events.jsonl", listen)
+        with contextlib.suppress(Released):
+            run_federation(FlowerTransport(cast(Any, parties)), config, Path(folder), log, student)
+        log.close()
+    return {
+        "before": before,
+        "memory": peak_mb(),
+        "votes": at["voted"] - at["asks"],
+        "all": at["released"] - at["start"],
+        "up": parties.bytes_up["query.vote"],
+    }
+
+
+def matrices(count: int) -> dict[str, Any]:
+    """The control: replies with matrices, all of them pulled, then read and checked, then summed."""
+    apart = Apart()
+    before, start = peak_mb(), apart.own()
+    arrays = []
+    for node in range(2, count + 2):
+        with apart():
+            votes = np.zeros((QUERIES, CLASSES), dtype=np.uint16)
+            votes[np.arange(QUERIES), said_by(node)[0]] = 1
+            arrays.append(encode_array(votes))
+    size = len(arrays[0].data)
+    counted = {node: decode_array(array) for node, array in enumerate(arrays)}
+    for votes in counted.values():
+        if (votes.astype(np.int64).sum(axis=1) != 1).any():
+            raise SystemExit("a vote is none")
+    total = np.zeros((QUERIES, CLASSES), dtype=np.int64)
+    for votes in counted.values():
+        total += votes
+    return {"before": before, "memory": peak_mb(), "votes": apart.own() - start, "up": size}
+
+
+def main() -> None:
+    """Print the table."""
+    counts = [int(each) for each in os.environ.get("CONSILIUM_SCALE_PARTIES", PARTIES).split()]
+    print(f"{QUERIES} queries x {CLASSES} classes, one thread; of the memory, what the program takes before it starts")
+    heads = ("memory, MB", "of it", "votes, s", "ms a party", "in all, s", "up, kB")
+    print(f"{'parties':<24}" + "".join(f"{head:>12}" for head in heads))
+    for count in counts:
+        row = in_own_process(__spec__.name, "federation", count)
+        _line(str(count), count, row, f"{row['all']:12.1f}")
+    for count in counts[:1]:
+        _line(f"{count}, matrices (control)", count, in_own_process(__spec__.name, "matrices", count), f"{'':12}")
+
+
+def _line(name: str, count: int, row: dict[str, Any], whole: str) -> None:
+    print(
+        f"{name:<24}{row['memory']:12.0f}{row['before']:12.0f}{row['votes']:12.2f}"
+        f"{1000 * row['votes'] / count:12.2f}{whole}{row['up'] / 1000:12.1f}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    answering({"federation": federation, "matrices": matrices}) if len(sys.argv) > 1 else main()
