@@ -18,7 +18,7 @@ SECOND = "aggregator"
 
 
 @dataclass(frozen=True)
-class Fingerprints:
+class AggregatorFingerprints:
     """own: of all its keys, as the kit lists them. second: of those that the roster has, which every party sees too.
     roster: of the roster that it pins."""
 
@@ -67,7 +67,7 @@ def roster_of(kit: Kit) -> PinnedRoster:
     return found
 
 
-def fingerprints(kit: Kit) -> Fingerprints:
+def fingerprints(kit: Kit) -> AggregatorFingerprints:
     """What it reads out over the telephone.
 
     Raises
@@ -79,7 +79,7 @@ def fingerprints(kit: Kit) -> Fingerprints:
     if made_here:
         own_keys.check_listed(kit, keys)
     _check_roster(roster, keys, not_ours(SECOND) if made_here else FOREIGN)
-    return Fingerprints(
+    return AggregatorFingerprints(
         name=kit.name,
         own=keys.fingerprint(kit.name),
         made_here=made_here,

@@ -21,7 +21,7 @@ NOT_YET = "not asked yet"
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenSoFar:
     """introduced: the coordinator came with this federation's terms. here, elsewhere: queries in sums that it gave its
     half of. promised: queries that this federation may ask; earlier: promises of others that it gave sums in."""
 
@@ -33,7 +33,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class OwnStatus:
+class AggregatorStatus:
     """For its own people. federation: digest, as far as people compare it. connection, standing: in words. problem: why
     its own policy refuses, and what to do."""
 
@@ -63,7 +63,7 @@ def terms_of(home: AggregatorHome) -> Terms:
     return pinned
 
 
-def given_in(home: AggregatorHome, terms: Terms) -> Given:
+def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
     """What it has given, of this federation and of others.
 
     Raises
@@ -73,11 +73,11 @@ def given_in(home: AggregatorHome, terms: Terms) -> Given:
     releases = [event for event in events_of(terms.promise) if not event.closing]
     promised = sum(release.queries_in(1) for release in releases)
     if not (home.folder / "state" / "given.db").exists():
-        return Given(False, 0, 0, promised, ())
+        return GivenSoFar(False, 0, 0, promised, ())
     with GivenStore(home.store_file).transaction() as given:
         here = sum(given.charged(terms.federation, number, 1) for number in range(1, len(releases) + 1))
         ever, earlier = given.answered(), tuple(given.other_promises(terms.federation))
-        return Given(given.terms(terms.federation) is not None, here, ever - here, promised, earlier)
+        return GivenSoFar(given.terms(terms.federation) is not None, here, ever - here, promised, earlier)
 
 
 def standing(home: AggregatorHome) -> str:
@@ -96,7 +96,7 @@ def standing_now(kit: Kit) -> str:
         return "its files cannot be read: consilium doctor"
 
 
-def status(kit: Kit) -> OwnStatus:
+def status(kit: Kit) -> AggregatorStatus:
     """Raises ConfigError if its settings, terms or state cannot be read."""
     home = open_home(kit.folder)
     terms, running, problem = terms_of(home), is_held(kit.folder / "state" / "lock"), ""
@@ -105,8 +105,8 @@ def status(kit: Kit) -> OwnStatus:
         check_terms(home.policy, terms, home.roster(), list(found.earlier))
     except Refused as error:
         problem = f"its own policy refuses this federation: {error}. {cure_of(f'refused: {error.refusal}')}"
-        found = Given(False, 0, 0, 0, ())
-    return OwnStatus(
+        found = GivenSoFar(False, 0, 0, 0, ())
+    return AggregatorStatus(
         aggregator=kit.name,
         federation=terms.federation[:12],
         running=running,

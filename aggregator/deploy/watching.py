@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from consilium.aggregator.deploy.standing import OwnStatus, status
+from consilium.aggregator.deploy.standing import AggregatorStatus, status
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.monitor.answers import Answer, as_json, refused
 from consilium.protocol.monitor.heard import Heard
@@ -44,7 +44,7 @@ def watched(kit: Kit, heard: Heard, connected: Callable[[], bool]) -> Watched:
     return Watched(kit, heard, waits_for, (kit.authority,), metrics, {"/status.json": page})
 
 
-def _status(kit: Kit) -> OwnStatus | None:
+def _status(kit: Kit) -> AggregatorStatus | None:
     try:
         return status(kit)
     except (ConsiliumError, Refused):  # doctor says why
