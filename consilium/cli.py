@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from typer.core import TyperGroup
 
 import consilium.accounting.cli
+import consilium.aggregator.cli
 import consilium.coordinator.cli
 import consilium.coordinator.deploy.cli
 import consilium.coordinator.provision.cli
@@ -128,6 +129,7 @@ for _command in (
 ):
     consilium.party.cli.app.command()(_command)
 app.add_typer(consilium.party.cli.app, name="party")
+app.add_typer(consilium.aggregator.cli.app, name="aggregator")
 app.add_typer(consilium.student.cli.app, name="student")
 app.command()(consilium.student.cli.predict)
 app.command()(consilium.coordinator.deploy.cli.status)
@@ -152,6 +154,7 @@ def doctor(
     output: FormatOption = Format.text,
 ) -> None:
     """Check a kit: keys, certificates, clock, ports, roster, policy and data. Exit code 1 if something is wrong."""
+    import consilium.aggregator.deploy.doctor
     import consilium.coordinator.deploy.doctor
     import consilium.party.deploy.doctor
     import consilium.student.deploy
@@ -166,6 +169,8 @@ def doctor(
             checks = consilium.coordinator.deploy.doctor.checks(node, running)
         case "party":
             checks = consilium.party.deploy.doctor.checks(node, running)
+        case "aggregator":
+            checks = consilium.aggregator.deploy.doctor.checks(node, running)
         case "student":
             checks = consilium.student.deploy.checks(node, pool)
     findings = examine(checks)

@@ -83,6 +83,8 @@ def conclude(
     }
     if told.roll:
         summary["roll"] = {name: entry.to_json() for name, entry in sorted(roll.entries.items())}
+    if told.roll and roll.seconds:
+        summary["aggregators"] = {name: entry.to_json() for name, entry in sorted(roll.seconds.items())}
     replace_text(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
     return summary

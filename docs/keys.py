@@ -21,7 +21,7 @@ from consilium.coordinator.config import Caps, Federation, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.plan import PlannedMechanism
 from consilium.coordinator.privacy import Privacy, Sanitised
-from consilium.coordinator.provision.plan import PartyPlan, RowsPlan, StudentPlan
+from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.protocol.monitor.settings import LogSettings, MonitorSettings
 from consilium.protocol.node.kit import Coordinator
 from consilium.protocol.parties.ballot import BALLOTS
@@ -80,6 +80,7 @@ TABLES = {
     "party": lambda: of_model(PartyPlan, "party"),
     "monitor": lambda: of_model(MonitorSettings, ""),
     "log": lambda: of_model(LogSettings, "log"),
+    "aggregator": lambda: of_model(AggregatorPlan, "aggregator"),
     "students": lambda: of_model(StudentPlan, "student"),
 }
 

@@ -18,6 +18,27 @@ PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
 
 
+SECOND, AWAY = "aggregator ", "away"
+
+
+def shown(name: str) -> str:
+    """What the second aggregator is called in logs; no party can be called so.
+
+    >>> shown("board")
+    'aggregator board'
+    """
+    return f"{SECOND}{name}"
+
+
+def second_of(shown: str) -> str | None:
+    """The second aggregator's name, from what it is called in logs; None for anybody else.
+
+    >>> second_of("aggregator board"), second_of("zurich")
+    ('board', None)
+    """
+    return shown.removeprefix(SECOND) if shown.startswith(SECOND) else None
+
+
 class PartyState(StrEnum):
     """How far a party has come since the coordinator was started last."""
 
@@ -68,10 +89,34 @@ class RollEntry:
         return {**asdict(self), "state": self.state.value, "words": self.words}
 
 
+@dataclass
+class SecondEntry:
+    """The second aggregator. served: it said that it serves this federation, at some time. since: its last change."""
+
+    connected: bool = False
+    served: bool = False
+    since: str = ""
+
+    @property
+    def words(self) -> str:
+        """For a person.
+
+        >>> SecondEntry().words, SecondEntry(connected=True, served=True).words
+        ('away', 'connected, checks votes')
+        """
+        return AWAY if not self.connected else f"connected{', checks votes' if self.served else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, with the words."""
+        return {**asdict(self), "words": self.words}
+
+
 class Roll:
-    """All parties of a run. names: those that may connect; others are added as events tell of them."""
+    """All parties of a run. names: those that may connect; others are added as events tell of them. seconds: the second
+    aggregator of verified votes, by its name, and those before it."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
+        self.seconds: dict[str, SecondEntry] = {}
         self.entries: dict[str, RollEntry] = {name: RollEntry() for name in sorted(names)}
 
     @classmethod
@@ -91,12 +136,19 @@ class Roll:
         """Take one event in, in its turn."""
         match event.get("event"):
             case "awaiting":
+                for second in self.seconds.values():
+                    second.connected = False
                 for entry in self.entries.values():
                     entry.state, entry.connected, entry.reason = PartyState.AWAITED, False, ""
                 self._of(event)
             case "connected" | "lost" as what:
                 for entry in self._of(event):
                     entry.connected = what == "connected"
+                for name in filter(None, map(second_of, event.get("parties", ()))):
+                    self._second(name, event).connected = what == "connected"
+            case "second-aggregator":
+                found = self._second(str(event["name"]), event)
+                found.connected = found.served = True
             case "enrolled":
                 for entry in self._of(event):
                     entry.state, entry.reason = PartyState.ENROLLED, ""
@@ -116,9 +168,15 @@ class Roll:
                     entry.state, entry.reason = PartyState.LEFT_OUT, f"found at fault: {event['reason']}"
 
     def _of(self, event: dict[str, Any]) -> list[RollEntry]:
-        found = [self.entries.setdefault(str(name), RollEntry()) for name in event.get("parties", ())]
+        names = [str(name) for name in event.get("parties", ()) if second_of(str(name)) is None]
+        found = [self.entries.setdefault(name, RollEntry()) for name in names]
         for entry in found:
             entry.since = str(event.get("at", ""))
+        return found
+
+    def _second(self, name: str, event: dict[str, Any]) -> SecondEntry:
+        found = self.seconds.setdefault(name, SecondEntry())
+        found.since = str(event.get("at", ""))
         return found
 
     def _left_out(self, event: dict[str, Any]) -> None:

@@ -96,6 +96,7 @@ def status(kit: Folder, output: FormatOption = Format.text) -> None:
         ("epsilon", f"at most {found.epsilon_promised:.3f} at delta {found.delta:g}, all caps used up"),
         *((f"phase {of['phase']}", _of_phase(of)) for of in found.phases),
         *(("party", f"{name}: {state}") for name, state in found.parties.items()),
+        *(("aggregator", f"{name}: {state}") for name, state in found.aggregators.items()),
         *(("error", text) for text in found.errors),
     ]
     for row in rows:

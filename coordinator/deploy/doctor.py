@@ -23,6 +23,7 @@ from consilium.protocol.node.checks import (
     check_settings,
     expectation,
 )
+from consilium.protocol.node.enrolment import SEALING
 from consilium.protocol.node.kit import Kit, joined
 from consilium.protocol.node.state import check_versions
 from consilium.protocol.warnings.before import before_run
@@ -33,7 +34,7 @@ LEAST_FREE_BYTES = 2_000_000_000
 def checks(kit: Kit, running: bool) -> list[Check]:
     """In the order in which to mend. running: the coordinator is started, so that its ports are taken by itself."""
     found: list[Check] = [
-        *check_kit(kit, ["server.key", "identity.pem"]),
+        *check_kit(kit, ["server.key", "identity.pem", *([SEALING] if (kit / SEALING).exists() else [])]),
         ("versions", lambda: check_versions(kit)),
         ("clock", lambda: check_clock(kit)),
         *set_up(kit, lambda: run_of_kit(kit)),

@@ -11,6 +11,7 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field
 
+from consilium.coordinator.collection.roll import shown
 from consilium.coordinator.deploy.loopback import loopback_tls, make_loopback
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import EngineError
@@ -32,9 +33,16 @@ IN_USE = "Public key already in use"
 
 
 class NodesFile(Frozen):
-    """The file `nodes.json`: public keys, in OpenSSH form, of the SuperNodes that may connect, by party."""
+    """The file `nodes.json`: public keys, in OpenSSH form, of the SuperNodes that may connect: by party, and that of
+    the second aggregator, if there is one, by its name."""
 
     nodes: dict[PartyName, str]
+    aggregators: dict[PartyName, str] = Field(default_factory=dict)
+
+    @property
+    def all(self) -> dict[str, str]:
+        """By what each is called in logs, see `shown`."""
+        return {**self.nodes, **{shown(name): key for name, key in self.aggregators.items()}}
 
 
 class Registered(Frozen):
@@ -103,7 +111,7 @@ def sync_nodes(kit: Kit, tell: Tell) -> None:
     ------
     ConfigError : `nodes.json` cannot be read. EngineError : the SuperLink refuses.
     """
-    wanted = {key: name for name, key in load(kit / "nodes.json", NodesFile).nodes.items()}
+    wanted = {key: name for name, key in load(kit / "nodes.json", NodesFile).all.items()}
     path = kit.state / REGISTERED
     known = dict(load(path, Registered).nodes) if path.exists() else {}
     for key in [key for key in known if key not in wanted]:
@@ -126,12 +134,12 @@ def sync_nodes(kit: Kit, tell: Tell) -> None:
 
 def _register(kit: Kit, key: str, name: str) -> int:
     """Register one node; returns its id, 0 where it was registered before and its id was lost."""
-    public = kit.state / f"{name}.pub"
+    public = kit.state / f"{name.replace(' ', '-')}.pub"
     replace_text(public, key + "\n")
     answer = flwr(kit, "supernode", "register", str(public), CONNECTION, "--name", name)
     public.unlink()
     if not answer.get("success") and IN_USE not in _reason(answer):
-        raise EngineError(f"party {name}: its key could not be registered: {_reason(answer)}")
+        raise EngineError(f"{name}: its key could not be registered: {_reason(answer)}")
     return int(answer.get("node-id", 0))
 
 

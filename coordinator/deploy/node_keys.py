@@ -89,7 +89,7 @@ class NodeKeys:
 def _read(path: Path) -> dict[bytes, tuple[str, ec.EllipticCurvePublicKey]]:
     """PEM, as Flower sends it -> name and key."""
     found: dict[bytes, tuple[str, ec.EllipticCurvePublicKey]] = {}
-    for name, text in load(path, NodesFile).nodes.items():
+    for name, text in load(path, NodesFile).all.items():
         key = public_key(text)
         if key is None:
             raise ConfigError(f"{path}: the key of {name} is no OpenSSH key on P-384", "Unpack the kit again")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from consilium.coordinator.collection.greeting import SEEN_FILE, SeenPositions
-from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.node_keys import NodeKeys
@@ -18,16 +18,17 @@ from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.left import use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.quorum import least_parties
+from consilium.coordinator.quorum import least_together
+from consilium.coordinator.rosters import AnyRoster, check_sums, load_roster
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.node.checks import Advice, Check, check_certificate, check_port, check_roster
 from consilium.protocol.node.flower import program
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.rosters import pinned_roster
+from consilium.protocol.node.second import check_second
 from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
 
 NEWEST = "Open the newest update that the operator sent into this kit"
 STUDENTS = TypeAdapter(dict[str, list[Hash]])
@@ -44,6 +45,7 @@ def set_up(kit: Kit, run: ServedRun) -> list[Check]:
         ("federation", lambda: _federation(run())),
         ("promise", lambda: promise_in_words(run().config)),
         ("roster", lambda: _roster(kit, run())),
+        ("second", lambda: _second(kit, run())),
         ("pool", lambda: _pool(kit, run())),
         ("nodes", lambda: _nodes(kit, run())),
         ("students", lambda: _students(kit)),
@@ -67,11 +69,9 @@ def label_port(kit: Kit) -> Check:
     return ("label port", lambda: check_port(place.label_port, place.listen, "label_port"))
 
 
-def roster_of(kit: Kit, run: KitRun) -> Roster | None:
+def roster_of(kit: Kit, run: KitRun) -> AnyRoster | None:
     """The roster that a run was begun with, or would be; None for clear votes. Raises ConfigError."""
-    if run.config.votes == "clear":
-        return None
-    return Roster.load(run / ROSTER if (run / ROSTER).exists() else kit / ROSTER)
+    return load_roster(run.config.votes, _roster_file(kit, run))
 
 
 def _flower(kit: Kit) -> str:
@@ -91,13 +91,26 @@ def _federation(run: KitRun) -> str:
 
 
 def _roster(kit: Kit, run: KitRun) -> str:
-    roster = roster_of(kit, run)
-    if roster is None:
+    found = pinned_roster(run.config.votes, _roster_file(kit, run))
+    if found is None:
         return "none: votes are clear"
-    path = run / ROSTER if (run / ROSTER).exists() else kit / ROSTER
-    said = check_roster(kit, run.config.roster, None, path)
-    SecureKeys(roster, Identity.load(kit / "identity.pem")).check(run.config)
+    said = check_roster(kit, found, run.config.roster, found.coordinator)
+    check_sums(run.config, roster_of(kit, run))
     return said
+
+
+def _second(kit: Kit, run: KitRun) -> str:
+    nodes = load(kit / "nodes.json", NodesFile)
+    if run.config.votes == "verified" and not nodes.aggregators:
+        raise ConfigError(
+            "nodes.json lets no second aggregator in: no vote could be checked",
+            "Open the newest update of the operator",
+        )
+    return check_second(kit, pinned_roster(run.config.votes, _roster_file(kit, run)))
+
+
+def _roster_file(kit: Kit, run: KitRun) -> Path:
+    return run / ROSTER if (run / ROSTER).exists() else kit / ROSTER
 
 
 def _pool(kit: Kit, run: KitRun) -> str:
@@ -112,7 +125,7 @@ def _pool(kit: Kit, run: KitRun) -> str:
 
 def _nodes(kit: Kit, run: KitRun) -> str:
     nodes, config, roster = load(kit / "nodes.json", NodesFile).nodes, run.config, roster_of(kit, run)
-    least = least_parties(config, roster)
+    least = least_together(config, 0 if roster is None else roster.least_sum)
     if len(nodes) < least:
         raise ConfigError(
             f"{len(nodes)} parties may connect, {least} are required",

@@ -1,4 +1,4 @@
-"""Which party a node is, by the key that the operator registered: from `nodes.json` and what the SuperLink took in."""
+"""Which node is whose, by the key that the operator registered: from `nodes.json` and what the SuperLink took in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RegisteredNodes:
         return self._names
 
     def name(self, node: int) -> str | None:
-        """See `KnownNodes`."""
+        """See `KnownNodes`; of the second aggregator "aggregator NAME", which no party can be called."""
         self._refresh()
         return self._by_node.get(node)
 
@@ -42,8 +42,8 @@ class RegisteredNodes:
         stamps = tuple(path.stat().st_mtime_ns if path.exists() else -1 for path in (self._nodes, self._registered))
         if stamps == self._stamps:
             return
-        keys = load(self._nodes, NodesFile).nodes
+        found = load(self._nodes, NodesFile)
         known = load(self._registered, Registered).nodes if self._registered.exists() else {}
-        self._names = frozenset(keys)
-        self._by_node = {known[key]: name for name, key in keys.items() if known.get(key)}
+        self._names = frozenset(found.nodes)
+        self._by_node = {known[key]: name for name, key in found.all.items() if known.get(key)}
         self._stamps = stamps

@@ -26,11 +26,11 @@ from consilium.coordinator.ledger.kit_runs import (
     is_open,
     runs_of,
 )
+from consilium.coordinator.rosters import AnyRoster, load_roster
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, FederationOpen
 from consilium.protocol.files import private_folder, replace_text
 from consilium.protocol.node.kit import Kit
-from consilium.protocol.secagg.roster import Roster
 
 CLOSE, ROSTER, FAILURE = "close", "roster.json", "failure.json"
 
@@ -79,9 +79,9 @@ class KitRun:
         """What closing it wrote."""
         return json.loads((self / SUMMARY).read_text(encoding="utf-8"))
 
-    def roster(self) -> Roster | None:
+    def roster(self) -> AnyRoster | None:
         """The roster that it was begun with; None for clear votes. Raises ConfigError."""
-        return None if self.config.votes == "clear" else Roster.load(self / ROSTER)
+        return load_roster(self.config.votes, self / ROSTER)
 
 
 def configuration(kit: Kit) -> FederationConfig:

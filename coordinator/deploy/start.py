@@ -41,6 +41,7 @@ from consilium.protocol.errors import (
 )
 from consilium.protocol.files import held, is_held
 from consilium.protocol.node.checks import hold
+from consilium.protocol.node.enrolment import SEALING
 from consilium.protocol.node.flower import flower_environment, python_module
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.ports import wait_for_ports
@@ -53,6 +54,8 @@ START_SECONDS = 300
 RETRY = BackOff(first=5, most=60)
 FINAL = {kind.__name__: kind for kind in (ConfigError, DataError, LedgerError, BudgetExceeded, ServiceError)}
 """Failures of a run that another attempt would only repeat."""
+OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses")
+"""Errors whose texts tell of the second aggregator alone, and of no vote."""
 
 
 def gateway(kit: Kit) -> Program:
@@ -127,6 +130,7 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
         "party-root": "",
         "roster-file": str(run / ROSTER) if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
+        "sealing-file": str(kit / SEALING) if run.config.votes == "verified" else "",
         "pool-file": str(kit / "pool.npy") if run.config.pool else "",
         "kit": str(kit.folder),
     }
@@ -246,6 +250,8 @@ def in_words(event: dict[str, Any]) -> str:
             return _waiting(event)
         case "connected" | "lost" as what:
             return f"{', '.join(event['parties'])}: {'connected' if what == 'connected' else 'the connection is lost'}"
+        case "second-aggregator":
+            return f"aggregator {event['name']}: it checks votes"
         case "enrolled":
             return f"enrolled: {', '.join(event['parties'])}"
         case "late":
@@ -268,6 +274,8 @@ def in_words(event: dict[str, Any]) -> str:
         case "released":
             where = f" in phase {event['phase']}" if "phase" in event else ""
             return f"{event['asked']} queries asked, {event['answered']} answered{where}"
+        case "not-answered" if event["error"] in OF_THE_SECOND:
+            return f"a question was not answered: {event['reason']}"
         case "failed":
             return f"failed: {event['what']}. {event['action']}"
         case "closed":

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from consilium.coordinator.collection.roll import Roll, RollEntry, read_events
+from consilium.coordinator.collection.roll import Roll, RollEntry, SecondEntry, read_events
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
@@ -31,7 +31,8 @@ class Status:
     data-dependent.
 
     run: its digest, as far as people compare it. next: that of the federation that the kit holds, where an update made
-    it another one. parties: how each stands, in words; roll: the same in parts. rows_open, rows_spent: of the fixed
+    it another one. parties: how each stands, in words; roll: the same in parts.
+    aggregators: how the second aggregator of verified votes stands, by its name. rows_open, rows_spent: of the fixed
     pool, how many can still be asked, and how many the parties answered in earlier federations; None without a pool.
     phases: of each phase of a schedule what `ledger.left.PhaseUse` tells; empty where there is none.
     """
@@ -44,6 +45,7 @@ class Status:
     running: bool = False
     parties: dict[str, str] = field(default_factory=dict)
     roll: dict[str, dict[str, Any]] = field(default_factory=dict)
+    aggregators: dict[str, str] = field(default_factory=dict)
     queries_left: int = 0
     answers_left: int = 0
     rows_open: int | None = None
@@ -89,6 +91,7 @@ def status(kit: Kit) -> Status:
     for name, entry in parties(kit, run).items():
         found.parties[name] = entry.words
         found.roll[name] = entry.to_json()
+    found.aggregators = {name: entry.words for name, entry in seconds(kit, run).items()}
     _follow(read_events(run.events), found)
     return found
 
@@ -104,6 +107,16 @@ def parties(kit: Kit, run: KitRun) -> dict[str, RollEntry]:
         entry.connected = entry.connected and running and name in names
         entry.reason = entry.reason if name in names else REVOKED
     return dict(sorted(roll.entries.items()))
+
+
+def seconds(kit: Kit, run: KitRun) -> dict[str, SecondEntry]:
+    """How the second aggregator that may connect stands, by its name. Raises ConfigError."""
+    names, running = load(kit / "nodes.json", NodesFile).aggregators, listens(kit.coordinator.internal_port)
+    found = Roll.of(read_events(run.events)).seconds
+    told = {name: found.get(name, SecondEntry()) for name in names}
+    for entry in told.values():
+        entry.connected = entry.connected and running
+    return told
 
 
 def rows_of_pool(kit: Kit, run: KitRun) -> tuple[int, int]:

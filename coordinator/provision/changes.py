@@ -1,12 +1,12 @@
-"""The registry after a change of membership: computed here, whether the change is made or only planned."""
+"""The registry after a change of who takes part: computed here, whether the change is made or only planned."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from consilium.coordinator.provision.party_keys import PartyKeys, check_distinct
-from consilium.coordinator.provision.plan import PartyPlan
-from consilium.coordinator.provision.registry import EarlierFederation, PartyRecord, Registry
+from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan
+from consilium.coordinator.provision.registry import AggregatorRecord, EarlierFederation, PartyRecord, Registry
 from consilium.protocol.errors import ConfigError
 
 
@@ -26,20 +26,59 @@ def checked_party(registry: Registry, name: str, port: int, weight: int) -> Part
 def with_party(registry: Registry, party: PartyPlan, keys: PartyKeys, weight: int) -> Registry:
     """With one more party. Raises ConfigError: a key is another node's, or no safe roster of these parties exists."""
     parties = {**registry.parties, party.name: keys.record(party.port, weight)}
-    changed = _next(registry, parties)
-    check_distinct(changed.parties, changed.coordinator_identity, changed.revoked_keys)
+    changed = _next(registry, parties, registry.aggregator)
+    check_distinct(changed)
     changed.federation()
     return changed
 
 
+def checked_aggregator(registry: Registry, name: str, port: int) -> AggregatorPlan:
+    """One that may be added. Raises ConfigError: there is one already, votes need none, or the name is unfit."""
+    try:
+        plan = AggregatorPlan(name=name, port=port)
+    except ValueError:
+        raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
+    votes = registry.plan.federation.votes
+    if votes != "verified":
+        raise ConfigError(f"{votes} votes have no second aggregator", "Provision a federation with verified votes")
+    if registry.aggregator is not None:
+        raise ConfigError(
+            f"the second aggregator is {registry.aggregator.name}", "Shut it out first: consilium provision revoke"
+        )
+    registry.check_new(name)
+    return plan
+
+
+def with_aggregator(registry: Registry, record: AggregatorRecord) -> Registry:
+    """With this second aggregator, where there was none. Raises as `with_party`."""
+    changed = _next(registry, registry.parties, record)
+    check_distinct(changed)
+    changed.federation()
+    return changed
+
+
+def _without_aggregator(registry: Registry, gone: AggregatorRecord) -> Registry:
+    changed = _next(registry, registry.parties, None)
+    return changed.model_copy(
+        update={
+            "revoked": [*registry.revoked, gone.name],
+            "revoked_keys": [*registry.revoked_keys, *gone.keys],
+        }
+    )
+
+
 def without(registry: Registry, name: str) -> Registry:
-    """Without a party or student, which can always be shut out. Raises ConfigError if there is no such node."""
+    """Without a party, student or second aggregator, which can always be shut out. Raises ConfigError if there is no
+    such node."""
+    if registry.aggregator is not None and registry.aggregator.name == name:
+        return _without_aggregator(registry, registry.aggregator)
     if name not in registry.parties and name not in registry.students:
         raise ConfigError(
             f"no party or student {name!r}", f"There are {sorted([*registry.parties, *registry.students])}"
         )
     gone = registry.parties.get(name)
-    changed = _next(registry, {other: record for other, record in registry.parties.items() if other != name})
+    left = {other: record for other, record in registry.parties.items() if other != name}
+    changed = _next(registry, left, registry.aggregator)
     return changed.model_copy(
         update={
             "students": {other: pins for other, pins in registry.students.items() if other != name},
@@ -49,11 +88,12 @@ def without(registry: Registry, name: str) -> Registry:
     )
 
 
-def _next(registry: Registry, parties: dict[str, PartyRecord]) -> Registry:
-    """The next version, with these parties. The federation before it is kept in mind where it becomes another one."""
-    changed = registry.model_copy(update={"version": registry.version + 1, "parties": parties})
+def _next(registry: Registry, parties: dict[str, PartyRecord], second: AggregatorRecord | None) -> Registry:
+    """The next version, with these parties and this second aggregator. The federation before it is kept in mind where
+    it becomes another one."""
+    changed = registry.model_copy(update={"version": registry.version + 1, "parties": parties, "aggregator": second})
     before = _earlier(registry)
-    if not before or parties == registry.parties:
+    if not before or (parties, second) == (registry.parties, registry.aggregator):
         return changed
     return changed.model_copy(update={"earlier": [*registry.earlier, *before]})
 

@@ -54,6 +54,24 @@ def add_party(
     _tell(made, output)
 
 
+@app.command("add-aggregator")
+def add_aggregator(
+    kits: Kits,
+    name: str,
+    port: Annotated[int, typer.Option(help="Loopback port of its SuperNode.", min=1, max=65535)] = 9094,
+    keys: Annotated[
+        Path | None, typer.Option(help="NAME.enrol.json of one that made its own keys; else they are made here.")
+    ] = None,
+    output: FormatOption = Format.text,
+) -> None:
+    """A kit for another second aggregator of verified votes, after the first was revoked."""
+    from consilium.coordinator.provision import kits as make_kits
+
+    with writing(kits):
+        made = make_kits.add_aggregator(kits, name, port, keys)
+    _tell(made, output)
+
+
 @app.command("add-student")
 def add_student(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
     """A kit for one more student."""
@@ -66,7 +84,7 @@ def add_student(kits: Kits, name: str, output: FormatOption = Format.text) -> No
 
 @app.command()
 def revoke(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
-    """Shut a party or a student out."""
+    """Shut a party, a student or the second aggregator out."""
     from consilium.coordinator.provision import kits as make_kits
 
     with writing(kits):

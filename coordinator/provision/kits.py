@@ -3,6 +3,7 @@
 OUT/operator/           ca.key, ca.crt, registry.json, manifests: stays with the operator
 OUT/coordinator/        one kit for each node, and the same as .tar.gz
 OUT/party-NAME/
+OUT/aggregator-NAME/    of verified votes
 OUT/student-NAME/
 OUT/updates/0002/NODE/  what a later change asks of a deployed node: unpack over its kit; never a private key
 """
@@ -21,14 +22,21 @@ from consilium.coordinator.expectation import expected, promise_in_words
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.provision.changes import checked_party, with_party, without
+from consilium.coordinator.provision.changes import (
+    checked_aggregator,
+    checked_party,
+    with_aggregator,
+    with_party,
+    without,
+)
 from consilium.coordinator.provision.outlook import ChangeOutlook, told_of
-from consilium.coordinator.provision.party_keys import MadeByParty, PartyKeys, check_distinct, keys_of
+from consilium.coordinator.provision.party_keys import CoordinatorKeys, MadeByNode, PartyKeys, check_distinct, keys_of
 from consilium.coordinator.provision.planned import read_planned
 from consilium.coordinator.provision.pool import read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
 from consilium.coordinator.provision.sign import manifests_of, sign_update
 from consilium.coordinator.provision.write import (
+    aggregator_kit,
     coordinator_kit,
     federation,
     nodes,
@@ -40,13 +48,15 @@ from consilium.coordinator.provision.write import (
     students,
     terms,
 )
-from consilium.coordinator.quorum import least_parties
+from consilium.coordinator.provision.write import second as second_text
+from consilium.coordinator.quorum import least_together
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
+from consilium.protocol.node.kit import node_id
 from consilium.protocol.node.manifest import authority_fingerprint
+from consilium.protocol.node.second import SECOND_FILE
 from consilium.protocol.rows.reference import reference_text
-from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import RunWarning
 
@@ -94,11 +104,15 @@ def make(plan_file: Path, out: Path) -> Made:
         private_folder(part / OPERATOR)
         authority = Authority.create(plan.federation.name)
         authority.save(part / OPERATOR)
-        coordinator = Identity.generate()
+        coordinator = CoordinatorKeys.generate(plan.federation.votes == "verified")
         keys = {
             party.name: keys_of(party.name, plan_file.parent / party.keys if party.keys else None)
             for party in plan.party
         }
+        second, second_keys = plan.aggregator, None
+        if second is not None:
+            path = plan_file.parent / second.keys if second.keys else None
+            second_keys = keys_of(second.name, path, "aggregator")
         certificates = {student.name: authority.client(student.name) for student in plan.student}
         server = authority.server(plan.coordinator.hosts)
         registry = Registry(
@@ -107,37 +121,42 @@ def make(plan_file: Path, out: Path) -> Made:
             rows=rows,
             pool=pool.terms if pool else None,
             reference=reference_text(read_reference(plan_file, plan, rows, pool)),
-            coordinator_identity=coordinator.public.hex(),
+            coordinator_identity=coordinator.identity.public.hex(),
+            coordinator_sealing=coordinator.sealing.public.hex() if coordinator.sealing else "",
+            aggregator=second_keys.second(second.name, second.port) if second and second_keys else None,
             parties={party.name: keys[party.name].record(party.port, party.weight) for party in plan.party},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},
             certificates={
                 name: pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
             },
         )
-        check_distinct(registry.parties, registry.coordinator_identity, registry.revoked_keys)
+        check_distinct(registry)
         if pool is not None:
             pool.save(part / OPERATOR)
         folders = [coordinator_kit(part, registry, authority, coordinator, server)]
         folders += [party_kit(part, registry, authority, name, made) for name, made in keys.items()]
+        if registry.aggregator is not None and second_keys is not None:
+            folders.append(aggregator_kit(part, registry, authority, registry.aggregator, second_keys))
         folders += [student_kit(part, registry, authority, name, issued) for name, issued in certificates.items()]
         registry.save(part)
         part.rename(out)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)  # it holds keys
         raise
+    found = registry.roster()
     there = tuple(out / folder.name for folder in folders)
     votes = plan.federation.teachers_per_party * sum(party.weight for party in plan.party)
     return Made(
         there,
         note=pool.note if pool else remarks(plan_file, plan, rows),
-        enrolled=_enrolled(keys),
+        enrolled=_enrolled(keys if second is None or second_keys is None else {**keys, second.name: second_keys}),
         federation_digest=registry.federation_digest,
         authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),
         in_plain_words=promise_in_words(plan.federation),
         warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes))),
         planned=planned,
-        least=least_parties(plan.federation, registry.roster()),
+        least=least_together(plan.federation, 0 if found is None else found.least_sum),
     )
 
 
@@ -164,6 +183,25 @@ def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None,
     return Made((kit,), updates, enrolled=_enrolled({name: made}), outlook=shown)
 
 
+def add_aggregator(kits: Path, name: str, port: int = 9094, keys: Path | None = None) -> Made:
+    """A kit for a second aggregator, in place of one that was revoked, and updates for all others: a new federation.
+
+    Raises
+    ------
+    ConfigError : there is one, votes need none, the name is taken or unfit, or the enrolment is not its.
+    """
+    registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
+    second, made = checked_aggregator(registry, name, port), keys_of(name, keys, "aggregator")
+    record = made.second(name, second.port)
+    changed = with_aggregator(registry, record)
+    with new_here(*_of_change(kits, changed, node_id("aggregator", name))):
+        kit = aggregator_kit(kits, changed, authority, record, made)
+        updates = _updates(kits, changed, authority, _members(changed, but=name))
+        changed.save(kits)
+    shown = told_of(registry, changed, [f"add aggregator {name}"])
+    return Made((kit,), updates, enrolled=_enrolled({name: made}), outlook=shown)
+
+
 def add_student(kits: Path, name: str) -> Made:
     """A kit for one more student, and the coordinator's new list. Raises ConfigError."""
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
@@ -186,8 +224,8 @@ def add_student(kits: Path, name: str) -> Made:
 def revoke(kits: Path, name: str) -> Made:
     """Updates after which a party cannot connect, and is in no sum, or a student is not answered.
 
-    It must always be possible: where the others are too few for a federation, the party is shut out all the same, and
-    the note says so. Raises ConfigError if there is no such node.
+    It must always be possible: where the others are too few for a federation, or it was the second aggregator, the node
+    is shut out all the same, and the note says so. Raises ConfigError if there is no such node.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     changed, note, shown = without(registry, name), "", None
@@ -215,7 +253,7 @@ def renew(kits: Path, name: str) -> Made:
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     if name not in registry.certificates or name in registry.revoked:
-        raise ConfigError(f"{name!r} has no certificate", "Give coordinator, or a student; parties have none")
+        raise ConfigError(f"{name!r} has no certificate", "Give coordinator, or a student; no other node has one")
     old = x509.load_pem_x509_certificate(registry.certificates[name].encode())
     new = authority.again(old)
     pinned, files = dict(registry.students), {}
@@ -247,7 +285,7 @@ def _of_change(kits: Path, changed: Registry, kit: str = "") -> list[Path]:
 
 
 def _enrolled(keys: Mapping[str, PartyKeys]) -> dict[str, str]:
-    return {name: made.enrolment.fingerprint for name, made in keys.items() if isinstance(made, MadeByParty)}
+    return {name: made.enrolment.fingerprint for name, made in keys.items() if isinstance(made, MadeByNode)}
 
 
 def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:
@@ -256,13 +294,16 @@ def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:
     found = registry.roster()
     if found is None:
         return files
-    files["coordinator"] |= {"roster.json": roster(found), "federation.json": federation(registry)}
-    told = {
-        "roster.json": roster(found),
-        "federation.json": federation(registry),
-        "terms.json": terms(registry),
-    }
-    return files | {f"party-{name}": told for name in registry.parties if name != but}
+    shared = {"roster.json": roster(found), "federation.json": federation(registry)}
+    second = registry.aggregator
+    if second is not None:
+        shared[SECOND_FILE] = second_text(second)
+    files["coordinator"] |= shared
+    told = {**shared, "terms.json": terms(registry)}
+    files |= {node_id("party", name): told for name in registry.parties if name != but}
+    if second is not None and second.name != but:
+        files[node_id("aggregator", second.name)] = told
+    return files
 
 
 def _updates(

@@ -21,7 +21,7 @@ from consilium.coordinator.provision.changes import checked_party, with_party, w
 from consilium.coordinator.provision.party_keys import keys_of
 from consilium.coordinator.provision.registry import Registry, load_registry
 from consilium.coordinator.provision.render import LEAST_ROWS, limit_for
-from consilium.coordinator.quorum import least_parties
+from consilium.coordinator.quorum import least_together
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.warnings.before import MOST_EPSILON
 from consilium.protocol.warnings.plain_words import times_as_likely
@@ -188,14 +188,15 @@ def told_of(
     if impossible:
         return shown
     roster = after.roster()
-    least = None if roster is None else roster.u_min - roster.c
+    least = None if roster is None else roster.least_sum - roster.c
 
     @cache
     def cost(weights: tuple[int, ...]) -> float:
         return _epsilon(new, weights)
 
     parties = tuple(_party(name, before, after, cost, least) for name in after.parties)
-    return replace(shown, after=new.digest()[:12], least=least_parties(after.plan.federation, roster), parties=parties)
+    together = least_together(after.plan.federation, 0 if roster is None else roster.least_sum)
+    return replace(shown, after=new.digest()[:12], least=together, parties=parties)
 
 
 def rows_for(teachers: int) -> int:

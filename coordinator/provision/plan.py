@@ -156,6 +156,18 @@ class PartyPlan(Countable, Frozen):
     )
 
 
+class AggregatorPlan(Frozen):
+    """The second aggregator, which verified votes need and nothing else may have."""
+
+    name: PartyName = Field(description="in logs and kits; no party or student has it")
+    keys: str = Field(
+        default="",
+        description="the NAME.enrol.json of an aggregator that made its own keys, relative to federation.toml; left"
+        " out: they are made here, and whoever made both aggregators' keys could open every vote",
+    )
+    port: Port = Field(default=9094, description="loopback port of its SuperNode")
+
+
 class StudentPlan(Frozen):
     """One student."""
 
@@ -174,6 +186,24 @@ class Plan(Frozen):
     coordinator: Coordinator
     party: tuple[PartyPlan, ...] = Field(min_length=2)
     student: tuple[StudentPlan, ...] = Field(min_length=1)
+    aggregator: AggregatorPlan | None = None
+
+    @model_validator(mode="after")
+    def _second_aggregator_where_there_is_one(self) -> Plan:
+        votes, needed = self.federation.votes, self.federation.votes == "verified"
+        if needed and self.aggregator is None:
+            raise ValueError(
+                'federation.votes = "verified" needs a second aggregator: add the table [aggregator] with its name, and'
+                " with keys, the NAME.enrol.json that `consilium aggregator keys` made there"
+            )
+        if self.aggregator is not None and not needed:
+            raise ValueError(
+                f"{votes} votes have no second aggregator: remove the table [aggregator], or set federation.votes ="
+                ' "verified"'
+            )
+        if self.aggregator is not None and self.aggregator.name in {node.name for node in (*self.party, *self.student)}:
+            raise ValueError(f"the aggregator has the name of another node, {self.aggregator.name}: choose another")
+        return self
 
     @model_validator(mode="after")
     def _names_differ(self) -> Plan:

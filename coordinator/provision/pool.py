@@ -17,6 +17,9 @@ from consilium.protocol.rows.schema import Schema
 
 POOL_IDS, POOL_ROWS = "pool.npy", "pool.npz"
 
+EXACT_SUMS = frozenset({"secure", "verified"})
+"""Ways to collect votes in which questions must be fixed beforehand."""
+
 
 @dataclass(frozen=True)
 class FixedPool:
@@ -41,15 +44,16 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
 
     Raises
     ------
-    ConfigError : secure votes without any file of public rows, or one that lacks features. DataError : not usable.
+    ConfigError : secure or verified votes without any file of public rows, or one that lacks features. DataError : it
+        is not usable.
     """
-    if not plan.rows.pool and plan.federation.votes != "secure":
+    if not plan.rows.pool and plan.federation.votes not in EXACT_SUMS:
         return None
     name, least = plan.rows.pool or plan.rows.public, plan.federation.pool_least_distance
     if not name:
         raise ConfigError(
-            "secure votes need a pool that is fixed beforehand: who makes up questions as it goes can ask nearly the"
-            " same of other parties, and subtract",
+            f"{plan.federation.votes} votes need a pool that is fixed beforehand: who makes up questions as it goes can"
+            " ask nearly the same of other parties, and subtract",
             'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public',
         )
     chosen, told = _rows(plan_file, plan, name, schema)

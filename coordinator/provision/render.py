@@ -11,8 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised_at
+from consilium.coordinator.provision.pool import EXACT_SUMS
+from consilium.coordinator.rosters import AnyRoster
 from consilium.protocol.node.kit import KitFile
-from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.versions import DISTRIBUTION
 
 PLACE = "/srv/consilium"
@@ -27,7 +28,7 @@ def _template(file: str, /, **values: Any) -> str:
     return environment.get_template(file + ".j2").render(values)
 
 
-def party_settings(name: str, config: FederationConfig, roster: Roster | None, weight: int) -> str:
+def party_settings(name: str, config: FederationConfig, roster: AnyRoster | None, weight: int) -> str:
     """`party.toml`: safe limits that are just enough for this federation, and for a party of this weight in it."""
     epsilon = promised_at(config, weight).epsilon
     return _template(
@@ -36,18 +37,38 @@ def party_settings(name: str, config: FederationConfig, roster: Roster | None, w
         federation=config.name,
         classes=list(config.rows.classes),
         votes=config.votes,
-        least_parties=roster.u_min - roster.c if roster else 2,
+        least_parties=roster.least_sum - roster.c if roster else 2,
         least_difference=roster.least_difference if roster else 0,
         teachers=config.teachers_per_party,
         queries=config.all_caps.queries,
         unit=config.privacy.unit.value,
         neighbouring=config.privacy.neighbouring.value,
-        open_pool=config.votes == "secure" and config.pool is None,
+        open_pool=config.votes in EXACT_SUMS and config.pool is None,
         epsilon=f"{epsilon:.4g}",
         weight=weight,
         most_weight=config.most_weight,
         limit=limit_for(epsilon),
         least_rows=LEAST_ROWS,
+        delta=repr(config.privacy.delta),
+    )
+
+
+def aggregator_settings(name: str, config: FederationConfig, roster: AnyRoster) -> str:
+    """`aggregator.toml`: limits that are just enough for this federation."""
+    epsilon = promised_at(config, 1).epsilon
+    return _template(
+        "aggregator.toml",
+        name=name,
+        federation=config.name,
+        queries=config.all_caps.queries,
+        least_parties=roster.least_sum - roster.c,
+        least_difference=roster.least_difference,
+        exact_sums=not config.noise_in_sums,
+        open_pool=config.pool is None,
+        unit=config.privacy.unit.value,
+        neighbouring=config.privacy.neighbouring.value,
+        epsilon=f"{epsilon:.4g}",
+        limit=limit_for(epsilon),
         delta=repr(config.privacy.delta),
     )
 

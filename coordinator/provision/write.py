@@ -13,23 +13,23 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.provision.authority import Authority, Issued
-from consilium.coordinator.provision.party_keys import PartyKeys
+from consilium.coordinator.provision.party_keys import CoordinatorKeys, PartyKeys
 from consilium.coordinator.provision.pool import POOL_IDS, POOL_ROWS
-from consilium.coordinator.provision.registry import OPERATOR, Registry
-from consilium.coordinator.provision.render import party_settings, write_start_files
+from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, Registry
+from consilium.coordinator.provision.render import aggregator_settings, party_settings, write_start_files
 from consilium.coordinator.provision.sign import sign_kit
+from consilium.coordinator.rosters import AnyRoster
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, write_private
-from consilium.protocol.node.kit import KIT_FILE, KitFile, NodeKind
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.node.kit import KIT_FILE, KitFile, NodeKind, node_id
+from consilium.protocol.node.second import SECOND_FILE, SecondFile
 
 
-def coordinator_kit(out: Path, registry: Registry, authority: Authority, identity: Identity, server: Issued) -> Path:
+def coordinator_kit(out: Path, registry: Registry, authority: Authority, keys: CoordinatorKeys, server: Issued) -> Path:
     """The coordinator's kit."""
 
     def fill(folder: Path) -> None:
-        identity.save(folder / "identity.pem")
+        keys.fill(folder)
         server.save(folder, "server")
         (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
         (folder / "nodes.json").write_text(nodes(registry), encoding="utf-8")
@@ -38,6 +38,7 @@ def coordinator_kit(out: Path, registry: Registry, authority: Authority, identit
             shutil.copy(out / OPERATOR / POOL_IDS, folder / POOL_IDS)
         if found := registry.roster():
             (folder / "roster.json").write_text(roster(found), encoding="utf-8")
+        _second(folder, registry)
 
     return _kit(out / "coordinator", registry, authority, "coordinator", "coordinator", fill)
 
@@ -54,8 +55,28 @@ def party_kit(out: Path, registry: Registry, authority: Authority, name: str, ke
         (folder / "party.toml").write_text(settings, encoding="utf-8")
         if found := registry.roster():
             (folder / "roster.json").write_text(roster(found), encoding="utf-8")
+        _second(folder, registry)
 
     return _kit(out / f"party-{name}", registry, authority, "party", name, fill)
+
+
+def aggregator_kit(
+    out: Path, registry: Registry, authority: Authority, record: AggregatorRecord, keys: PartyKeys
+) -> Path:
+    """The second aggregator's kit; without private keys, if it made its own."""
+
+    def fill(folder: Path) -> None:
+        keys.fill(folder)
+        found = registry.roster()
+        (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
+        (folder / "terms.json").write_text(terms(registry), encoding="utf-8")
+        if found is not None:
+            (folder / "roster.json").write_text(roster(found), encoding="utf-8")
+            settings = aggregator_settings(record.name, registry.federation(), found)
+            (folder / "aggregator.toml").write_text(settings, encoding="utf-8")
+        _second(folder, registry)
+
+    return _kit(out / node_id("aggregator", record.name), registry, authority, "aggregator", record.name, fill)
 
 
 def student_kit(out: Path, registry: Registry, authority: Authority, name: str, issued: Issued) -> Path:
@@ -78,8 +99,9 @@ def _kit(
         raise OutputExists(f"{folder} is already there", "Keys are never overwritten")
     private_folder(folder)
     kit = KitFile(kind=kind, name=name, federation=registry.plan.federation.name, coordinator=registry.place)
-    if kind == "party":
-        kit = kit.model_copy(update={"node_port": registry.parties[name].port})
+    ports = registry.node_ports
+    if name in ports:
+        kit = kit.model_copy(update={"node_port": ports[name]})
     (folder / KIT_FILE).write_text(kit.model_dump_json(indent=1) + "\n", encoding="utf-8")
     (folder / "ca.crt").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
     fill(folder)
@@ -111,7 +133,11 @@ def pem(certificate: x509.Certificate) -> str:
 
 def nodes(registry: Registry) -> str:
     """nodes.json."""
-    known = NodesFile(nodes={name: record.node for name, record in registry.parties.items()})
+    second = registry.aggregator
+    known = NodesFile(
+        nodes={name: record.node for name, record in registry.parties.items()},
+        aggregators={} if second is None else {second.name: second.node},
+    )
     return known.model_dump_json(indent=1) + "\n"
 
 
@@ -120,7 +146,17 @@ def students(registry: Registry) -> str:
     return json.dumps(registry.students, indent=1) + "\n"
 
 
-def roster(found: Roster) -> str:
+def _second(folder: Path, registry: Registry) -> None:
+    if registry.aggregator is not None:
+        (folder / SECOND_FILE).write_text(second(registry.aggregator), encoding="utf-8")
+
+
+def second(record: AggregatorRecord) -> str:
+    """second.json."""
+    return SecondFile(name=record.name, made_by=record.made_by).model_dump_json(indent=1) + "\n"
+
+
+def roster(found: AnyRoster) -> str:
     """roster.json; for votes that use one."""
     return found.model_dump_json(indent=1) + "\n"
 

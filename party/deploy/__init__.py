@@ -1,1 +1,1 @@
-"""A party on a machine of its own: its SuperNode, what may run in it, and checks before it starts."""
+"""A party on a machine of its own: its SuperNode, its own keys, and checks before it starts."""

@@ -20,7 +20,8 @@ def keys(
     output: FormatOption = Format.text,
 ) -> None:
     """Make this party's own keys, and a small file for the operator. Nobody else ever has the private ones."""
-    from consilium.party.deploy.keys import enrolment_file, make
+    from consilium.party.deploy.keys import make
+    from consilium.protocol.node.own_keys import enrolment_file
 
     with writing(out):
         enrolment = make(name, out)
@@ -66,6 +67,7 @@ def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
         lines += [
             f"roster       {found.roster}",
             f"parties      {len(found.parties)}: {', '.join(found.parties)}",
+            *([f"aggregator   {found.second}"] if found.second else []),
             "Every party of this list must read out the same roster. One that nobody can reach may be invented.",
         ]
     else:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.metadata import version
 
 from consilium.party.data.federation import load_federation
 from consilium.party.data.files import there
-from consilium.party.deploy.installed_app import check_flower
-from consilium.party.deploy.keys import check_own, lacks_own_keys
+from consilium.party.deploy.keys import check_own, lacks_own_keys, pinned_roster
 from consilium.party.dry_run import check, usable
 from consilium.party.expectation import own_share, party_warnings, promise_in_words
 from consilium.party.home import SETTINGS, open_home
 from consilium.party.policy import PartyFile, check_terms
 from consilium.party.promise import promise_of
+from consilium.party.rosters import agreed_weight
 from consilium.party.secagg.store import SessionStore
-from consilium.party.secagg.votes import check_roster as check_served_roster
 from consilium.party.spend import Share, SpendStore
 from consilium.party.units import check_promised_unit
 from consilium.protocol.config_files import load
@@ -36,11 +34,14 @@ from consilium.protocol.node.checks import (
 )
 from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
 from consilium.protocol.node.flower import program
+from consilium.protocol.node.installed_app import check_flower
 from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.refused import refused_is_wrong
+from consilium.protocol.node.second import check_second
 from consilium.protocol.node.state import check_versions
 from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.warnings.kinds import RunWarning
 
 LEAST_FREE_BYTES = 500_000_000
@@ -57,6 +58,7 @@ def terms_checks(kit: Kit) -> list[Check]:
     return [
         ("policy", lambda: _policy(kit)),
         ("roster", lambda: _roster(kit)),
+        ("second", lambda: check_second(kit, pinned_roster(open_home(kit.folder)))),
         ("promise", lambda: promise_in_words(_asked(kit), open_home(kit.folder).policy, _share(kit).epsilon)),
         ("expectation", lambda: _expectation(kit)),
         ("queries", lambda: _queries(kit)),
@@ -119,7 +121,7 @@ def _state(kit: Kit) -> str:
             with SessionStore(sessions).transaction():
                 pass
 
-    _refused_is_wrong(read, "state", "Restore the newest backup of state/")
+    refused_is_wrong(read, "state", "Restore the newest backup of state/")
     return f"{given} queries answered ever"
 
 
@@ -146,7 +148,7 @@ def _asked(kit: Kit) -> Terms:
 
 def _policy(kit: Kit) -> str:
     home, asked = open_home(kit.folder), _asked(kit)
-    _refused_is_wrong(
+    refused_is_wrong(
         lambda: (check_terms(home.policy, asked), check_promised_unit(asked, home.rules)),
         "policy in party.toml",
         "Change the policy, or do not take part: the coordinator will ask exactly this",
@@ -163,7 +165,7 @@ def _policy(kit: Kit) -> str:
 
 def _share(kit: Kit) -> Share:
     found: list[Share] = []
-    _refused_is_wrong(
+    refused_is_wrong(
         lambda: found.append(own_share(open_home(kit.folder), _asked(kit))),
         "policy in party.toml",
     )
@@ -174,7 +176,7 @@ def _expectation(kit: Kit) -> str:
     home, asked = open_home(kit.folder), _asked(kit)
     found: list[RunWarning] = []
     weight = _share(kit).weight if promise_of(asked).weight > 1 else 1
-    _refused_is_wrong(lambda: found.extend(party_warnings(asked, home.policy, weight)), "terms", "Unpack the kit again")
+    refused_is_wrong(lambda: found.extend(party_warnings(asked, home.policy, weight)), "terms", "Unpack the kit again")
     return expectation(found)
 
 
@@ -197,18 +199,12 @@ def _roster(kit: Kit) -> str:
     asked = _asked(kit)
     if not asked.roster:
         return "none: votes are clear"
-    said = check_roster(kit, asked.roster, kit.name)
-    _refused_is_wrong(
-        lambda: check_served_roster(open_home(kit.folder), asked),
+    found = pinned_roster(open_home(kit.folder))
+    if found is None:
+        raise ConfigError("there is no roster for these votes", "Unpack the kit again")
+    said = check_roster(kit, found, asked.roster, found.parties.get(kit.name))
+    refused_is_wrong(
+        lambda: agreed_weight(open_home(kit.folder), asked),
         "policy in party.toml",
     )
     return said
-
-
-def _refused_is_wrong(allows: Callable[[], object], what: str, action: str = "") -> None:
-    """What the party would refuse, with the cure that the coordinator is told too."""
-    try:
-        allows()
-    except Refused as error:
-        cure = CURES[error.refusal.rule]
-        raise ConfigError(f"{what}: {error}", f"{cure}. {action}" if action else cure) from None

@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from consilium.party import journal
-from consilium.party.deploy.connection import read_connection
 from consilium.party.expectation import own_share
 from consilium.party.home import open_home
 from consilium.party.journal import LastAnswer
 from consilium.party.spend import SpendStore
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import is_held
+from consilium.protocol.node.connection import read_connection
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.parties.refusals import Refused
@@ -71,6 +71,11 @@ def status(kit: Kit) -> OwnStatus:
         most_epsilon=home.policy.most_epsilon,
         problem=problem,
     )
+
+
+def standing_now(kit: Kit) -> str:
+    """In words, by the journal as it is now."""
+    return standing_of(journal.read(kit.folder))[0]
 
 
 def standing_of(last: dict[str, LastAnswer]) -> tuple[str, str]:

@@ -107,6 +107,7 @@ def load_monitor(kit: Kit) -> MonitorSettings:
             "superlink_port": place.superlink_port, "label_port": place.label_port, "internal_port": place.internal_port
         },
         "party": {"node_port": kit.node_port},
+        "aggregator": {"node_port": kit.node_port},
         "student": {},
     }  # fmt: skip
     for name, port in needed[kit.kind].items():

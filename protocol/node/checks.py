@@ -24,9 +24,9 @@ from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.labels.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.node.kit import KIT_FILE, Kit
 from consilium.protocol.node.manifest import check_signed, digests_of, read_manifest
+from consilium.protocol.node.rosters import PinnedRoster
 from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect, proxy_for
 from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.warnings.kinds import RunWarning
 
 Check = tuple[str, Callable[[], str]]
@@ -278,25 +278,23 @@ def check_port(port: int, host: str, key: str, file: str = "kit.json") -> str:
     return f"port {port} is free"
 
 
-def check_roster(kit: Kit, expected: str, own: str | None, path: Path | None = None) -> str:
+def check_roster(kit: Kit, roster: PinnedRoster, expected: str, listed: str | None) -> str:
     """The roster has the hash that the federation asks for, and this node's own key in its place.
 
-    own: a party's name, None for the coordinator. path: of the roster, where it is not the kit's.
+    listed: the key in that place, None where there is no such place.
     """
-    roster = Roster.load(path or kit / "roster.json")
     key = Identity.load(kit / "identity.pem").public.hex()
     if roster.digest != expected:
         raise ConfigError(
             f"roster.json has hash {roster.digest[:12]}, the federation asks for {expected[:12]}",
             "Unpack the newest update that the operator sent into this kit",
         )
-    there = roster.coordinator_pk if own is None else next((e.ed25519_pk for e in roster.parties if e.id == own), None)
-    if there != key:
+    if listed != key:
         raise ConfigError(
             "the roster has no entry with this node's name and key",
             "This node was removed, or identity.pem is not the one that was provisioned: ask the operator",
         )
-    return f"hash {roster.digest[:12]}, {roster.n} parties, this node is in it"
+    return f"hash {roster.digest[:12]}, {len(roster.parties)} parties, this node is in it"
 
 
 def check_identity(kit: Kit) -> str:

@@ -1,6 +1,6 @@
-"""NAME.enrol.json: the public keys that a party made itself, for the operator. It is no secret, but it must be genuine.
+"""NAME.enrol.json: the public keys that a node made itself, for the operator. It is no secret, but it must be genuine.
 
-Both keys sign the name and both public keys: a file that was altered, or mixed from two, is refused. Whoever can
+Both signing keys sign the name and all public keys: a file that was altered, or mixed from two, is refused. Whoever can
 replace the whole file can put its own keys in; against that the fingerprint is read out over the telephone.
 """
 
@@ -16,37 +16,45 @@ from consilium.protocol.config_faults import faults_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
+from consilium.protocol.node.kit import EnrolledKind, a_node
 from consilium.protocol.node.node_key import NodeKey, is_node_key, node_verify
 from consilium.protocol.parties.messages import PartyName
+from consilium.protocol.secagg.agreement import check_order
+from consilium.protocol.secagg.errors import BadKey
 from consilium.protocol.secagg.framing import digest
 from consilium.protocol.secagg.identity import Identity, verify
 from consilium.protocol.secagg.roster import PublicKey, is_sound_key
 
-ENROLMENT, IDENTITY, NODE_KEY = "enrolment.json", "identity.pem", "node.key"
+ENROLMENT, IDENTITY, NODE_KEY, SEALING = "enrolment.json", "identity.pem", "node.key", "sealing.pem"
 """Names in a kit: of the enrolment that it was made from, and of the private keys."""
 MOST_BYTES = 4096
-AGAIN = "Ask the party for its NAME.enrol.json again, and compare the fingerprint over the telephone"
+AGAIN = "Ask the node's people for its NAME.enrol.json again, and compare the fingerprint over the telephone"
 
 
 class Enrolment(Frozen):
-    """identity: Ed25519, hex. node: P-384, one OpenSSH line. The signatures, hex, are of name and both keys."""
+    """identity: Ed25519, hex. node: P-384, one OpenSSH line. The signatures, hex, are of name and all keys.
+
+    sealing: X25519, hex, of a second aggregator; a party has none.
+    """
 
     format: Literal[1] = 1
     name: PartyName
     identity: PublicKey
     node: Annotated[str, Field(max_length=300)]
+    sealing: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
     identity_signature: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
     node_signature: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){8,104}$")]
 
     @classmethod
-    def create(cls, name: str, identity: Identity, node: NodeKey) -> Enrolment:
-        """Of a party's own keys. Raises ConfigError if the name is none."""
+    def create(cls, name: str, identity: Identity, node: NodeKey, sealing: str = "") -> Enrolment:
+        """Of a node's own keys. Raises ConfigError if the name is none."""
         try:
-            parts = _signed(name, identity.public.hex(), node.public)
+            parts = _signed(name, identity.public.hex(), node.public, sealing)
             return cls(
                 name=name,
                 identity=identity.public.hex(),
                 node=node.public,
+                sealing=sealing,
                 identity_signature=identity.sign("enrolment", *parts).hex(),
                 node_signature=node.sign("enrolment", *parts).hex(),
             )
@@ -54,18 +62,25 @@ class Enrolment(Frozen):
             raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
 
     @property
+    def kind(self) -> EnrolledKind:
+        """Of the node."""
+        return "aggregator" if self.sealing else "party"
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of name and public keys, in groups of four."""
-        return key_fingerprint(self.name, self.identity, self.node)
+        return key_fingerprint(self.name, self.identity, self.node, self.sealing)
 
     def save(self, path: Path) -> None:
         """Write JSON."""
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        left_out = set() if self.sealing else {"sealing"}
+        path.write_text(self.model_dump_json(indent=1, exclude=left_out) + "\n", encoding="utf-8")
 
 
-def key_fingerprint(name: str, identity: str, node: str) -> str:
-    """SHA-256 of a party's name and public keys (Ed25519 in hex, P-384 as OpenSSH line), in groups of four."""
-    return grouped(digest("enrolment-fingerprint", *_signed(name, identity, node)).hex())
+def key_fingerprint(name: str, identity: str, node: str, sealing: str = "") -> str:
+    """SHA-256 of a node's name and public keys (Ed25519 in hex, P-384 as OpenSSH line, X25519 in hex where it has one),
+    in groups of four."""
+    return grouped(digest("enrolment-fingerprint", *_signed(name, identity, node, sealing)).hex())
 
 
 def grouped(text: str) -> str:
@@ -77,23 +92,23 @@ def grouped(text: str) -> str:
     return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
 
 
-def read_enrolment(path: Path, name: str) -> Enrolment:
-    """The enrolment of the party `name`, with sound keys that both signed it.
+def read_enrolment(path: Path, name: str, kind: EnrolledKind = "party") -> Enrolment:
+    """The enrolment of the node `name`, with sound keys that both signed it.
 
     Raises
     ------
-    ConfigError : no such file, another format, altered, of another party, or it holds a private key. No error quotes
+    ConfigError : no such file, another format, altered, of another node, or it holds a private key. No error quotes
         what is in the file beyond the name: somebody may have put a secret there.
     """
     try:
         with open(path, "rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise unreadable(path, error, "Correct the path, or ask the party for the file") from None
+        raise unreadable(path, error, f"Correct the path, or ask the {kind} for the file") from None
     if b"PRIVATE KEY" in content:
         raise ConfigError(
             f"{path} holds a private key; an enrolment has public ones only",
-            "That key is no secret any more: the party runs `consilium party keys` again and sends NAME.enrol.json",
+            f"That key is no secret any more: the {kind} runs `consilium {kind} keys` again and sends NAME.enrol.json",
         )
     try:
         if len(content) > MOST_BYTES:
@@ -112,14 +127,28 @@ def read_enrolment(path: Path, name: str) -> Enrolment:
         raise ConfigError(f"{path}: identity is no canonical point of large order: under it anyone could sign", AGAIN)
     if not is_node_key(found.node):
         raise ConfigError(f"{path}: node is not the OpenSSH line of a key on P-384", AGAIN)
-    parts = _signed(found.name, found.identity, found.node)
+    if found.kind != kind:
+        raise ConfigError(
+            f"{path} enrols {a_node(found.kind)}, not {a_node(kind)}", f"Have its keys made with: consilium {kind} keys"
+        )
+    if found.sealing:
+        _check_sealing(found.sealing, path)
+    parts = _signed(found.name, found.identity, found.node, found.sealing)
     signed = verify(bytes.fromhex(found.identity), bytes.fromhex(found.identity_signature), "enrolment", *parts)
     if not signed or not node_verify(found.node, bytes.fromhex(found.node_signature), "enrolment", *parts):
         raise ConfigError(f"{path}: its keys did not sign it: altered, or mixed from two files", AGAIN)
     if found.name != name:
-        raise ConfigError(f"{path}: enrols {found.name!r}, not {name!r}", "Give each party its own file")
+        raise ConfigError(f"{path}: enrols {found.name!r}, not {name!r}", "Give each node its own file")
     return found
 
 
-def _signed(name: str, identity: str, node: str) -> tuple[bytes, bytes, bytes]:
-    return name.encode(), bytes.fromhex(identity), node.encode()
+def _check_sealing(key: str, path: Path) -> None:
+    try:
+        check_order(bytes.fromhex(key), "an aggregator")
+    except BadKey:
+        raise ConfigError(f"{path}: sealing is a key of low order: anyone could open what is sealed", AGAIN) from None
+
+
+def _signed(name: str, identity: str, node: str, sealing: str) -> tuple[bytes, ...]:
+    sealed = (bytes.fromhex(sealing),) if sealing else ()
+    return name.encode(), bytes.fromhex(identity), node.encode(), *sealed

@@ -7,6 +7,8 @@ state/              made by the node itself: ledgers, teachers, logs, Flower's o
 coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [pool.npy]
 party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file;
              one that made its own keys gets enrolment.json, and puts node.key, node.pub and identity.pem in itself
+aggregator:  aggregator.toml federation.json terms.json roster.json node.key node.pub identity.pem sealing.pem; with
+             verified votes the coordinator has a sealing.pem too; own keys as at a party
 student:     schema.json client.crt client.key [pool.npz]
 """
 
@@ -26,7 +28,9 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.parties.messages import PartyName
 
 KIT_FILE = "kit.json"
-NodeKind = Literal["coordinator", "party", "student"]
+NodeKind = Literal["coordinator", "party", "aggregator", "student"]
+EnrolledKind = Literal["party", "aggregator"]
+"""Nodes that connect with a SuperNode, and may make their own keys."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,45})$")]
 
@@ -38,6 +42,15 @@ def node_id(kind: NodeKind, name: str) -> str:
     ('party-zurich', 'coordinator')
     """
     return kind if kind == "coordinator" else f"{kind}-{name}"
+
+
+def a_node(kind: NodeKind) -> str:
+    """In a sentence.
+
+    >>> a_node("party"), a_node("aggregator")
+    ('a party', 'an aggregator')
+    """
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def joined(host: str, port: int) -> str:
@@ -73,7 +86,8 @@ class Coordinator(Frozen):
 
 
 class KitFile(Frozen):
-    """The file `kit.json`. node_port: loopback port of a party's SuperNode; distinct where parties share a machine."""
+    """The file `kit.json`. node_port: loopback port of a party's or aggregator's SuperNode; distinct where
+    nodes share a machine."""
 
     format: Literal[1] = 1
     kind: NodeKind
@@ -135,6 +149,7 @@ def open_kit(folder: Path, kind: NodeKind | None = None) -> Kit:
     file = load(folder / KIT_FILE, KitFile)
     if kind is not None and file.kind != kind:
         raise ConfigError(
-            f"{folder} is the kit of a {file.kind}, not of a {kind}", f"Run: consilium {file.kind} start {folder}"
+            f"{folder} is the kit of {a_node(file.kind)}, not of {a_node(kind)}",
+            f"Run: consilium {file.kind} start {folder}",
         )
     return Kit(folder.resolve(), file.kind, file.name, file.federation, file.coordinator, file.node_port)

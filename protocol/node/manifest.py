@@ -29,14 +29,14 @@ from consilium.protocol.node.kit import KIT_FILE, Kit, node_id
 from consilium.protocol.secagg.framing import frame
 
 MANIFEST = "signed.json"
-SETTINGS = frozenset({KIT_FILE, "party.toml", "start.sh", "compose.yaml"})
+SETTINGS = frozenset({KIT_FILE, "party.toml", "aggregator.toml", "start.sh", "compose.yaml"})
 """Files, beside the units of systemd, that belong to the node's own people once they have come."""
 ALGORITHM = ec.ECDSA(hashes.SHA256())
 AGAIN = "Unpack the kit, or the newest update of the operator, again"
 
 
 class Manifest(Strict):
-    """What was signed. node: "coordinator", "party-NAME" or "student-NAME". version: of the federation's changes.
+    """What was signed. node: as `kit.node_id` says, "party-NAME". version: of the federation's changes.
 
     program: the operator's versions, which all nodes should have.
     files: SHA-256 of each file that stays as it is. settings: of those that the node's own people change later.

@@ -23,6 +23,9 @@ Tell = Callable[[str, str], None]
 LOOK_SECONDS = 0.2
 MOST_LOG_BYTES = 20_000_000
 
+ENDED = "ended ("
+"""How the message begins that tells of a program that ended."""
+
 
 @dataclass(frozen=True)
 class BackOff:
@@ -115,7 +118,7 @@ class Supervisor:
                 return
             failures = 1 if time.monotonic() - started >= self._backoff.calm else failures + 1
             pause = self._backoff.pause(failures)
-            self._tell(program.name, f"ended ({how}); starts again in {pause:g} s; log: {program.log}")
+            self._tell(program.name, f"{ENDED}{how}); starts again in {pause:g} s; log: {program.log}")
             self._stop.wait(pause)
 
     def _run(self, program: Program) -> str:

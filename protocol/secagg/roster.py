@@ -96,6 +96,11 @@ class Roster(Strict):
             )
         return self
 
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum."""
+        return self.u_min
+
     @classmethod
     def build(
         cls,

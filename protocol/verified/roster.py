@@ -41,6 +41,11 @@ class VoterEntry(Strict):
     id: PartyName
     ed25519_pk: PublicKey
 
+    @property
+    def weight(self) -> int:
+        """How often its answers count."""
+        return 1
+
 
 class VerifiedRoster(Strict):
     """All parties in a fixed order; a party's place in it is its index on the wire.
@@ -85,6 +90,11 @@ class VerifiedRoster(Strict):
                 " difference of two sums tells a single honest party's votes"
             )
         return self
+
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum."""
+        return self.least_accepted
 
     @classmethod
     def build(

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from consilium.aggregator.deploy.keys import join as join_second
+from consilium.aggregator.deploy.keys import make as make_second
 from consilium.coordinator.config import Federation
 from consilium.coordinator.provision import kits
 from consilium.party.deploy.keys import join, make
@@ -18,6 +20,7 @@ from tests.federation import CLASSES, FEATURES, make_rows
 
 PARTIES = ("ward-a", "ward-b", "ward-c")
 STUDENT = "university"
+SECOND = "board"
 
 
 def free_ports(count: int) -> list[int]:
@@ -33,7 +36,7 @@ def free_ports(count: int) -> list[int]:
 
 def plan_table(**changes: Any) -> dict[str, Any]:
     """federation.toml as a table; of `changes`, keys of `[federation]` go there."""
-    ports = free_ports(3 + len(PARTIES))
+    ports = free_ports(4 + len(PARTIES))
     federation = {
         "name": "three wards",
         "votes": "clear",
@@ -45,7 +48,8 @@ def plan_table(**changes: Any) -> dict[str, Any]:
         "timeouts": {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 250},
         **{key: value for key, value in changes.items() if key in Federation.model_fields},
     }
-    pool = {"pool": "pool.npz"} if federation["votes"] == "secure" else {}
+    pool = {"pool": "pool.npz"} if federation["votes"] in ("secure", "verified") else {}
+    second = {"aggregator": {"name": SECOND, "port": ports[-1]}} if federation["votes"] == "verified" else {}
     return {
         "federation": federation,
         "rows": {"public": "public.csv", "classes": list(CLASSES), **pool},
@@ -56,8 +60,9 @@ def plan_table(**changes: Any) -> dict[str, Any]:
             "label_port": ports[1],
             "internal_port": ports[2],
         },
-        "party": [{"name": name, "port": port} for name, port in zip(PARTIES, ports[3:], strict=True)],
+        "party": [{"name": name, "port": port} for name, port in zip(PARTIES, ports[3:-1], strict=True)],
         "student": [{"name": STUDENT}],
+        **second,
         **{key: value for key, value in changes.items() if key not in Federation.model_fields},
     }
 
@@ -75,16 +80,23 @@ def write_plan(folder: Path, **changes: Any) -> Path:
 
 
 def make_kits(folder: Path, own: Sequence[str] = (), **changes: Any) -> Path:
-    """Kits of the three wards, each with data. own: the parties that make their own keys, and put them in."""
+    """Kits of the three wards, each with data. own: the parties, and the second aggregator, that make
+    their own keys, and put them in."""
     out, plan = folder / "kits", plan_table(**changes)
+    wards = [name for name in own if name != SECOND]
     plan["party"] = [
         {**party, "keys": f"{party['name']}.enrol.json"} if party["name"] in own else party for party in plan["party"]
     ]
-    for name in own:
+    for name in wards:
         make(name, folder / f"keys-{name}").save(folder / f"{name}.enrol.json")
+    if SECOND in own:
+        make_second(SECOND, folder / f"keys-{SECOND}").save(folder / f"{SECOND}.enrol.json")
+        plan["aggregator"] = {**plan["aggregator"], "keys": f"{SECOND}.enrol.json"}
     kits.make(write_plan(folder, **plan), out)
-    for name in own:
+    for name in wards:
         join(open_kit(out / f"party-{name}"), folder / f"keys-{name}")
+    if SECOND in own:
+        join_second(open_kit(out / f"aggregator-{SECOND}"), folder / f"keys-{SECOND}")
     for seed, name in enumerate(PARTIES):
         write_data(out / f"party-{name}", seed)
     return out

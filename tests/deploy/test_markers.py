@@ -5,8 +5,8 @@ what it keeps is what goes through the encryption, as a run without TLS would sh
 keys without TLS, so that `--insecure` would be a run of something else.) Everything else is what a deployment has:
 kits, `start` commands, gateway, SuperLink, SuperNodes, a student over mutual TLS.
 
-The same federation with clear votes is the control: what is not found with secure votes is found there, by the same
-search. Takes about three minutes: `make test ARGS='-m proofs'`.
+The same federation with clear votes is the control: what is not found with secure or verified votes is found there, by
+the same search. Takes about three minutes: `make test ARGS='-m proofs'`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import pytest
 import tomli_w
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
 from consilium.coordinator.config import FederationConfig
@@ -41,7 +42,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.labels.tls import TlsFiles
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from tests.deploy.kits import STUDENT, free_ports, write_plan, write_pool
+from tests.deploy.kits import SECOND, STUDENT, free_ports, write_plan, write_pool
 from tests.federation import CLASSES, FEATURES, make_rows
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.proofs, pytest.mark.timeout(580)]
@@ -170,7 +171,7 @@ def key_markers(out: Path) -> list[bytes]:
         content = path.read_bytes()
         openssh = b"OPENSSH" in content
         key: Any = load_ssh_private_key(content, None) if openssh else load_pem_private_key(content, None)
-        if isinstance(key, Ed25519PrivateKey):
+        if isinstance(key, Ed25519PrivateKey | X25519PrivateKey):
             secret = key.private_bytes_raw()
         else:
             assert isinstance(key, EllipticCurvePrivateKey), path
@@ -255,8 +256,13 @@ def run(folder: Path, votes: str, wards: tuple[str, ...]) -> tuple[Path, bytes, 
         for number, name in enumerate(wards):
             redirect(out / f"party-{name}", superlink_port=fleet.port)
             write_rows(out / f"party-{name}", number)
+        second = [out / f"aggregator-{SECOND}"] if votes == "verified" else []
+        for kit in second:
+            redirect(kit, superlink_port=fleet.port)
         serving = stack.enter_context(node(logs / "coordinator", "coordinator", "start", str(coordinator.folder)))
-        wait_for(lambda: (logs / "coordinator").read_text().count("may connect") == len(wards), 150, logs)
+        wait_for(lambda: (logs / "coordinator").read_text().count("may connect") == len(wards) + len(second), 150, logs)
+        for kit in second:
+            stack.enter_context(node(logs / SECOND, "aggregator", "start", str(kit)))
         for name in wards:
             stack.enter_context(node(logs / name, "party", "start", str(out / f"party-{name}")))
         wait_for(lambda: "students may ask" in (logs / "coordinator").read_text(), 150, logs)
@@ -317,8 +323,9 @@ def test_control_clear_votes_are_seen_and_found(tmp_path: Path) -> None:
         assert found_in(own, row_markers(out / f"party-{name}", number)) == list(own)
 
 
-def test_nothing_private_leaves_in_a_secure_run(tmp_path: Path) -> None:
-    out, wire, votes = run(tmp_path, "secure", WARDS)
+@pytest.mark.parametrize("mode", ["secure", "verified"])
+def test_nothing_private_leaves_in_a_secure_run(tmp_path: Path, mode: str) -> None:
+    out, wire, votes = run(tmp_path, mode, WARDS)
     assert len({matrix.tobytes() for matrix in votes.values()}) == len(votes) == 3
     keys = key_markers(out)
     for number, name in enumerate(WARDS):
@@ -327,6 +334,7 @@ def test_nothing_private_leaves_in_a_secure_run(tmp_path: Path) -> None:
         assert any("superlink.db" in place for place in places)
         assert any("events.jsonl" in place for place in places)
         assert any("supernode.log" in place for place in places)
+        assert any(f"aggregator-{SECOND}/state/given.db" in place for place in places) == (mode == "verified")
         rows = row_markers(kit, number)
         assert found_in(files((kit, "data.csv")), rows) == [str(kit / "data.csv")]
         # TEXT is in every party's file: the other parties' files are theirs

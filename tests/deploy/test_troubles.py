@@ -27,7 +27,7 @@ from consilium.coordinator.labels.grpc_server import Door, serving
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision.authority import Authority
-from consilium.party.deploy.start import supernode
+from consilium.party.deploy.installed_app import MODULE
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.answers.edge import refusal_for
@@ -36,6 +36,7 @@ from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import held, writing
 from consilium.protocol.node import checks, flower, state
 from consilium.protocol.node.kit import Kit, open_kit
+from consilium.protocol.node.supernode import supernode
 from consilium.protocol.node.supervisor import News
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, LedgerPosition
@@ -312,7 +313,7 @@ def started_twice(site: Site) -> str:
 
 
 def copy_refused(site: Site) -> str:
-    (told,) = News(supernode(site.party)).of("ERROR: Failed to activate SuperNode.\n")
+    (told,) = News(supernode(site.party, MODULE)).of("ERROR: Failed to activate SuperNode.\n")
     return told
 
 

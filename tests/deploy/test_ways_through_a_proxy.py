@@ -13,9 +13,10 @@ from consilium.coordinator.config import Caps
 from consilium.coordinator.labels.grpc_server import Door, serving
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
-from consilium.party.deploy.start import supernode
+from consilium.party.deploy.installed_app import MODULE
 from consilium.protocol.errors import ServiceError
 from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.supernode import supernode
 from consilium.protocol.noise import SeededNoise
 from consilium.student.channel import LabelChannel
 from tests.coordinator.labels.test_service import T, Votes
@@ -97,7 +98,7 @@ def test_a_proxy_that_refuses(out: Path, monkeypatch: pytest.MonkeyPatch, status
 @pytest.mark.slow
 def test_a_supernode_asks_the_proxy(out: Path, tmp_path: Path) -> None:
     kit = open_kit(out / "party-ward-a")
-    program = supernode(kit)
+    program = supernode(kit, MODULE)
     with ConnectProxy({}) as proxy, open(tmp_path / "log", "wb") as log:
         process = subprocess.Popen(
             list(program.command), cwd=tmp_path, env={**program.environment, "HTTPS_PROXY": proxy.url},

@@ -31,6 +31,9 @@ ONLY_PARSED = {
     r"(audit|report) \.": "a deployed run: tests/coordinator/deploy/test_runs.py, tests/deploy/test_kits_loopback.py",
     r"coordinator close": "a federation that was begun: tests/coordinator/deploy/test_runs.py",
     r"kit (open|seal)": "kits on their way: tests/coordinator/provision/test_signed.py",
+    r"aggregator (check|fingerprint|join|start|status)": "kits of verified votes: of each of these commands,"
+    " tests/coordinator/provision/test_second_aggregator.py; start: tests/deploy/test_kits_verified.py",
+    r"provision (add-aggregator|revoke kits board)": "the same: tests/coordinator/provision/test_second_aggregator.py",
     r"(coordinator|party|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
     r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",
     r"study (hospitals|skewed|cite|cache)": "minutes, and needs what it left: tests/simulations/study/test_command.py",

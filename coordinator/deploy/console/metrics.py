@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from consilium.coordinator.collection.roll import AWAY
 from consilium.coordinator.deploy.console.journal import STAGES, TROUBLES
 from consilium.coordinator.deploy.console.view import ConsoleView
 from consilium.protocol.monitor.metrics import MetricFamily, one
@@ -25,6 +26,11 @@ def coordinator_metrics(view: ConsoleView, serves_students: bool) -> Iterator[Me
         "party_connected", "1 while a party's node is connected.",
         {(party.name,): float(party.connected) for party in view.parties}, ("party",),
     )  # fmt: skip
+    if view.aggregators:
+        yield MetricFamily(
+            "aggregator_connected", "1 while the second aggregator's node is connected.",
+            {(name,): float(told != AWAY) for name, told in view.aggregators.items()}, ("aggregator",),
+        )  # fmt: skip
     yield one("label_service_listens", "1 while students can connect.", serves_students)
     yield one("queries_asked", "Queries that students have asked, of queries_most.", view.queries_asked, counter=True)
     yield one("queries_most", "Queries that may ever be asked.", view.queries_most)

@@ -72,6 +72,7 @@ class ProcessLine:
 class ConsoleView:
     """At one moment, of the federation that runs. next: the other one that the kit holds, where an update made it one.
 
+    aggregators: how the second aggregator stands, by its name, where votes are verified.
     epsilon_so_far: if every question so far had been answered; both epsilons at `delta`. rows_open: rows of the fixed
     pool that can still be asked, None without a pool.
     """
@@ -89,6 +90,7 @@ class ConsoleView:
     done: int = 0
     total: int = 0
     parties: list[PartyLine] = field(default_factory=list)
+    aggregators: dict[str, str] = field(default_factory=dict)
     queries_asked: int = 0
     queries_most: int = 0
     rows_open: int | None = None
@@ -184,6 +186,7 @@ class ConsoleReader:
             "done": journal.done,
             "total": journal.total,
             "parties": party_lines(found),
+            "aggregators": found.aggregators,
             "queries_asked": sum(asked.values()),
             "queries_most": config.all_caps.queries,
             "rows_open": found.rows_open,

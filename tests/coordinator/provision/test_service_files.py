@@ -16,13 +16,18 @@ from consilium.cli import app
 from tests.deploy.kits import make_kits
 
 ROOT = Path(__file__).resolve().parents[3]
-NODES = {"coordinator": "coordinator", "party": "party-ward-a", "student": "student-university"}
+NODES = {
+    "coordinator": "coordinator",
+    "party": "party-ward-a",
+    "aggregator": "aggregator-board",
+    "student": "student-university",
+}
 PATHS_OF_OPTIONS = ("ReadWritePaths", "ProtectSystem", "UMask", "Type", "Restart", "KillMode", "WatchdogSec")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    return make_kits(tmp_path_factory.mktemp("made"))
+    return make_kits(tmp_path_factory.mktemp("made"), votes="verified")
 
 
 def takes(words: list[str]) -> bool:
@@ -44,7 +49,7 @@ def options(unit: str) -> list[tuple[str, str]]:
     return [(key, value) for key, _, value in (line.partition("=") for line in lines)]
 
 
-@pytest.mark.parametrize("kind", ["coordinator", "party"])
+@pytest.mark.parametrize("kind", ["coordinator", "party", "aggregator"])
 def test_the_unit(made: Path, kind: str) -> None:
     unit = (made / NODES[kind] / f"consilium-{kind}.service").read_text()
     found = options(unit)

@@ -20,9 +20,11 @@ from flwr.supernode.runtime import run_clientapp as flower
 
 import consilium.protocol.node.flower
 from consilium.coordinator.deploy import node_keys
-from consilium.party.deploy import installed_app
+from consilium.party.client_app import app
+from consilium.party.deploy import installed_app as of_party
 from consilium.party.deploy.start import start
 from consilium.protocol.errors import EngineError
+from consilium.protocol.node import installed_app
 from consilium.protocol.node.flower import BEFORE, FIRST, require_flower
 from consilium.protocol.node.kit import open_kit
 from consilium.simulations.engines import flower_internals
@@ -81,7 +83,7 @@ def old_ignore_bundles() -> None:
     """As it was."""
     flower.install_from_fab = lambda *_, **__: None
     flower.get_project_dir = lambda *_: Path()
-    flower.get_load_client_app_fn = lambda *_, **__: lambda *_: installed_app.app
+    flower.get_load_client_app_fn = lambda *_, **__: lambda *_: app
 
 
 @pytest.fixture
@@ -105,7 +107,7 @@ def renamed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_client_process_that_calls_something_else_is_refused(renamed: list[str]) -> None:
     with pytest.raises(EngineError, match="does not call install_from_fab"):
-        installed_app.ignore_bundles()
+        installed_app.ignore_bundles(app)
     assert renamed == []
 
 
@@ -149,7 +151,7 @@ def test_a_client_process_that_cannot_ignore_bundles_ends(monkeypatch: pytest.Mo
     monkeypatch.setattr(cli, "flwr_clientapp", lambda: called.append("started"))
     monkeypatch.delattr(flower, "get_load_client_app_fn")
     with pytest.raises(SystemExit, match=r"refused: .*get_load_client_app_fn"):
-        installed_app.main()
+        of_party.main()
     assert called == []
 
 

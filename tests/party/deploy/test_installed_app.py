@@ -22,9 +22,10 @@ import consilium.party.client_app
 from consilium.coordinator.deploy.flower import CONNECTION, environment, prepare, super_link, sync_nodes
 from consilium.coordinator.deploy.loopback import loopback_tls
 from consilium.coordinator.deploy.start import gateway, listens
-from consilium.party.deploy.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
+from consilium.party.deploy.installed_app import MODULE
 from consilium.party.deploy.start import start
 from consilium.protocol.node.flower import flower_environment, program
+from consilium.protocol.node.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.node.supervisor import Supervisor
 from tests.deploy.kits import make_kits
@@ -46,7 +47,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_replacement_runs_the_installed_app_and_unpacks_nothing(restored) -> None:
     before = {name: getattr(flower, name) for name in REPLACED}
-    ignore_bundles()
+    ignore_bundles(consilium.party.client_app.app)
     assert all(getattr(flower, name) is not before[name] for name in REPLACED)
     assert flower.install_from_fab(b"not even a zip", skip_prompt=True) is None
     assert flower.install_app_dependencies(Path(), launch_id="", run_id=1, index_context={}) is None
@@ -56,12 +57,12 @@ def test_the_replacement_runs_the_installed_app_and_unpacks_nothing(restored) ->
 
 @pytest.mark.slow
 def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path) -> None:
-    folder = write_programs(tmp_path / "programs")
+    folder = write_programs(tmp_path / "programs", MODULE)
     found = flower_environment(tmp_path / "flower", folder)
     assert found["PATH"].startswith(str(folder))
     done = subprocess.run(["flwr-serverapp"], env=found, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "a party runs its own code only" in done.stderr
+    assert "a node runs its own code only" in done.stderr
     done = subprocess.run([PROGRAM, "--help"], env=found, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "Run a Flower ClientApp" in done.stdout

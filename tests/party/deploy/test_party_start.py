@@ -13,11 +13,13 @@ import pytest
 
 from consilium.coordinator.provision.authority import Authority
 from consilium.party.deploy import start
-from consilium.party.deploy.connection import read_connection
-from consilium.party.deploy.start import BACK, CONNECTED, NEWS, NodeWatch
+from consilium.party.deploy.status import standing_now
 from consilium.party.deploy.watching import watched
 from consilium.protocol.monitor.heard import Heard
+from consilium.protocol.node import supernode
+from consilium.protocol.node.connection import read_connection
 from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.supernode import BACK, CONNECTED, NEWS, NodeWatch
 from consilium.protocol.node.supervisor import Program
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
@@ -32,7 +34,8 @@ def out(tmp_path: Path) -> Path:
 
 def told_by(out: Path) -> tuple[NodeWatch, list[tuple[str, str]]]:
     told: list[tuple[str, str]] = []
-    return NodeWatch(open_kit(out / "party-ward-a"), lambda name, what: told.append((name, what))), told
+    kit = open_kit(out / "party-ward-a")
+    return NodeWatch(kit, lambda name, what: told.append((name, what)), lambda: standing_now(kit)), told
 
 
 def test_a_full_disk_is_told_once_and_so_is_its_end(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +139,7 @@ def test_why_it_is_refused_is_not_forgotten_when_it_ends(out: Path, messages: li
 
 def test_a_check_that_breaks_ends_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, told = told_by(out)
-    monkeypatch.setattr(start, "check_disk", lambda *_: 1 / 0)
+    monkeypatch.setattr(supernode, "check_disk", lambda *_: 1 / 0)
     watch.look()
     assert told[0] == ("disk", "cannot be checked: ZeroDivisionError")
 
@@ -146,7 +149,7 @@ def test_a_stop_waits_for_no_look(out: Path, monkeypatch: pytest.MonkeyPatch) ->
     kit = open_kit(out / "party-ward-a")
     idle = Program("supernode", [sys.executable, "-c", "import time; time.sleep(3600)"], kit.state, kit.logs / "x.log")
     looking, stop, answered = threading.Event(), threading.Event(), threading.Event()
-    monkeypatch.setattr(start, "supernode", lambda _: idle)
+    monkeypatch.setattr(start, "supernode", lambda *_: idle)
     monkeypatch.setattr(NodeWatch, "follow", lambda *_: looking.set() or answered.wait())
     node = threading.Thread(target=start.start, args=(kit, lambda *_: None, stop), daemon=True)
     node.start()

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from consilium.party import journal
-from consilium.party.deploy.start import BACK, CONNECTED, NodeWatch
-from consilium.party.deploy.status import standing_of, status
+from consilium.party.deploy.status import standing_now, standing_of, status
 from consilium.party.home import open_home
 from consilium.party.journal import HELLO, TRAIN, LastAnswer
 from consilium.protocol.files import held
 from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.supernode import BACK, CONNECTED, NodeWatch
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.parties.records import to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
@@ -120,7 +120,7 @@ def test_the_command_says_connection_standing_and_limits(kit: Path) -> None:
     assert "connection   not started" in done.stdout
     assert "standing     not asked yet" in done.stdout
     told: list[str] = []
-    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what))
+    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what), lambda: standing_now(open_kit(kit)))
     watch.tell("supernode", CONNECTED)
     with held(kit / "state" / "lock", "the party"):
         found = consilium("party", "status", kit, "--format", "json").json()
@@ -140,7 +140,7 @@ def test_the_command_says_what_the_partys_own_policy_would_refuse(kit: Path) -> 
 
 def test_the_nodes_own_log_tells_enrolment_and_connection(kit: Path) -> None:
     told: list[str] = []
-    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what))
+    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what), lambda: standing_now(open_kit(kit)))
     watch.tell("supernode", CONNECTED)
     watch.look()
     enrol(kit)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.deploy.start import in_words
-from consilium.party.deploy.start import NEWS
 from consilium.protocol.monitor import lines
 from consilium.protocol.monitor.heard import MOST_REMEMBERED, Heard
 from consilium.protocol.monitor.lines import RotatedFile, level_of, log_of
 from consilium.protocol.monitor.settings import LogSettings
+from consilium.protocol.node.supernode import NEWS
 from tests.protocol.monitor.nodes import kit_in
 
 LEFT_OUT = {"event": "left-out", "party": "ward-a", "stage": "train", "reason": "refused: data"}

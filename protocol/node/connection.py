@@ -1,4 +1,4 @@
-"""Whether the SuperNode has a connection, as `party start` saw it last: one small file for `party status`."""
+"""Whether the SuperNode has a connection, as its node saw it last: one small file for the node's `status`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""A second aggregator on a machine of its own: its SuperNode, its own keys, and checks before it starts."""

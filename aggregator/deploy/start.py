@@ -1,0 +1,58 @@
+"""`consilium aggregator start`: the second aggregator's SuperNode under supervision."""
+
+from __future__ import annotations
+
+import threading
+
+from consilium.aggregator.deploy.doctor import port_check, set_up, terms_checks
+from consilium.aggregator.deploy.installed_app import MODULE
+from consilium.aggregator.deploy.keys import check_present
+from consilium.aggregator.deploy.standing import standing_now
+from consilium.aggregator.deploy.watching import watched
+from consilium.protocol.files import held
+from consilium.protocol.monitor.heard import Heard
+from consilium.protocol.monitor.node import monitored
+from consilium.protocol.monitor.settings import load_monitor
+from consilium.protocol.node.checks import examine, hold
+from consilium.protocol.node.installed_app import check_flower
+from consilium.protocol.node.kit import Kit
+from consilium.protocol.node.ports import wait_for_ports
+from consilium.protocol.node.state import enter
+from consilium.protocol.node.supernode import NodeWatch, supernode
+from consilium.protocol.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
+
+WAIT_SECONDS = 10.0
+
+
+def start(kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> None:
+    """Serve until `stop` is set.
+
+    Raises
+    ------
+    ConfigError : its settings cannot be read, its own keys are not in the kit, a file is not as it was signed, a newer
+        program used its state, or it is started already.
+    EngineError : this is a Flower that cannot be kept from running bundles.
+    """
+    check_flower()
+    check_present(kit)
+    settings = load_monitor(kit)
+    enter(kit, tell)
+    hold(set_up(kit), tell)
+    with held(kit.state / "lock", f"aggregator {kit.name}"):
+        end_leftovers(kit.logs, tell)
+        wait_for_ports([port_check(kit)], tell, stop)
+        for found in examine(terms_checks(kit)):
+            if found.level != "ok":
+                tell(found.name, f"{found.what}{f'. {found.action}' if found.action else ''}")
+        tell("aggregator", f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
+        heard = Heard(tell)
+        watch = NodeWatch(kit, heard.tell, lambda: standing_now(kit))
+        with (
+            monitored(settings, watched(kit, heard, lambda: watch.connected)),
+            Supervisor([supernode(kit, MODULE)], watch.tell, backoff),
+        ):
+            # beside: a look at a coordinator that does not answer takes up to 25 s, for which no stop waits
+            threading.Thread(target=watch.follow, args=(stop,), name="watch", daemon=True).start()
+            while not stop.wait(WAIT_SECONDS):  # in turns: it may tell a watchdog that its main thread waits on it
+                pass
+        tell("aggregator", "stopped")

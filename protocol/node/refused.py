@@ -1,0 +1,18 @@
+"""What a node's own policy would refuse, as a finding of its doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.cures import CURES
+from consilium.protocol.parties.refusals import Refused
+
+
+def refused_is_wrong(allows: Callable[[], object], what: str, action: str = "") -> None:
+    """What the node would refuse, with the cure that the coordinator is told too. Raises ConfigError."""
+    try:
+        allows()
+    except Refused as error:
+        cure = CURES[error.refusal.rule]
+        raise ConfigError(f"{what}: {error}", f"{cure}. {action}" if action else cure) from None

@@ -1,0 +1,67 @@
+"""The roster that a node pins, as its checks and its people see it, however votes are collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from consilium.protocol.node.enrolment import grouped
+from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.secagg.framing import digest
+from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
+
+ROSTER = "roster.json"
+
+
+@dataclass(frozen=True)
+class PinnedRoster:
+    """Public keys, hex: `parties` by name and the coordinator's, Ed25519. Of verified votes
+    coordinator_sealing, X25519, and second: those of the second aggregator."""
+
+    digest: str
+    parties: Mapping[str, str]
+    coordinator: str
+    coordinator_sealing: str = ""
+    second: AggregatorEntry | None = None
+
+    @property
+    def second_fingerprint(self) -> str:
+        """SHA-256 of the second aggregator's keys, in groups of four; empty where there is none."""
+        if self.second is None:
+            return ""
+        return grouped(digest("aggregator-fingerprint", *map(bytes.fromhex, self.second.model_dump().values())).hex())
+
+
+def _none(path: Path) -> None:
+    """Clear votes have no roster."""
+
+
+def _secure(path: Path) -> PinnedRoster:
+    found = Roster.load(path)
+    return PinnedRoster(found.digest, {entry.id: entry.ed25519_pk for entry in found.parties}, found.coordinator_pk)
+
+
+def _verified(path: Path) -> PinnedRoster:
+    found = VerifiedRoster.load(path)
+    keys = {entry.id: entry.ed25519_pk for entry in found.parties}
+    return PinnedRoster(found.digest, keys, found.leader.ed25519_pk, found.leader.x25519_pk, found.helper)
+
+
+LOADERS: Mapping[VotesMode, Callable[[Path], PinnedRoster | None]] = {
+    "clear": _none,
+    "secure": _secure,
+    "distributed": _secure,
+    "verified": _verified,
+}
+
+
+def pinned_roster(votes: VotesMode, path: Path) -> PinnedRoster | None:
+    """The roster in a file, for votes that are collected so; None for clear votes.
+
+    Raises
+    ------
+    ConfigError : no such file, or no safe roster for that way to collect votes.
+    """
+    return LOADERS[votes](path)

@@ -1,0 +1,366 @@
+"""The kit of the second aggregator: made, refused, changed, its own keys, and what doctors say of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import consilium.aggregator.deploy.doctor
+import consilium.coordinator.deploy.doctor
+import consilium.party.deploy.doctor
+from consilium import cli
+from consilium.aggregator.deploy.keys import join, make
+from consilium.aggregator.deploy.start import start
+from consilium.aggregator.home import open_home
+from consilium.aggregator.policy import check_terms
+from consilium.coordinator.deploy.flower import NodesFile
+from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.registry import load_registry
+from consilium.party.deploy.keys import make as make_party
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists
+from consilium.protocol.node.checks import CheckResult, examine
+from consilium.protocol.node.enrolment import Enrolment, read_enrolment
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.manifest import check_signed
+from consilium.protocol.node.own_keys import OwnKeys
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.verified.roster import VerifiedRoster
+from tests.deploy.kits import PARTIES, SECOND, edit, make_kits, plan_table, write_plan
+
+KIT = f"aggregator-{SECOND}"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Kits of verified votes, all keys of which the operator made; not to be changed."""
+    return make_kits(tmp_path_factory.mktemp("second"), votes="verified", minimum_parties=3)
+
+
+@pytest.fixture(scope="module")
+def own_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a second aggregator that made its own; beside them its folder of keys."""
+    return make_kits(tmp_path_factory.mktemp("own"), own=[SECOND], votes="verified", minimum_parties=3)
+
+
+@pytest.fixture
+def out(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "kits"))
+
+
+@pytest.fixture
+def own(own_made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(own_made.parent, tmp_path / "copy")) / "kits"
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    done = CliRunner().invoke(cli.app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def findings(kit: Path) -> dict[str, CheckResult]:
+    """Of the kit's doctor, without what needs a coordinator."""
+    module: Any = {
+        "aggregator": consilium.aggregator.deploy.doctor,
+        "party": consilium.party.deploy.doctor,
+        "coordinator": consilium.coordinator.deploy.doctor,
+    }[open_kit(kit).kind]
+    return {found.name: found for found in examine(module.checks(open_kit(kit), False)) if found.name != "coordinator"}
+
+
+def test_its_kit_is_all_that_it_needs_and_nothing_of_another(made: Path) -> None:
+    kit = open_kit(made / KIT, "aggregator")
+    assert check_signed(kit) is not None
+    assert {"aggregator.toml", "terms.json", "roster.json", "sealing.pem", "consilium-aggregator.service"} <= {
+        path.name for path in kit.folder.iterdir()
+    }
+    home = open_home(kit.folder)
+    roster, terms = home.roster(), home.pinned_terms()
+    assert terms is not None and terms.roster == roster.digest
+    check_terms(home.policy, terms, roster, [])
+    registry = load_registry(made)
+    assert registry.aggregator is not None
+    assert registry.aggregator.made_by == "operator"
+    assert home.policy.most_queries == registry.federation().all_caps.queries
+    assert roster.least_accepted == 3
+    coordinator = OwnKeys.load("aggregator", made / KIT)
+    assert (roster.helper.ed25519_pk, roster.helper.x25519_pk) == (coordinator.identity, coordinator.sealing)
+    assert roster.leader.ed25519_pk == Identity.load(made / "coordinator" / "identity.pem").public.hex()
+    with tarfile.open(made / f"{KIT}.tar.gz") as archive:
+        assert f"{KIT}/sealing.pem" in archive.getnames()
+    secret = (made / KIT / "sealing.pem").read_bytes()
+    assert not [
+        path for path in made.glob("*/*") if path.parent.name != KIT and path.is_file() and path.read_bytes() == secret
+    ]
+
+
+def test_a_policy_that_is_a_little_stricter_refuses(out: Path) -> None:
+    """The control of `just enough`."""
+    registry = load_registry(out)
+    for old, new in (
+        ("most_epsilon = ", "most_epsilon = 0.5 # "),
+        ("exact_sums = true", "exact_sums = false"),
+        ("least_parties = 3", "least_parties = 4"),
+        ("least_difference = 2", "least_difference = 3"),
+    ):
+        kit = out / KIT
+        before = (kit / "aggregator.toml").read_text()
+        edit(kit / "aggregator.toml", old, new)
+        home = open_home(kit)
+        with pytest.raises(Refused):
+            check_terms(home.policy, registry.federation().terms(), home.roster(), [])
+        found = findings(kit)["policy"]
+        assert found.level == "wrong"
+        assert "policy in aggregator.toml" in found.what
+        assert found.action
+        (kit / "aggregator.toml").write_text(before)
+    assert findings(out / KIT)["policy"].level == "ok"
+
+
+def test_the_coordinator_lets_it_in_and_awaits_parties_only(out: Path) -> None:
+    nodes = load(out / "coordinator" / "nodes.json", NodesFile)
+    assert sorted(nodes.nodes) == sorted(PARTIES)
+    assert list(nodes.aggregators) == [SECOND]
+    state = out / "coordinator" / "state"
+    state.mkdir()
+    ids = {key: number for number, key in enumerate(nodes.all.values(), 1)}
+    (state / "registered.json").write_text(json.dumps({"nodes": ids}))
+    known = RegisteredNodes(out / "coordinator")
+    assert set(known.names()) == set(PARTIES)
+    assert known.name(ids[nodes.aggregators[SECOND]]) == f"aggregator {SECOND}"
+    assert {known.name(ids[nodes.nodes[name]]) for name in PARTIES} == set(PARTIES)
+
+
+def plan_of(folder: Path, **changes: Any) -> Path:
+    table = plan_table(**{"votes": "verified", "minimum_parties": 3, **changes})
+    return write_plan(folder, **{key: value for key, value in table.items() if value is not None})
+
+
+NO_TABLE = {"aggregator": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"votes": "secure", "aggregator": {"name": SECOND}}, "secure votes have no second aggregator: remove"),
+        ({"votes": "clear", "aggregator": {"name": SECOND}}, "clear votes have no second aggregator: remove"),
+        ({"aggregator": {"name": PARTIES[0]}}, "name of another node"),
+        ({"aggregator": {"name": "university"}}, "name of another node"),
+        ({"aggregator": {"name": "../board"}}, "aggregator.name"),
+        ({"aggregator": {"name": SECOND, "weight": 2}}, "aggregator"),
+        ({"aggregator": {"name": SECOND, "keys": "nobody.enrol.json"}}, "nobody.enrol.json"),
+        ({"least_survivors": 1}, "least_survivors"),
+        ({"colluders": 2, "minimum_parties": 2}, "least_accepted"),
+    ],
+)
+def test_a_wrong_plan_says_what_to_do(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConsiliumError, match=said):
+        kits.make(plan_of(tmp_path, **changes), tmp_path / "kits")
+    assert not (tmp_path / "kits").exists()
+
+
+def test_verified_votes_without_a_second_aggregator_are_refused(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    text = plan.read_text()
+    start_of, end = text.index("[aggregator]"), text.find("\n[", text.index("[aggregator]"))
+    plan.write_text(text[:start_of] + (text[end:] if end > 0 else ""))
+    with pytest.raises(ConfigError, match=r"needs a second aggregator: add the table \[aggregator\]"):
+        kits.make(plan, tmp_path / "kits")
+
+
+# keys of its own
+
+
+def test_from_its_keys_to_the_operator_and_back(tmp_path: Path) -> None:
+    keys, out = tmp_path / "keys", tmp_path / "kits"
+    said = run("aggregator", "keys", SECOND, "--out", keys)
+    fingerprint = next(line for line in said.splitlines() if line.startswith("fingerprint")).split(maxsplit=1)[1]
+    assert {path.name for path in keys.iterdir()} == {
+        "identity.pem", "node.key", "node.pub", "sealing.pem", f"{SECOND}.enrol.json",
+    }  # fmt: skip
+    plan = plan_of(tmp_path, aggregator={"name": SECOND, "keys": f"keys/{SECOND}.enrol.json"})
+    assert fingerprint in run("provision", plan, "--out", out)
+    kit = out / KIT
+    assert not {"identity.pem", "node.key", "sealing.pem"} & {path.name for path in kit.iterdir()}
+    with pytest.raises(ConfigError, match=r"no identity.pem and no node.key and no sealing.pem.*aggregator join"):
+        start(open_kit(kit), lambda *_: None, stop=None)  # type: ignore[arg-type]
+    assert findings(kit)["own keys"].level == "wrong"
+    run("aggregator", "join", kit, "--keys", keys)
+    run("aggregator", "join", kit, "--keys", keys)
+    told, of_party = run("aggregator", "fingerprint", kit), run("party", "fingerprint", out / "party-ward-a")
+    assert "made by this aggregator" in told
+    assert fingerprint in told
+    shown = next(line for line in told.splitlines() if line.startswith("in rosters")).split(maxsplit=2)[2]
+    assert f"aggregator   {shown}" in of_party
+    levels = {name: found.level for name, found in findings(kit).items()}
+    assert set(levels.values()) == {"ok"}, levels
+    for name in ("coordinator", "party-ward-a"):
+        assert shown in findings(out / name)["second"].what
+
+
+@pytest.mark.parametrize("kit", ["coordinator", "party-ward-a"])
+def test_a_doctor_warns_where_the_operator_made_both_keys(made: Path, own: Path, kit: str) -> None:
+    found = findings(made / kit)["second"]
+    assert found.level == "advice"
+    assert "the operator made both aggregators' keys: it could open every vote" in found.what
+    assert "consilium aggregator keys" in found.action
+    assert findings(own / kit)["second"].level == "ok"
+    assert findings(made / KIT)["own keys"].level == "advice"
+    assert findings(own / KIT)["own keys"].level == "ok"
+
+
+def test_other_keys_than_the_roster_has_are_refused(own: Path, tmp_path: Path) -> None:
+    kit = open_kit(own / KIT)
+    with pytest.raises(ConfigError, match="the kit lists keys"):
+        make(SECOND, tmp_path / "others")
+        join(kit, tmp_path / "others")
+    others = make(SECOND, tmp_path / "again")
+    others.save(kit / "enrolment.json")  # an operator who lists them, and a roster that does not
+    with pytest.raises(ConfigError, match="the roster has other keys"):
+        join(kit, tmp_path / "again")
+    shutil.copy(own.parent / f"keys-{SECOND}" / f"{SECOND}.enrol.json", kit / "enrolment.json")
+    join(kit, own.parent / f"keys-{SECOND}")
+    (kit / "sealing.pem").unlink()
+    OwnKeys.generate("aggregator").keys["sealing.pem"].save(kit / "sealing.pem")
+    with pytest.raises(OutputExists, match="another key"):
+        join(kit, own.parent / f"keys-{SECOND}")
+    assert {findings(kit.folder)[name].level for name in ("own keys", "policy", "roster")} == {"wrong"}
+
+
+def mixed(one: Enrolment, other: Enrolment) -> dict[str, Any]:
+    return {**one.model_dump(), "sealing": other.sealing}
+
+
+WRONG: dict[str, tuple[Callable[[Enrolment, Enrolment], dict[str, Any]], str]] = {
+    "another sealing key": (mixed, "did not sign it"),
+    "no sealing key": (lambda one, _: {**one.model_dump(), "sealing": ""}, "enrols a party, not an aggregator"),
+    "half a sealing key": (lambda one, _: {**one.model_dump(), "sealing": one.sealing[:32]}, "sealing"),
+    "a sealing key of low order": (lambda one, _: {**one.model_dump(), "sealing": "00" * 32}, "low order"),
+    "another name": (lambda one, _: {**one.model_dump(), "name": "bored"}, "did not sign it"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_an_altered_enrolment_is_refused(tmp_path: Path, case: str) -> None:
+    one, other = make(SECOND, tmp_path / "one"), make(SECOND, tmp_path / "other")
+    alter, said = WRONG[case]
+    path = tmp_path / "altered.json"
+    path.write_text(json.dumps(alter(one, other)))
+    with pytest.raises(ConfigError, match=said):
+        read_enrolment(path, SECOND, "aggregator")
+    path.write_text(json.dumps(one.model_dump()))
+    assert read_enrolment(path, SECOND, "aggregator") == one  # the control
+
+
+def test_an_aggregators_enrolment_is_no_partys(tmp_path: Path) -> None:
+    make(SECOND, tmp_path / "keys")
+    with pytest.raises(ConfigError, match="enrols an aggregator, not a party"):
+        read_enrolment(tmp_path / "keys" / f"{SECOND}.enrol.json", SECOND)
+    made = make_party("ward-a", tmp_path / "party")
+    assert "sealing" not in (tmp_path / "party" / "ward-a.enrol.json").read_text()  # as earlier versions wrote it
+    assert read_enrolment(tmp_path / "party" / "ward-a.enrol.json", "ward-a") == made
+
+
+# changes
+
+
+def test_a_new_party_changes_its_roster_and_terms_too(out: Path) -> None:
+    made = kits.add_party(out, "ward-d")
+    nodes = {path.name.removesuffix(".tar.gz") for path in made.updates}
+    assert nodes == {"coordinator", KIT, *(f"party-{name}" for name in PARTIES)}
+    run("kit", "open", out / "updates" / "0002" / f"{KIT}.tar.gz", "--into", out / KIT)
+    home = open_home(out / KIT)
+    terms = home.pinned_terms()
+    assert terms is not None and home.roster().digest == terms.roster == load_registry(out).federation().roster
+    assert home.roster().n == 4
+    assert findings(out / KIT)["roster"].level == "ok"
+    assert VerifiedRoster.load(out / "party-ward-d" / "roster.json") == home.roster()
+
+
+def test_it_is_shut_out_and_another_takes_its_place(out: Path, tmp_path: Path) -> None:
+    before = load_registry(out)
+    gone = kits.revoke(out, SECOND)
+    assert [path.name for path in gone.updates] == ["coordinator.tar.gz"]
+    assert "no second aggregator any more" in gone.note
+    nodes = load(out / "updates" / "0002" / "coordinator" / "nodes.json", NodesFile)
+    assert nodes.aggregators == {}
+    run("kit", "open", out / "updates" / "0002" / "coordinator.tar.gz", "--into", out / "coordinator")
+    found = findings(out / "coordinator")["second"]
+    assert (found.level, "no second aggregator" in found.what) == ("wrong", True)
+    with pytest.raises(ConfigError, match="taken, or was by a revoked node"):
+        kits.add_aggregator(out, SECOND)
+    make("registry", tmp_path / "keys")
+    said = run("provision", "add-aggregator", out, "registry", "--keys", tmp_path / "keys" / "registry.enrol.json")
+    assert "party-ward-a" in said
+    after = load_registry(out)
+    assert after.federation().digest() != before.federation().digest()
+    join(open_kit(out / "aggregator-registry"), tmp_path / "keys")
+    assert findings(out / "aggregator-registry")["roster"].level == "ok"
+    with pytest.raises(ConfigError, match="the second aggregator is registry"):
+        kits.add_aggregator(out, "third")
+
+
+def test_a_key_of_another_node_is_refused(out: Path) -> None:
+    kits.revoke(out, SECOND)
+    keys = OwnKeys.load("aggregator", out / KIT)
+    for name, holder in (("again", out / KIT), ("ward", out / "party-ward-a")):
+        identity = Identity.load(holder / "identity.pem")
+        folder = out.parent / name
+        folder.mkdir()
+        Enrolment.create(name, identity, keys.keys["node.key"], keys.sealing).save(folder / "it.json")
+        with pytest.raises(ConfigError, match=f"aggregator {name} has the key of"):
+            kits.add_aggregator(out, name, keys=folder / "it.json")
+    with pytest.raises(ConfigError, match="clear votes have no second aggregator"):
+        kits.add_aggregator(make_kits(out.parent / "clear", votes="clear"), "board")
+
+
+def test_it_has_no_certificate_to_renew(out: Path) -> None:
+    with pytest.raises(ConfigError, match="no certificate"):
+        kits.renew(out, SECOND)
+
+
+# at the node
+
+
+def test_check_and_status_from_its_own_files(out: Path) -> None:
+    assert "allows this federation: exact sums" in run("aggregator", "check", out / KIT)
+    told = json.loads(run("aggregator", "status", out / KIT, "--format", "json"))
+    assert (told["standing"], told["connection"], told["problem"]) == ("not asked yet", "not started", "")
+    edit(out / KIT / "aggregator.toml", "exact_sums = true", "exact_sums = false")
+    assert "policy.exact_sums is false" in run("aggregator", "check", out / KIT, code=1)
+    told = json.loads(run("aggregator", "status", out / KIT, "--format", "json"))
+    assert "exact sums are asked for" in told["problem"]
+
+
+@pytest.mark.parametrize(
+    ("file", "spoil", "name"),
+    [
+        ("roster.json", lambda text: text.replace('"c": 0', '"c": 1'), "signature"),
+        ("aggregator.toml", lambda text: text.replace(f'name = "{SECOND}"', 'name = "bored"'), "place"),
+        ("aggregator.toml", lambda text: text.replace('terms = "terms.json"', ""), "policy"),
+        ("aggregator.toml", lambda text: text.replace("most_queries = 40", "most_queries = 39"), "queries"),
+        ("aggregator.toml", lambda text: text.replace("[policy]", "[polity]"), "policy"),
+        ("terms.json", lambda text: text.replace("verified", "secure"), "policy"),
+        ("terms.json", lambda text: "{", "roster"),
+        ("kit.json", lambda text: text.replace(f'"name": "{SECOND}"', '"name": "bored"'), "signature"),
+    ],
+)
+def test_its_doctor_names_what_is_wrong(out: Path, file: str, spoil: Callable[[str], str], name: str) -> None:
+    assert findings(out / KIT)[name].level == "ok"
+    path = out / KIT / file
+    text = spoil(path.read_text())
+    assert text != path.read_text()
+    path.write_text(text)
+    found = findings(out / KIT)[name]
+    assert found.level != "ok"
+    assert found.action or "did you mean" in found.what

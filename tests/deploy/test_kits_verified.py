@@ -1,0 +1,132 @@
+"""Verified votes from kits, as processes on loopback: the second aggregator is a node of its own, and may be away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from consilium.coordinator.config import FederationConfig
+from consilium.protocol.config_files import load
+from tests.deploy.kits import PARTIES, SECOND, STUDENT, free_ports, make_kits, write_pool
+from tests.deploy.test_kits_loopback import Node, audit, command, wait_for, with_text
+from tests.protocol.monitor.nodes import ask
+
+pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+PATIENT = {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 1400}
+AWAY = "the second aggregator does not answer"
+
+
+@contextlib.contextmanager
+def federation(tmp_path: Path, monitored: int = 0) -> Iterator[tuple[Path, Node, list[Node], contextlib.ExitStack]]:
+    """Kits, the coordinator and the parties, started; the second aggregator is not."""
+    out = make_kits(tmp_path, own=[SECOND], votes="verified", minimum_parties=3, timeouts=PATIENT)
+    if monitored:
+        (out / f"aggregator-{SECOND}" / "monitor.toml").write_text(f"port = {monitored}\n")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    with contextlib.ExitStack() as stack:
+        coordinator = Node(logs / "coordinator", "coordinator", "start", str(out / "coordinator"))
+        parties = [Node(logs / name, "party", "start", str(out / f"party-{name}")) for name in PARTIES]
+        for node in (coordinator, *parties):
+            stack.callback(node.end)
+        yield out, coordinator, parties, stack
+
+
+def second(out: Path, log: Path) -> Node:
+    return Node(log, "aggregator", "start", str(out / f"aggregator-{SECOND}"))
+
+
+def student(out: Path, tmp_path: Path, name: str, first: int) -> Node:
+    pool = write_pool(tmp_path / f"{name}-pool.npz", first, 15)
+    return Node(
+        tmp_path / "logs" / name, "student", "start", str(out / f"student-{STUDENT}"), "--wait", "600",
+        "--format", "json", "--pool", str(pool), "--out", str(tmp_path / name),
+    )  # fmt: skip
+
+
+def run_of(out: Path) -> Path:
+    config = load(out / "coordinator" / "federation.json", FederationConfig)
+    return out / "coordinator" / "state" / f"run-{config.digest()[:12]}"
+
+
+def close(out: Path, coordinator: Node) -> None:
+    done = command("coordinator", "close", str(out / "coordinator"), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert coordinator.process.wait(300) == 0
+
+
+def test_a_federation_with_a_second_aggregator(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with federation(tmp_path, port) as (out, coordinator, parties, stack):
+        board = second(out, tmp_path / "logs" / SECOND)
+        stack.callback(board.end)
+        nodes = [coordinator, *parties, board]
+        wait_for(lambda: "students may ask" in coordinator.said, 600, nodes)
+        asking = student(out, tmp_path, "student-1", 0)
+        stack.callback(asking.end)
+        assert asking.process.wait(600) == 0, asking.said + coordinator.said
+
+        for name in ("coordinator", "party-ward-a", f"aggregator-{SECOND}"):
+            checked = command("doctor", str(out / name))
+            assert checked.returncode == 0, checked.stdout
+        seen = json.loads(command("status", str(out / "coordinator"), "--format", "json").stdout)
+        assert seen["aggregators"] == {SECOND: "connected, checks votes"}
+        assert sorted(seen["parties"]) == sorted(PARTIES)  # it is none of them, and nobody waits for it as one
+        own = json.loads(command("aggregator", "status", str(out / f"aggregator-{SECOND}"), "--format", "json").stdout)
+        assert (own["queries"], own["standing"]) == (15, "serves, 15 queries in sums of this federation")
+        assert ask(port, "/readyz").status == 200
+        assert b"consilium_queries_given 15.0" in ask(port, "/metrics").body
+        close(out, coordinator)
+        assert [node.end() for node in nodes[1:]] == [0, 0, 0, 0]
+    assert with_text(str(out)) == []
+    assert f"aggregator {SECOND} may connect" in coordinator.said
+    assert f"aggregator {SECOND}: it checks votes" in coordinator.said
+    summary = json.loads((run_of(out) / "coordinator.json").read_text())
+    assert summary["parties"] == sorted(PARTIES)
+    assert SECOND not in summary["roll"]
+    assert summary["aggregators"][SECOND]["served"]
+    found = audit(out, tmp_path / "student-1")
+    assert found["holds"] and found["finished"]
+
+
+def test_the_second_aggregator_is_awaited_stopped_and_back(tmp_path: Path) -> None:
+    with federation(tmp_path) as (out, coordinator, parties, stack):
+        nodes = [coordinator, *parties]
+        wait_for(lambda: AWAY in coordinator.said, 600, nodes)  # before anybody trains
+        assert "students may ask" not in coordinator.said
+        board = second(out, tmp_path / "logs" / SECOND)
+        stack.callback(board.end)
+        wait_for(lambda: "students may ask" in coordinator.said, 600, [*nodes, board])
+        first = student(out, tmp_path, "student-1", 0)
+        stack.callback(first.end)
+        assert first.process.wait(600) == 0, first.said + coordinator.said
+
+        assert board.end() == 0
+        wait_for(lambda: f"aggregator {SECOND}: the connection is lost" in coordinator.said, 600, nodes)
+        seen = json.loads(command("status", str(out / "coordinator"), "--format", "json").stdout)
+        assert seen["aggregators"] == {SECOND: "away"}
+        told = coordinator.said.count(AWAY)
+        early = student(out, tmp_path, "student-2", 15)
+        stack.callback(early.end)
+        assert early.process.wait(600) == 9, early.said  # it may ask again later
+        assert coordinator.said.count(AWAY) == told + 1
+        assert f"{AWAY}: no such node is connected" in coordinator.said
+
+        again = second(out, tmp_path / "logs" / f"{SECOND}-again")
+        stack.callback(again.end)
+        connected = f"aggregator {SECOND}: connected"
+        before = coordinator.said.count(connected)
+        wait_for(lambda: coordinator.said.count(connected) > before, 600, [*nodes, again])
+        later = student(out, tmp_path, "student-3", 15)
+        stack.callback(later.end)
+        assert later.process.wait(600) == 0, later.said + coordinator.said
+        close(out, coordinator)
+    summary = json.loads((run_of(out) / "coordinator.json").read_text())
+    assert summary["asked"] == 30  # each row once: what was asked while it was away is charged once
+    found = audit(out, tmp_path / "student-1")
+    assert found["holds"] and found["finished"]
