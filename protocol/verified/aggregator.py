@@ -1,0 +1,177 @@
+"""What the two aggregators have in common: who is accepted, the total so far, and what must hold before it is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.noise import NoiseSource
+from consilium.protocol.secagg.agreement import public_of
+from consilium.protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet, UnsafeSession
+from consilium.protocol.secagg.packing import Value, unpack
+from consilium.protocol.verified.binder import Challenge, challenge_of, reading_point
+from consilium.protocol.verified.errors import VoteFault
+from consilium.protocol.verified.field import WIRE_DTYPE, to_wire
+from consilium.protocol.verified.proof import Opener
+from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.rules import AggregatorRule
+from consilium.protocol.verified.sealing import Link
+from consilium.protocol.verified.session import VerifiedSession
+from consilium.protocol.verified.uploads import HelperPart
+
+BATCH, CHECKED, ASKED, GIVEN = 1, 2, 3, 4
+"""Kinds of messages between them, in order."""
+STATE_FORMAT = 1
+
+FAULT_CODES: tuple[VoteFault, ...] = tuple(VoteFault)
+
+
+class VoteAggregator:
+    """One of the two, in one session. It holds one total, and one byte for each party.
+
+    Parameters
+    ----------
+    session : terms, from `session.open_session`.
+    roster : its own copy.
+    private : its X25519 key, 32 bytes.
+    rules : what it refuses on its own.
+    noise : where its noise comes from; needed where the session has noise of this aggregator.
+    leads : whether it is the leader.
+
+    Raises
+    ------
+    RosterMismatch : the key is not the one in the roster, or the session is of another roster.
+    UnsafeSession : noise is asked for and there is no source.
+    """
+
+    def __init__(
+        self,
+        session: VerifiedSession,
+        roster: VerifiedRoster,
+        private: bytes,
+        rules: Sequence[AggregatorRule],
+        noise: NoiseSource | None,
+        leads: bool,
+    ) -> None:
+        session.check(roster)
+        own, other = (roster.leader, roster.helper) if leads else (roster.helper, roster.leader)
+        if public_of(private).hex() != own.x25519_pk:
+            raise RosterMismatch("the roster has another X25519 key for this aggregator than this node")
+        self._sigma = session.leader_sigma if leads else session.helper_sigma
+        if self._sigma > 0 and noise is None:
+            raise UnsafeSession("the session has noise of this aggregator, which has no source of noise")
+        self.session, self.roster = session, roster
+        self._rules, self._noise = tuple(rules), noise
+        self._link = Link(private, bytes.fromhex(other.x25519_pk), session.ctx)
+        self._open = Opener(session.grid, reading_point(self._link.secret(), session.ctx), leads)
+        self._total = np.zeros((session.queries, session.classes), dtype=np.uint32)
+        self._accepted = np.zeros(roster.n, dtype=np.uint8)
+        self._noisy: np.ndarray | None = None
+        self.left_out: dict[str, VoteFault] = {}
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """Names of those whose votes are in the total, in the order of the roster."""
+        return tuple(map(self.roster.name, self._places()))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the total has been made ready to be given: nobody is accepted any more."""
+        return self._noisy is not None
+
+    def _places(self) -> list[int]:
+        return np.flatnonzero(self._accepted).tolist()
+
+    def _admit(self) -> None:
+        for rule in self._rules:
+            rule.admit(self.session)
+
+    def _challenge(self, part: HelperPart) -> Challenge:
+        return challenge_of(self.session.grid, part.ctx, part.place, part.to_leader, part.to_helper)
+
+    def _add(self, place: int, share: np.ndarray) -> None:
+        """A share, uint16 (cells,), into the total. It never overflows: the prime and all votes of a session are below
+        2^16."""
+        np.add(self._total, self.session.grid.summed(share), out=self._total)
+        self._accepted[place] = 1
+        self.left_out.pop(self.roster.name(place), None)
+
+    def _close(self) -> np.ndarray:
+        """The total as it is given, uint16 (queries, classes), with this aggregator's noise; the same each time.
+
+        Raises
+        ------
+        ThresholdNotMet : too few parties are accepted. Others : what rules raise.
+        """
+        if self._noisy is not None:
+            return self._noisy
+        places = self._places()
+        if len(places) < self.roster.least_accepted:
+            missing = (name for name in self.roster.places if name not in self.accepted)
+            raise ThresholdNotMet("sum", len(places), self.roster.least_accepted, missing)
+        for rule in self._rules:
+            rule.allow(self.session, frozenset(places))
+        for rule in self._rules:
+            rule.remember(self.session, frozenset(places))
+        total = self._total.astype(np.int64)
+        if self._sigma > 0 and self._noise is not None:
+            total += self._noise.gaussian(self._sigma, total.shape)
+        self._noisy = to_wire(total)
+        return self._noisy
+
+    def _still_open(self) -> None:
+        if self.closed:
+            raise StageOrder("the total of this session is made: no upload is taken any more")
+
+    def _common_state(self) -> dict[str, Value]:
+        noisy = np.zeros((0, 0), dtype=WIRE_DTYPE) if self._noisy is None else self._noisy
+        return {
+            "format": STATE_FORMAT,
+            "ctx": self.session.ctx,
+            "total": self._total,
+            "accepted": self._accepted,
+            "noisy": noisy,
+            "left_out": json.dumps(self.left_out),
+        }
+
+    def _restore_common(self, state: dict[str, Value]) -> None:
+        self._total = restored(state, "total", self._total.shape, "uint32")
+        self._accepted = restored(state, "accepted", self._accepted.shape, "uint8")
+        noisy = state.get("noisy")
+        if isinstance(noisy, np.ndarray) and noisy.size:
+            self._noisy = restored(state, "noisy", self._total.shape, "uint16")
+        self.left_out = {name: VoteFault(fault) for name, fault in json.loads(str(state["left_out"])).items()}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(session={self.session.sid}, accepted={int(self._accepted.sum())})"
+
+
+def opened_state(content: bytes, session: VerifiedSession) -> dict[str, Value]:
+    """Bytes of an aggregator's state -> its fields.
+
+    Raises
+    ------
+    MalformedMessage : damaged, of another format, or of another session.
+    """
+    state = unpack(content)
+    if state.get("format") != STATE_FORMAT or state.get("ctx") != session.ctx:
+        raise MalformedMessage("saved state is of another session, or of another version")
+    return state
+
+
+def restored(state: dict[str, Value], name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """A copy of an array of a state. -1 in the shape stands for any number.
+
+    Raises
+    ------
+    MalformedMessage : it is missing, or of another shape or type.
+    """
+    value = state.get(name)
+    if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype) or len(value.shape) != len(shape):
+        raise MalformedMessage("saved state is damaged or of another version")
+    if any(want not in (-1, have) for want, have in zip(shape, value.shape, strict=True)):
+        raise MalformedMessage("saved state is damaged or of another version")
+    return value.astype(dtype)

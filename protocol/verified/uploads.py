@@ -1,0 +1,136 @@
+"""The one message of a party: the helper's part, which is signed and travels through the leader, and the leader's own.
+
+    part     version (1), CTX (32), place (4), three commitments (32 each), X25519 key (32), sealed seed (32),
+    signature (64) leader   blind (16), share of the proof (2 for each number), share of the votes (2 for each cell)
+
+The signature covers all of the upload: its part as bytes, the rest by the commitments. Numbers of 16 bits are below
+the prime and little-endian, the place is big-endian; all uploads of a session have one length.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from consilium.protocol.secagg.agreement import TAG_BYTES, Agreement, public_of
+from consilium.protocol.secagg.identity import SIGNATURE_BYTES, Identity, verify
+from consilium.protocol.verified.binder import (
+    BLIND_BYTES,
+    SEED_BYTES,
+    SPACE,
+    commit_leader,
+    commit_proof,
+)
+from consilium.protocol.verified.errors import VoteFault
+from consilium.protocol.verified.field import WIRE_DTYPE, is_canonical
+from consilium.protocol.verified.grid import VoteGrid
+from consilium.protocol.verified.proof import proof_elements
+from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.sealing import seal_once, unseal_once
+
+VERSION = 1
+_BOUND = struct.Struct(">B32sI32s32s32s")
+_SEAL = struct.Struct(f"32s{SEED_BYTES + TAG_BYTES}s")
+_SIGNED = _BOUND.size + _SEAL.size
+PART_BYTES = _SIGNED + SIGNATURE_BYTES
+"""Of the helper's part."""
+
+
+@dataclass(frozen=True)
+class HelperPart:
+    """What the helper gets of an upload; its bytes are signed.
+
+    place: of the party in the roster. to_leader, to_helper, to_proof: commitments (`binder`).
+    """
+
+    content: bytes = field(repr=False)
+    version: int
+    ctx: bytes = field(repr=False)
+    place: int
+    to_leader: bytes = field(repr=False)
+    to_helper: bytes = field(repr=False)
+    to_proof: bytes = field(repr=False)
+
+    @classmethod
+    def read(cls, content: bytes) -> HelperPart:
+        """From PART_BYTES bytes."""
+        return cls(content, *_BOUND.unpack_from(content))
+
+    @classmethod
+    def make(
+        cls,
+        ctx: bytes,
+        place: int,
+        commitments: tuple[bytes, bytes, bytes],
+        seed: bytes,
+        helper_key: bytes,
+        identity: Identity,
+        entropy: Callable[[int], bytes],
+    ) -> HelperPart:
+        """A signed part with the seed sealed for the helper. commitments: to_leader, to_helper, to_proof."""
+        bound = _BOUND.pack(VERSION, ctx, place, *commitments)
+        own = entropy(32)
+        signed = bound + _SEAL.pack(public_of(own), seal_once(own, helper_key, seed, bound))
+        return cls.read(signed + identity.sign(SPACE + "upload", signed))
+
+    def fault(self, ctx: bytes, roster: VerifiedRoster) -> VoteFault | None:
+        """What is wrong with it before anything is opened; None if nothing is."""
+        if self.version != VERSION:
+            return VoteFault.MALFORMED
+        if self.ctx != ctx:
+            return VoteFault.OTHER_SESSION
+        if self.place >= roster.n:
+            return VoteFault.UNKNOWN
+        signed, signature = self.content[:_SIGNED], self.content[_SIGNED:]
+        if not verify(roster.key(self.place), signature, SPACE + "upload", signed):
+            return VoteFault.SIGNATURE
+        return None
+
+    def seed(self, helper: Agreement, helper_key: bytes) -> bytes | None:
+        """The helper's seed, or None if it is not sealed for this helper and this very part."""
+        sender, sealed = _SEAL.unpack_from(self.content, _BOUND.size)
+        return unseal_once(helper, helper_key, sender, sealed, self.content[: _BOUND.size])
+
+
+@dataclass(frozen=True)
+class Upload:
+    """All that a party sends. blind: of the commitments. proof, share: uint16, the leader's."""
+
+    part: HelperPart
+    blind: bytes = field(repr=False)
+    proof: np.ndarray = field(repr=False)
+    share: np.ndarray = field(repr=False)
+
+    @classmethod
+    def read(cls, content: bytes, grid: VoteGrid) -> Upload | None:
+        """From bytes; None if they have not the form of an upload of this size."""
+        if len(content) != upload_bytes(grid):
+            return None
+        part, count = HelperPart.read(content[:PART_BYTES]), proof_elements(grid)
+        numbers = np.frombuffer(content, dtype=WIRE_DTYPE, offset=PART_BYTES + BLIND_BYTES)
+        if not is_canonical(numbers):
+            return None
+        return cls(part, content[PART_BYTES : PART_BYTES + BLIND_BYTES], numbers[:count], numbers[count:])
+
+    def write(self) -> bytes:
+        """To bytes."""
+        return b"".join((self.part.content, self.blind, self.proof.tobytes(), self.share.tobytes()))
+
+    def is_bound(self) -> bool:
+        """Whether the signed commitments are to this share and this proof."""
+        part = self.part
+        return part.to_leader == commit_leader(part.ctx, part.place, self.blind, self.share.tobytes()) and (
+            part.to_proof == commit_proof(part.ctx, part.place, self.blind, self.proof.tobytes())
+        )
+
+
+def upload_bytes(grid: VoteGrid) -> int:
+    """Length of an upload.
+
+    >>> upload_bytes(VoteGrid(10_000, 10, 1))
+    205093
+    """
+    return PART_BYTES + BLIND_BYTES + WIRE_DTYPE.itemsize * (proof_elements(grid) + grid.cells)

@@ -1,0 +1,108 @@
+"""A small federation with two aggregators, and the way of its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from consilium.protocol.noise import NoiseSource
+from consilium.protocol.secagg.agreement import new_private, public_of
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.verified.client import VoteClient
+from consilium.protocol.verified.helper import Helper
+from consilium.protocol.verified.leader import Leader
+from consilium.protocol.verified.proof import Prover
+from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
+from consilium.protocol.verified.rules import AggregatorRule
+from consilium.protocol.verified.session import VerifiedSession
+from consilium.protocol.verified.sums import VerifiedSum
+
+FEDERATION = "f" * 64
+
+
+def make_queries(count: int, seed: int = 0) -> np.ndarray:
+    """float32 (count, 4), no two alike."""
+    rows = np.random.default_rng(seed).normal(size=(count, 4)).astype(np.float32)
+    rows[:, 0] = np.arange(count)
+    return rows
+
+
+def make_votes(seed: int, queries: int, classes: int, teachers: int) -> np.ndarray:
+    """int64 (queries, classes), rows sum to `teachers`."""
+    return np.random.default_rng(seed).multinomial(teachers, np.full(classes, 1 / classes), size=queries)
+
+
+@dataclass
+class VerifiedFederation:
+    """Identities, roster, one session and everybody's votes."""
+
+    n: int
+    queries: int = 12
+    classes: int = 3
+    teachers: int = 1
+    least_accepted: int | None = None
+    terms: dict = field(default_factory=dict)
+    no_votes: bool = False
+
+    def __post_init__(self) -> None:
+        self.names = [f"h{place}" for place in range(self.n)]
+        self.identities = {name: Identity.generate() for name in self.names}
+        self.leader_identity, self.helper_identity = Identity.generate(), Identity.generate()
+        self.leader_key, self.helper_key = new_private(), new_private()
+        self.roster = VerifiedRoster.build(
+            {name: identity.public.hex() for name, identity in self.identities.items()},
+            AggregatorEntry(ed25519_pk=self.leader_identity.public.hex(), x25519_pk=public_of(self.leader_key).hex()),
+            AggregatorEntry(ed25519_pk=self.helper_identity.public.hex(), x25519_pk=public_of(self.helper_key).hex()),
+            least_accepted=self.least_accepted,
+        )
+        self.session = self.new_session()
+        self.votes = {
+            name: make_votes(place, self.queries, self.classes, self.teachers)
+            for place, name in enumerate([] if self.no_votes else self.names)
+        }
+
+    def new_session(self, seed: int = 0, **terms) -> VerifiedSession:
+        """Terms of a session of this roster, on queries of this seed."""
+        rows = make_queries(self.queries, seed)
+        return VerifiedSession.create(
+            self.roster, FEDERATION, rows, self.classes, self.teachers, **{**self.terms, **terms}
+        )
+
+    def client(self, name: str, **more) -> VoteClient:
+        return VoteClient(more.pop("session", self.session), self.roster, name, self.identities[name], **more)
+
+    def uploads(self, names: Sequence[str] | None = None) -> dict[str, bytes]:
+        """Honest uploads."""
+        prover = Prover(self.session.grid)
+        return {name: self.client(name, prover=prover).upload(self.votes[name]) for name in names or self.names}
+
+    def leader(self, rules: Sequence[AggregatorRule] = (), noise: NoiseSource | None = None, **more) -> Leader:
+        return Leader(more.pop("session", self.session), self.roster, self.leader_key, rules, noise, **more)
+
+    def helper(self, rules: Sequence[AggregatorRule] = (), noise: NoiseSource | None = None, **more) -> Helper:
+        return Helper(more.pop("session", self.session), self.roster, self.helper_key, rules, noise, **more)
+
+    def total(self, names: Sequence[str]) -> np.ndarray:
+        """The clear sum of these parties' votes."""
+        return np.sum([self.votes[name] for name in names], axis=0)
+
+
+def settle_all(leader: Leader, helper: Helper) -> None:
+    """Until nothing waits."""
+    while (batch := leader.batch()) is not None:
+        leader.settle(helper.check(batch))
+
+
+def collect(
+    leader: Leader, helper: Helper, uploads: dict[str, bytes], after: Callable[[str], None] = lambda name: None
+) -> VerifiedSum:
+    """A whole session of these uploads."""
+    for name, upload in uploads.items():
+        leader.accept(name, upload)
+        after(name)
+        if leader.waiting >= 4:
+            settle_all(leader, helper)
+    settle_all(leader, helper)
+    return leader.finish(helper.give(leader.ask()))

@@ -1,0 +1,143 @@
+"""Uploads as liars would make them: any matrix for votes, with the best proof there is for it, or with any other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.verified.binder import (
+    Challenge,
+    challenge_of,
+    commit_helper,
+    commit_leader,
+    commit_proof,
+    expand_seed,
+)
+from consilium.protocol.verified.extension import DEGREE, inner, multiply, square_sums
+from consilium.protocol.verified.field import PRIME, WIRE_DTYPE, continuation, reduce, to_wire
+from consilium.protocol.verified.grid import VoteGrid
+from consilium.protocol.verified.proof import proof_elements
+from consilium.protocol.verified.session import VerifiedSession
+from consilium.protocol.verified.uploads import HelperPart, Upload
+from tests.protocol.verified.federation import VerifiedFederation
+
+HALF = (PRIME + 1) // 2
+THIRD = pow(3, -1, PRIME)
+
+
+def random_elements(count: int) -> np.ndarray:
+    """(count, 8), reduced."""
+    return reduce(np.frombuffer(os.urandom(4 * count * DEGREE), dtype="<u4").astype(np.float64)).reshape(-1, DEGREE)
+
+
+def true_squares(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
+    """F of any matrix (rows, classes): the opening at t fits, the linear checks do not."""
+    rows = np.zeros((grid.lines * grid.points, grid.classes))
+    rows[: grid.rows] = reduce(matrix.astype(np.float64))
+    spread = np.zeros((*rows.T.shape, DEGREE))
+    spread[..., 0] = rows.T
+    z = inner(challenge.r, spread).reshape(grid.lines, grid.points, DEGREE)
+    known = np.concatenate((starts[:, None], multiply(challenge.y[:, None], z)), axis=1).transpose(1, 0, 2)
+    more = reduce(continuation(grid.points) @ known.reshape(grid.points + 1, -1)).reshape(-1, grid.lines, DEGREE)
+    return square_sums(np.concatenate((known, more)))
+
+
+def fitted(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
+    """F that fits the linear check, moved at its first point; it does not fit the opening at t."""
+    r, u, y = challenge.r, challenge.u, challenge.y
+    values = true_squares(grid, matrix, challenge, starts)
+    rows = np.zeros((grid.lines * grid.points, grid.classes))
+    rows[: grid.rows] = reduce(matrix.astype(np.float64))
+    weights = multiply(multiply(y, y)[:, None], u[None]).reshape(-1, DEGREE)
+    by_class = reduce(weights.T @ rows).T
+    wanted = inner(multiply(r, r), by_class) - inner(u[1:], values[2 : grid.points + 1]) if grid.points > 1 else None
+    if wanted is None:
+        wanted = inner(multiply(r, r), by_class)
+    values[1] = multiply(reduce(wanted), inverse(u[0]))
+    return values
+
+
+def inverse(element: np.ndarray) -> np.ndarray:
+    """By Fermat: the (q - 2)th power."""
+    found, power, base = None, PRIME**DEGREE - 2, element
+    while power:
+        if power & 1:
+            found = base if found is None else multiply(found, base)
+        base, power = multiply(base, base), power >> 1
+    assert found is not None
+    return found
+
+
+def zero_proof(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
+    """F that is zero everywhere."""
+    return np.zeros((grid.values, DEGREE))
+
+
+def random_proof(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
+    """F at random."""
+    return random_elements(grid.values)
+
+
+PROOFS = (true_squares, fitted, zero_proof, random_proof)
+
+
+@dataclass
+class Forger:
+    """Makes uploads of a party step by step; what is set is done otherwise than the program does it.
+
+    change_seed : what is sealed instead of the seed. change_commitments : the three of them. helper_key : to seal for.
+    change_proof : leader's share of the proof, uint16.
+    """
+
+    federation: VerifiedFederation
+    name: str
+    session: VerifiedSession | None = None
+    identity: Identity | None = None
+    place: int | None = None
+    helper_key: bytes | None = None
+    change_seed: Callable[[bytes], bytes] = bytes
+    change_commitments: Callable[[tuple[bytes, bytes, bytes]], tuple[bytes, bytes, bytes]] = lambda them: them
+    change_proof: Callable[[np.ndarray], np.ndarray] = np.asarray
+    tries: int = 1
+    """Challenges that are tried out; the upload is that of the last."""
+
+    def __call__(self, matrix: np.ndarray, prove=true_squares) -> bytes:
+        """matrix: integers (rows, classes)."""
+        federation = self.federation
+        session = self.session or federation.session
+        grid, ctx = session.grid, session.ctx
+        place = federation.roster.place(self.name) if self.place is None else self.place
+        for _ in range(self.tries):
+            seed, blind = os.urandom(16), os.urandom(16)
+            given = expand_seed(ctx, place, seed, "votes", grid.cells).astype(np.int64)
+            share = ((matrix.ravel() - given) % PRIME).astype(WIRE_DTYPE)
+            to_leader = commit_leader(ctx, place, blind, share.tobytes())
+            to_helper = commit_helper(ctx, place, seed)
+            challenge = challenge_of(grid, ctx, place, to_leader, to_helper)
+        starts = random_elements(grid.lines)
+        values = prove(grid, matrix, challenge, starts)
+        of_helper = expand_seed(ctx, place, seed, "proof", proof_elements(grid))
+        proof = self.change_proof(to_wire(np.concatenate((starts, values)).ravel() - of_helper))
+        commitments = to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
+        part = HelperPart.make(
+            ctx,
+            place,
+            self.change_commitments(commitments),
+            self.change_seed(seed),
+            self.helper_key or bytes.fromhex(federation.roster.helper.x25519_pk),
+            self.identity or federation.identities[self.name],
+            os.urandom,
+        )
+        return Upload(part, blind, proof, share).write()
+
+
+def one_hot(federation: VerifiedFederation, name: str) -> np.ndarray:
+    """The honest matrix of a party, int64 (rows, classes)."""
+    grid = federation.session.grid
+    matrix = np.zeros((grid.rows, grid.classes), dtype=np.int64)
+    matrix[np.arange(grid.rows), grid.picks(federation.votes[name])] = 1
+    return matrix
