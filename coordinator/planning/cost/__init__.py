@@ -1,1 +1,1 @@
-"""What a federation costs each of its nodes, in bytes, seconds and memory, by its size and the way votes are collected."""
+"""What votes cost each node in bytes, seconds and memory, by the size of a federation and how they are collected."""

@@ -114,13 +114,14 @@ def verified(load: Load) -> Sent:
     grid, n = load.grid, load.parties
     opened, sealed = 2 * opening_elements(grid), 2 + NONCE_BYTES + TAG_BYTES
     batches = math.ceil(n / BATCH_SIZE)
-    carried = form((SID_BYTES,), (0,)) + sealed
+    carried = form((SID_BYTES,), (sealed,))
+    answered = form((SID_BYTES, 0, 0), (sealed,))
     session = form((TERMS, SIGNATURE_BYTES), question_arrays(load))
     return Sent(
         up=form((SID_BYTES, NAME), (upload_bytes(grid),)),
         down=session,
         to_second=session + batches * (carried + 4) + n * (PART_BYTES + opened) + carried + 4 + 4 * n,
-        from_second=batches * (carried + 4 + DIGEST_BYTES) + n * (1 + opened) + carried + DIGEST_BYTES + 2 * load.cells,
+        from_second=(batches + 1) * (answered + DIGEST_BYTES) + 4 * batches + n * (1 + opened) + 2 * load.cells,
     )
 
 
