@@ -14,6 +14,8 @@ from consilium.protocol.verified.grid import VoteGrid
 CostedMode = Literal["clear", "secure", "distributed", "verified"]
 COSTED_MODES: tuple[CostedMode, ...] = ("clear", "secure", "distributed", "verified")
 """The ways to collect votes whose cost is known."""
+NOISY: frozenset[CostedMode] = frozenset({"distributed"})
+"""Those in which parties add noise."""
 
 LOST = 0.1
 """Share of the parties that are lost in the midst of a sum, as `benchmarks.secagg` loses them."""

@@ -1,0 +1,75 @@
+"""The terms that seconds and memory are sums of: what the theory of each way to collect votes says that they grow with.
+
+A constant belongs to each term (`constants`); `python -m benchmarks cost` fits them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from consilium.coordinator.planning.cost.load import CostedMode, Load
+
+
+class NodeKind(StrEnum):
+    """Who works: each party, the coordinator, the second aggregator."""
+
+    PARTY = "party"
+    COORDINATOR = "coordinator"
+    SECOND = "second aggregator"
+
+
+@dataclass(frozen=True)
+class Term:
+    """One summand without its constant. unit: what the constant is for one of."""
+
+    unit: str
+    of: Callable[[Load], float]
+
+
+ONCE = Term("", lambda load: 1.0)
+QUERY = Term("query", lambda load: float(load.queries))
+NUMBER = Term("number of the queries", lambda load: float(load.queries * load.features))
+VOTE = Term("vote of a party", lambda load: float(load.votes))
+CELL = Term("count", lambda load: float(load.cells))
+PARTY = Term("party", lambda load: float(load.parties))
+PAIR = Term("pair of parties", lambda load: float(load.parties) ** 2)
+MASK_BYTE = Term(
+    "byte of a mask for each party", lambda load: float(load.parties) * load.cells * load.ring_bytes(load.sigma)
+)
+LOST_BYTE = Term(
+    "byte of a mask for each party and each that is lost",
+    lambda load: float(load.gone * load.parties) * load.cells * load.ring_bytes(load.sigma),
+)
+PARTY_VOTE = Term("vote of any party", lambda load: float(load.parties) * load.votes)
+PROVED = Term("element of a party's share", lambda load: float(load.votes) * load.classes)
+PARTY_PROVED = Term("element of any party's share", lambda load: float(load.parties) * load.votes * load.classes)
+
+Costed = tuple[CostedMode, NodeKind]
+
+SECONDS_TERMS: dict[Costed, tuple[Term, ...]] = {
+    ("clear", NodeKind.PARTY): (ONCE, QUERY, VOTE),
+    ("clear", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE),
+    ("secure", NodeKind.PARTY): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE),
+    ("secure", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE, LOST_BYTE),
+    ("distributed", NodeKind.PARTY): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE),
+    ("distributed", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE, LOST_BYTE),
+    ("verified", NodeKind.PARTY): (ONCE, QUERY, VOTE, PROVED),
+    ("verified", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE, PARTY_PROVED),
+    ("verified", NodeKind.SECOND): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE, PARTY_PROVED),
+}
+"""Of one core, for one exchange."""
+
+MEMORY_TERMS: dict[Costed, tuple[Term, ...]] = {
+    ("clear", NodeKind.PARTY): (ONCE, QUERY, NUMBER, VOTE),
+    ("clear", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PARTY),
+    ("secure", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY),
+    ("secure", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PAIR, MASK_BYTE),
+    ("distributed", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY),
+    ("distributed", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PAIR, MASK_BYTE),
+    ("verified", NodeKind.PARTY): (ONCE, NUMBER, PROVED),
+    ("verified", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PROVED, PARTY),
+    ("verified", NodeKind.SECOND): (ONCE, NUMBER, CELL, PROVED, PARTY),
+}
+"""Bytes at the peak, beyond what the program takes before it starts."""
