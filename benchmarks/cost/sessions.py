@@ -121,10 +121,12 @@ def verified(load: Load, meter: Meter) -> None:
     with meter(NodeKind.COORDINATOR, base):
         leader = federation.leader()
         query_ids(asked.rows)
-    second = meter.base()
-    with meter(NodeKind.SECOND, second):
+    before = meter.base()
+    with meter(NodeKind.SECOND):
         helper = federation.helper()
         asked.read()
+    own = meter.base() - before
+    base += own  # what the helper holds between its turns is not the leader's, and the other way round
 
     def settle() -> None:
         while True:
@@ -132,7 +134,7 @@ def verified(load: Load, meter: Meter) -> None:
                 batch = leader.batch()
             if batch is None:
                 return
-            with meter(NodeKind.SECOND, second):
+            with meter(NodeKind.SECOND, meter.base() - own):
                 checked = helper.check(batch)
             with meter(NodeKind.COORDINATOR, base):
                 leader.settle(checked)
@@ -152,7 +154,7 @@ def verified(load: Load, meter: Meter) -> None:
     settle()
     with meter(NodeKind.COORDINATOR, base):
         ask = leader.ask()
-    with meter(NodeKind.SECOND, second):
+    with meter(NodeKind.SECOND, meter.base() - own):
         given = helper.give(ask)
     with meter(NodeKind.COORDINATOR, base):
         sums = leader.finish(given).sums

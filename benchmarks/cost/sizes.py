@@ -66,7 +66,7 @@ FITTED: dict[CostedMode, list[Load]] = {
 }
 CLEAR_PARTIES = _CLEAR_PARTY
 HELD_OUT: dict[CostedMode, list[Load]] = {
-    "clear": [Load(1000, 12_000, 50)],
+    "clear": [Load(500, 12_000, 20)],
     "secure": [Load(120, 2000, 10)],
     "distributed": [Load(60, 500, 10, sigma=SIGMA)],
     "verified": [Load(60, 12_000, 60)],

@@ -140,9 +140,9 @@ def _pairs(expected: Expected) -> Iterator[RunWarning]:
         pairs, times = expected.paired * (expected.paired - 1) // 2, (expected.paired / MANY_PAIRED) ** 2
         yield RunWarning(
             WarningCode.MANY_PAIRED,
-            f"{expected.paired} parties mask their votes in {pairs} pairs, above {MANY_PAIRED} parties: the coordinator's"
-            f" work is {times:.2g} times that of {MANY_PAIRED}, and grows with the square of the parties. Use"
-            ' votes = "verified", whose work grows with the parties alone, and see what each costs (consilium plan'
+            f"{expected.paired} parties mask their votes in {pairs} pairs, above {MANY_PAIRED} parties: the"
+            f" coordinator's work is {times:.2g} times that of {MANY_PAIRED}, and grows with the square of the parties."
+            ' Use votes = "verified", whose work grows with the parties alone, and see what each costs (consilium plan'
             " --cost)",
         )
 

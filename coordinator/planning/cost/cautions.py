@@ -94,8 +94,8 @@ def _messages(mode: CostedMode, load: Load, costs: Mapping[CostedMode, Costs]) -
     if largest > MOST_MESSAGE:
         yield (
             True,
-            f"a party's messages have {largest / 1e9:.3g} GB, above {MOST_MESSAGE / 1e9:.3g} GB, the most of one message"
-            " of gRPC: Flower cuts them, which nobody has measured at this size. Ask fewer queries",
+            f"a party's messages have {largest / 1e9:.3g} GB, above {MOST_MESSAGE / 1e9:.3g} GB, the most of one of"
+            " gRPC: Flower cuts them, which nobody has measured at this size. Ask fewer queries",
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from consilium.coordinator.planning.cost.load import CostedMode, Load
+from consilium.protocol.verified.leader import BATCH_SIZE
 
 
 class NodeKind(StrEnum):
@@ -45,6 +46,10 @@ LOST_BYTE = Term(
 PARTY_VOTE = Term("vote of any party", lambda load: float(load.parties) * load.votes)
 PROVED = Term("element of a party's share", lambda load: float(load.votes) * load.classes)
 PARTY_PROVED = Term("element of any party's share", lambda load: float(load.parties) * load.votes * load.classes)
+WAITING = Term(
+    "element of a share that waits", lambda load: float(min(load.parties, BATCH_SIZE) * load.votes) * load.classes
+)
+WAITING_LINE = Term("line of a proof that waits", lambda load: float(min(load.parties, BATCH_SIZE) * load.grid.lines))
 
 Costed = tuple[CostedMode, NodeKind]
 
@@ -54,7 +59,7 @@ SECONDS_TERMS: dict[Costed, tuple[Term, ...]] = {
     ("secure", NodeKind.PARTY): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE),
     ("secure", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE, LOST_BYTE),
     ("distributed", NodeKind.PARTY): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE),
-    ("distributed", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE, LOST_BYTE),
+    ("distributed", NodeKind.COORDINATOR): (ONCE, QUERY, PARTY, PAIR, MASK_BYTE, LOST_BYTE),
     ("verified", NodeKind.PARTY): (ONCE, QUERY, VOTE, PROVED),
     ("verified", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE, PARTY_PROVED),
     ("verified", NodeKind.SECOND): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE, PARTY_PROVED),
@@ -69,7 +74,7 @@ MEMORY_TERMS: dict[Costed, tuple[Term, ...]] = {
     ("distributed", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY),
     ("distributed", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PAIR, MASK_BYTE),
     ("verified", NodeKind.PARTY): (ONCE, NUMBER, PROVED),
-    ("verified", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PROVED, PARTY),
-    ("verified", NodeKind.SECOND): (ONCE, NUMBER, CELL, PROVED, PARTY),
+    ("verified", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PROVED, WAITING, WAITING_LINE, PARTY),
+    ("verified", NodeKind.SECOND): (ONCE, NUMBER, CELL, PROVED, WAITING_LINE, PARTY),
 }
 """Bytes at the peak, beyond what the program takes before it starts."""
