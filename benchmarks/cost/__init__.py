@@ -2,18 +2,22 @@
 
 Processor time of one thread, so that a busy machine matters little; memory is traced in a second run (the clear
 coordinator has processes of its own). The constants that are printed stand in
-`coordinator/planning/cost/constants.py`; of what is held out nothing is fitted. CONSILIUM_COST_MODES chooses modes,
+`coordinator/planning/cost/constants.py`; of what is held out nothing is fitted. Secure and distributed votes, which are
+one protocol but for who adds noise, are fitted together. CONSILIUM_COST_MODES chooses modes,
 CONSILIUM_COST_KEEP names a file in which measurements are kept, and read again instead of measured.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.cost.fitting import constants_of
 from benchmarks.cost.meter import Meter
@@ -21,11 +25,14 @@ from benchmarks.cost.sessions import SESSIONS, SIGMA
 from benchmarks.cost.sizes import CLEAR_PARTIES, CLEAR_PARTY_HELD_OUT, FITTED, HELD_OUT
 from benchmarks.scale.measured import in_own_process
 from consilium.coordinator.planning.cost.load import COSTED_MODES, CostedMode, Load
-from consilium.coordinator.planning.cost.terms import MEMORY_TERMS, SECONDS_TERMS, NodeKind
+from consilium.coordinator.planning.cost.terms import LOST_BYTE, MASK_BYTE, MEMORY_TERMS, SECONDS_TERMS, NodeKind
 from consilium.protocol.noise import SystemNoise
+from consilium.protocol.secagg.masks import MaskAdder, pair_key
 
 MOST_TRACED = 300_000
 """Parties times counts: tracing takes three times as long as the work itself."""
+POOLED: dict[CostedMode, CostedMode] = {"distributed": "secure"}
+"""One protocol, but for who adds noise: fitted together."""
 Figures = dict[str, dict[str, float]]
 """Seconds and bytes by node."""
 
@@ -55,9 +62,25 @@ def clear_coordinator(load: Load) -> Figures:
     return {"seconds": {NodeKind.COORDINATOR: row["all"] + noise}, "memory": {NodeKind.COORDINATOR: memory}}
 
 
+def mask_rate() -> float:
+    """Seconds for a byte of a mask of one pair, best of some: what a secure sum does with the square of the parties.
+
+    Small federations, which measurements are of, spend too little on it for a fit to tell.
+    """
+    shape, best = (10_000, 10), math.inf
+    adder, total = MaskAdder(shape, 16), np.zeros(shape, dtype=np.uint16)
+    for _ in range(5):
+        start = time.process_time()
+        for _ in range(50):
+            adder.add(total, pair_key(bytes(32), bytes(32), 0, 1))
+        best = min(best, (time.process_time() - start) / 50)
+    return best / total.nbytes
+
+
 def measurements(modes: list[str]) -> Iterator[tuple[CostedMode, Load, bool, Figures]]:
     """Mode, size, whether it is held out, and what was measured."""
-    for mode in (each for each in COSTED_MODES if each in modes):
+    chosen: list[CostedMode] = [mode for mode in COSTED_MODES if mode in modes]
+    for mode in chosen:
         SESSIONS[mode](FITTED[mode][0], Meter(traced=False))  # what is imported on first use
         SystemNoise().gaussian(SIGMA, (1,))
         parties = (CLEAR_PARTIES, CLEAR_PARTY_HELD_OUT) if mode == "clear" else ([], [])
@@ -88,6 +111,7 @@ def main() -> None:
     modes = os.environ.get("CONSILIUM_COST_MODES", " ".join(COSTED_MODES)).split()
     place = os.environ.get("CONSILIUM_COST_KEEP")
     rows = kept(Path(place) if place else None, modes)
+    rates = dict.fromkeys((MASK_BYTE, LOST_BYTE), mask_rate())
     for what, unit, table in (("seconds", "ms", SECONDS_TERMS), ("memory", "MB", MEMORY_TERMS)):
         times = {"ms": 1e3, "MB": 1e-6}[unit]
         print(f"\n{what}: {unit} of one exchange; * held out")
@@ -95,14 +119,19 @@ def main() -> None:
         constants = {}
         for (mode, node), terms in table.items():
             here = [
-                (load, held, each[what][node]) for of, load, held, each in rows if of == mode and node in each[what]
+                (of, load, held, each[what][node])
+                for of, load, held, each in rows
+                if POOLED.get(of, of) == POOLED.get(mode, mode) and node in each[what]
             ]
             if not here:
                 continue
-            used = [(load, value) for load, held, value in here if not held]
-            found = constants_of(terms, [load for load, _ in used], [value for _, value in used])
+            used = [(load, value) for _, load, held, value in here if not held]
+            known = rates if what == "seconds" else {}
+            found = constants_of(terms, [load for load, _ in used], [value for _, value in used], known)
             constants[mode, node] = dict(zip([term.unit for term in terms], found, strict=True))
-            for load, held, value in here:
+            for of, load, held, value in here:
+                if of != mode:
+                    continue
                 fitted = sum(each * term.of(load) for each, term in zip(found, terms, strict=True))
                 print(
                     f"{f'{mode}, {node}' + ' *' * held:28}{load.parties:9d}{load.queries:9d}{load.classes:9d}"

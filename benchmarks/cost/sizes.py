@@ -37,6 +37,9 @@ _MASKED = [
         (50, (1000, 10)),
         (10, (10_000, 10)),
         (30, (300, 2)),
+        (60, (3000, 10)),
+        (100, (300, 10)),
+        (80, (1500, 10)),
     )
 ]
 _VERIFIED = [
@@ -61,7 +64,7 @@ def _noisy(loads: list[Load]) -> list[Load]:
 FITTED: dict[CostedMode, list[Load]] = {
     "clear": _CLEAR,
     "secure": _MASKED,
-    "distributed": _noisy([load for load in _MASKED if load.parties * load.cells <= 200_000]),
+    "distributed": _noisy([load for load in _MASKED if load.parties < 100 and load.parties * load.cells <= 240_000]),
     "verified": _VERIFIED,
 }
 CLEAR_PARTIES = _CLEAR_PARTY

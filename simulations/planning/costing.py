@@ -27,8 +27,9 @@ class CostTable:
     @property
     def unfit(self) -> bool:
         """Whether there is anything to say against the way that the file has, or the only one that is shown."""
-        asked = self.own if len(self.costs) > 1 else self.costs[0].mode
-        return any(caution.mode == asked for caution in self.cautions)
+        shown = [each.mode for each in self.costs]
+        asked = shown if len(shown) == 1 else [self.own]
+        return any(caution.mode in asked for caution in self.cautions)
 
     def to_json(self) -> dict[str, object]:
         """As it is printed."""

@@ -43,6 +43,8 @@ LOST_BYTE = Term(
     "byte of a mask for each party and each that is lost",
     lambda load: float(load.gone * load.parties) * load.cells * load.ring_bytes(load.sigma),
 )
+OWN_NOISE = Term("count to which the coordinator adds noise", lambda load: 0.0 if load.sigma else float(load.cells))
+SHARED_NOISE = Term("count to which parties add noise", lambda load: float(load.cells) if load.sigma else 0.0)
 PARTY_VOTE = Term("vote of any party", lambda load: float(load.parties) * load.votes)
 PROVED = Term("element of a party's share", lambda load: float(load.votes) * load.classes)
 PARTY_PROVED = Term("element of any party's share", lambda load: float(load.parties) * load.votes * load.classes)
@@ -53,13 +55,16 @@ WAITING_LINE = Term("line of a proof that waits", lambda load: float(min(load.pa
 
 Costed = tuple[CostedMode, NodeKind]
 
+_MASKED_PARTY = (ONCE, QUERY, PARTY, PAIR, MASK_BYTE, SHARED_NOISE)
+_MASKED_COORDINATOR = (ONCE, PARTY, PAIR, MASK_BYTE, LOST_BYTE, OWN_NOISE)
+
 SECONDS_TERMS: dict[Costed, tuple[Term, ...]] = {
     ("clear", NodeKind.PARTY): (ONCE, QUERY, VOTE),
     ("clear", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE),
-    ("secure", NodeKind.PARTY): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE),
-    ("secure", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE, LOST_BYTE),
-    ("distributed", NodeKind.PARTY): (ONCE, QUERY, CELL, PARTY, PAIR, MASK_BYTE),
-    ("distributed", NodeKind.COORDINATOR): (ONCE, QUERY, PARTY, PAIR, MASK_BYTE, LOST_BYTE),
+    ("secure", NodeKind.PARTY): _MASKED_PARTY,
+    ("secure", NodeKind.COORDINATOR): _MASKED_COORDINATOR,
+    ("distributed", NodeKind.PARTY): _MASKED_PARTY,
+    ("distributed", NodeKind.COORDINATOR): _MASKED_COORDINATOR,
     ("verified", NodeKind.PARTY): (ONCE, QUERY, VOTE, PROVED),
     ("verified", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE, PARTY_PROVED),
     ("verified", NodeKind.SECOND): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE, PARTY_PROVED),
@@ -69,9 +74,9 @@ SECONDS_TERMS: dict[Costed, tuple[Term, ...]] = {
 MEMORY_TERMS: dict[Costed, tuple[Term, ...]] = {
     ("clear", NodeKind.PARTY): (ONCE, QUERY, NUMBER, VOTE),
     ("clear", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PARTY),
-    ("secure", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY),
+    ("secure", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY, SHARED_NOISE),
     ("secure", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PAIR, MASK_BYTE),
-    ("distributed", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY),
+    ("distributed", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY, SHARED_NOISE),
     ("distributed", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PAIR, MASK_BYTE),
     ("verified", NodeKind.PARTY): (ONCE, NUMBER, PROVED),
     ("verified", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PROVED, WAITING, WAITING_LINE, PARTY),

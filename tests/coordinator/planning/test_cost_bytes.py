@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,16 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from consilium.coordinator.planning.cost import wire
-from consilium.coordinator.planning.cost.load import COSTED_MODES, Load
+from consilium.coordinator.planning.cost.load import COSTED_MODES, CostedMode, Load
 from consilium.coordinator.secagg.drive import drive
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.choices import packed
-from consilium.protocol.parties.messages import VoteReply, VoteRequest
+from consilium.protocol.parties.messages import VoteReply, VoteRequest, WireModel
 from consilium.protocol.parties.records import encode_array, to_record
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.secagg.messages import SecAggMessage
 from consilium.protocol.secagg.stages import Stage
 from consilium.simulations.engines.flower_internals import assume_identity
 from tests.protocol.verified.federation import VerifiedFederation
@@ -93,7 +95,7 @@ def test_secure_sums_and_those_with_shares_of_noise(
     gone, last = federation.names[: parties // 10], federation.names[-1]
     bytes_of: dict[str, int] = defaultdict(int)
 
-    def send(stage: Stage, requests: dict) -> dict:
+    def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel]:
         here = {name: each for name, each in requests.items() if stage is not Stage.MASKED or name not in gone}
         replies = {name: federation.serve(name, stage, each) for name, each in here.items()}
         bytes_of["down"] += encoded(to_record(here[last]), here[last].kind)
@@ -101,7 +103,7 @@ def test_secure_sums_and_those_with_shares_of_noise(
         return replies
 
     drive(federation.machine(terms), send)
-    mode = "distributed" if sigma else "secure"
+    mode: CostedMode = "distributed" if sigma else "secure"
     sent = wire.SENT[mode](Load(parties, queries, classes, sigma=sigma))
     assert (sent.up, sent.down) == pytest.approx((bytes_of["up"], bytes_of["down"]), rel=CLOSE)
 
@@ -149,7 +151,7 @@ def test_a_false_formula_is_found() -> None:
 
 
 @pytest.mark.parametrize("mode", COSTED_MODES)
-def test_more_of_anything_is_never_fewer_bytes(mode: str) -> None:
+def test_more_of_anything_is_never_fewer_bytes(mode: CostedMode) -> None:
     for one, other in (
         (Load(20, 100, 4), Load(20, 200, 4)),
         (Load(20, 100, 4), Load(20, 100, 5)),

@@ -58,9 +58,11 @@ def test_noise_of_the_parties_is_no_matter_of_other_modes() -> None:
 
 
 def test_what_is_beyond_the_measured_is_said() -> None:
-    assert costs("verified", Load(5000, 10_000, 10)).measured
-    assert not costs("verified", Load(5001, 10_000, 10)).measured
-    assert costs("verified", Load(100_000, 10_000, 10)).to_json()["extrapolated"] is True
+    for mode, (parties, votes, cells) in MEASURED.items():
+        within = Load(parties, votes, cells // votes)
+        assert costs(mode, within).measured
+        for more in ({"parties": parties + 1}, {"queries": votes + 1}, {"classes": within.classes + 1}):
+            assert costs(mode, replace(within, **more)).to_json()["extrapolated"] is True
 
 
 @pytest.mark.parametrize(
