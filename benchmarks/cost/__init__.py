@@ -25,12 +25,23 @@ from benchmarks.cost.sessions import SESSIONS, SIGMA
 from benchmarks.cost.sizes import CLEAR_PARTIES, CLEAR_PARTY_HELD_OUT, FITTED, HELD_OUT
 from benchmarks.scale.measured import in_own_process
 from consilium.coordinator.planning.cost.load import COSTED_MODES, CostedMode, Load
-from consilium.coordinator.planning.cost.terms import LOST_BYTE, MASK_BYTE, MEMORY_TERMS, SECONDS_TERMS, NodeKind
+from consilium.coordinator.planning.cost.terms import (
+    KEPT_PART,
+    LOST_BYTE,
+    MASK_BYTE,
+    MEMORY_TERMS,
+    SECONDS_TERMS,
+    NodeKind,
+)
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.secagg.masks import MaskAdder, pair_key
 
 MOST_TRACED = 300_000
 """Parties times counts: tracing takes three times as long as the work itself."""
+KEPT_BYTES = 430.0
+"""Of each upload's signed part, in a table: too little beside all else for small federations to tell."""
+CLEAR_SIGMA = 20
+"""Of clear federations, the same for all: what the accountant takes is no matter of how votes are collected."""
 POOLED: dict[CostedMode, CostedMode] = {"distributed": "secure"}
 """One protocol, but for who adds noise: fitted together."""
 Figures = dict[str, dict[str, float]]
@@ -53,7 +64,7 @@ def measured(mode: CostedMode, load: Load) -> Figures:
 
 def clear_coordinator(load: Load) -> Figures:
     """Of a whole federation of clear votes, with noise as deployments draw it."""
-    size = load.parties, load.queries, load.classes
+    size = load.parties, load.queries, load.classes, CLEAR_SIGMA
     row = in_own_process("benchmarks.scale.clear", "federation", *size)
     memory = in_own_process("benchmarks.scale.clear", "traced", *size)["memory"]
     start = time.process_time()
@@ -126,7 +137,7 @@ def main() -> None:
             if not here:
                 continue
             used = [(load, value) for _, load, held, value in here if not held]
-            known = rates if what == "seconds" else {}
+            known = rates if what == "seconds" else {KEPT_PART: KEPT_BYTES}
             found = constants_of(terms, [load for load, _ in used], [value for _, value in used], known)
             constants[mode, node] = dict(zip([term.unit for term in terms], found, strict=True))
             for of, load, held, value in here:

@@ -102,13 +102,14 @@ class Released(Exception):
     """The labels are there: nothing after this is measured."""
 
 
-def federation(count: int, queries: int = QUERIES, classes: int = CLASSES) -> dict[str, Any]:
-    """A federation of `count` parties; processor seconds of its coordinator by stage, and its memory."""
+def federation(count: int, queries: int = QUERIES, classes: int = CLASSES, sigma: int = 0) -> dict[str, Any]:
+    """A federation of `count` parties; processor seconds of its coordinator by stage, and its memory. sigma: of the
+    noise; 0: a twentieth of the parties, whose promise takes the accountant more time and memory the more they are."""
     rows = canonical_queries(np.random.default_rng(0).normal(size=(queries, FEATURES)), FEATURES)
     config = make_config(
         rows=Schema.from_public_rows(FEATURE_NAMES, CLASS_NAMES[:classes], rows.astype(np.float64)),
         minimum_parties=count,
-        mechanism=GNMax(sigma=count / 20),
+        mechanism=GNMax(sigma=sigma or count / 20),
         caps=Caps(queries=queries, answers=queries),
     )
     assume_identity(1, 1)
@@ -139,10 +140,10 @@ def federation(count: int, queries: int = QUERIES, classes: int = CLASSES) -> di
     }
 
 
-def traced(count: int, queries: int, classes: int) -> dict[str, Any]:
+def traced(count: int, queries: int, classes: int, sigma: int) -> dict[str, Any]:
     """Bytes at the peak of the same federation, beyond what the program takes before it starts."""
     tracemalloc.start()
-    federation(count, queries, classes)
+    federation(count, queries, classes, sigma)
     return {"memory": tracemalloc.get_traced_memory()[1]}
 
 

@@ -52,6 +52,7 @@ WAITING = Term(
     "element of a share that waits", lambda load: float(min(load.parties, BATCH_SIZE) * load.votes) * load.classes
 )
 WAITING_LINE = Term("line of a proof that waits", lambda load: float(min(load.parties, BATCH_SIZE) * load.grid.lines))
+KEPT_PART = Term("signed part that the coordinator keeps of each upload", lambda load: float(load.parties))
 
 Costed = tuple[CostedMode, NodeKind]
 
@@ -79,7 +80,7 @@ MEMORY_TERMS: dict[Costed, tuple[Term, ...]] = {
     ("distributed", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY, SHARED_NOISE),
     ("distributed", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PAIR, MASK_BYTE),
     ("verified", NodeKind.PARTY): (ONCE, NUMBER, PROVED),
-    ("verified", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PROVED, WAITING, WAITING_LINE, PARTY),
+    ("verified", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PROVED, WAITING, WAITING_LINE, KEPT_PART),
     ("verified", NodeKind.SECOND): (ONCE, NUMBER, CELL, PROVED, WAITING_LINE, PARTY),
 }
 """Bytes at the peak, beyond what the program takes before it starts."""
