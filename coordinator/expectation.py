@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from consilium.coordinator.config import Federation
 from consilium.coordinator.ledger.privacy import promised
+from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.warnings.before import Expected
 from consilium.protocol.warnings.plain_words import in_plain_words
+
+PAIRED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
+"""Ways to collect votes in which each party masks its own with every other."""
 
 
 def expected(federation: Federation, parties: int, classes: int, votes: int | None = None) -> Expected:
@@ -24,6 +28,7 @@ def expected(federation: Federation, parties: int, classes: int, votes: int | No
         noise=max(noise, default=None),
         histogram=federation.mechanism.count_sigma(parties) > 0,
         undeclared=federation.ballot.undeclared,
+        paired=parties if federation.votes in PAIRED else 0,
     )
 
 

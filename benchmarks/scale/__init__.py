@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 
-PARTS = ("clear",)
+PARTS = ("clear", "verified", "secure", "secaggplus", "liar")
 
 
 def main(*wanted: str) -> None:

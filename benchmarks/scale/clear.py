@@ -14,6 +14,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
@@ -44,18 +45,18 @@ FEATURE_NAMES = tuple(f"f{index}" for index in range(FEATURES))
 CLASS_NAMES = tuple(f"c{index:03d}" for index in range(CLASSES))
 
 
-def said_by(node: int) -> np.ndarray:
+def said_by(node: int, queries: int = QUERIES, classes: int = CLASSES) -> np.ndarray:
     """Made-up votes int64 (1, queries) of a party's one teacher: three of four agree with the others."""
     generator = np.random.default_rng(node)
-    common = np.arange(QUERIES) % CLASSES
-    return np.where(generator.random(QUERIES) < 0.75, common, generator.integers(CLASSES, size=QUERIES))[None]
+    common = np.arange(queries) % classes
+    return np.where(generator.random(queries) < 0.75, common, generator.integers(classes, size=queries))[None]
 
 
 class Parties:
     """Stands for the grid and all its nodes. bytes_up: of the largest reply to each kind of request."""
 
-    def __init__(self, count: int, apart: Apart) -> None:
-        self._count, self._apart = count, apart
+    def __init__(self, count: int, apart: Apart, queries: int = QUERIES, classes: int = CLASSES) -> None:
+        self._count, self._apart, self._queries, self._classes = count, apart, queries, classes
         self._asked: dict[str, Message] = {}
         self.bytes_up: dict[str, int] = {}
 
@@ -93,7 +94,7 @@ class Parties:
             case "train.teacher":
                 return TrainReply(party=party, teachers=1)
             case _:
-                choices = packed(said_by(node), CLASSES)
+                choices = packed(said_by(node, self._queries, self._classes), self._classes)
                 return VoteReply(party=party, query_set=str(fields["query_set"]), choices=choices)
 
 
@@ -101,18 +102,19 @@ class Released(Exception):
     """The labels are there: nothing after this is measured."""
 
 
-def federation(count: int) -> dict[str, Any]:
-    """A federation of `count` parties; processor seconds of its coordinator by stage, and its memory."""
-    rows = canonical_queries(np.random.default_rng(0).normal(size=(QUERIES, FEATURES)), FEATURES)
+def federation(count: int, queries: int = QUERIES, classes: int = CLASSES, sigma: int = 0) -> dict[str, Any]:
+    """A federation of `count` parties; processor seconds of its coordinator by stage, and its memory. sigma: of the
+    noise; 0: a twentieth of the parties, whose promise takes the accountant more time and memory the more they are."""
+    rows = canonical_queries(np.random.default_rng(0).normal(size=(queries, FEATURES)), FEATURES)
     config = make_config(
-        rows=Schema.from_public_rows(FEATURE_NAMES, CLASS_NAMES, rows.astype(np.float64)),
+        rows=Schema.from_public_rows(FEATURE_NAMES, CLASS_NAMES[:classes], rows.astype(np.float64)),
         minimum_parties=count,
-        mechanism=GNMax(sigma=count / 20),
-        caps=Caps(queries=QUERIES, answers=QUERIES),
+        mechanism=GNMax(sigma=sigma or count / 20),
+        caps=Caps(queries=queries, answers=queries),
     )
     assume_identity(1, 1)
     apart = Apart()
-    parties, before = Parties(count, apart), peak_mb()
+    parties, before = Parties(count, apart, queries, classes), peak_mb()
     at = {"start": apart.own()}
 
     def listen(event: dict[str, Any]) -> None:
@@ -136,6 +138,13 @@ def federation(count: int) -> dict[str, Any]:
         "all": at["released"] - at["start"],
         "up": parties.bytes_up["query.vote"],
     }
+
+
+def traced(count: int, queries: int, classes: int, sigma: int) -> dict[str, Any]:
+    """Bytes at the peak of the same federation, beyond what the program takes before it starts."""
+    tracemalloc.start()
+    federation(count, queries, classes, sigma)
+    return {"memory": tracemalloc.get_traced_memory()[1]}
 
 
 def matrices(count: int) -> dict[str, Any]:
@@ -181,4 +190,4 @@ def _line(name: str, count: int, row: dict[str, Any], whole: str) -> None:
 
 
 if __name__ == "__main__":
-    answering({"federation": federation, "matrices": matrices}) if len(sys.argv) > 1 else main()
+    answering({"federation": federation, "traced": traced, "matrices": matrices}) if len(sys.argv) > 1 else main()

@@ -25,6 +25,9 @@ for any but the simplest tasks."""
 LEAST_ANSWERS = 10
 """For each class, in the mean: with fewer, a class may well get no label at all."""
 
+MANY_PAIRED = 300
+"""Parties of a secure sum: each masks its votes with every other, so that all work grows with the square of them."""
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -35,7 +38,7 @@ class Expected:
     is read from, in votes; None where it is not known, or the winner is released exactly or not at all.
     histogram: whether noisy counts are released, not labels alone. spread: whether the student asks about few rows that
     stand for many (`selection = "typical"`). undeclared: whether teachers vote relative to their own scores, and nobody
-    says how frequent the classes are.
+    says how frequent the classes are. paired: parties whose votes are masked in pairs; 0 where none are.
     """
 
     epsilon: float
@@ -48,11 +51,14 @@ class Expected:
     histogram: bool = False
     spread: bool = False
     undeclared: bool = False
+    paired: int = 0
 
 
 def before_run(expected: Expected) -> list[RunWarning]:
     """All that there is to warn of, the most important first."""
-    return [warning for kind in (_epsilon, _noise, _information, _answers, _halves) for warning in kind(expected)]
+    return [
+        warning for kind in (_epsilon, _noise, _information, _answers, _halves, _pairs) for warning in kind(expected)
+    ]
 
 
 def _epsilon(expected: Expected) -> Iterator[RunWarning]:
@@ -126,6 +132,18 @@ def _halves(expected: Expected) -> Iterator[RunWarning]:
             "teachers vote relative to their own scores, and no class shares are declared: a vote says which cases are"
             " likelier than others, so the student's order means something and its classes do not. Declare"
             " federation.ballot.shares, or look at the AUC alone",
+        )
+
+
+def _pairs(expected: Expected) -> Iterator[RunWarning]:
+    if expected.paired > MANY_PAIRED:
+        pairs, times = expected.paired * (expected.paired - 1) // 2, (expected.paired / MANY_PAIRED) ** 2
+        yield RunWarning(
+            WarningCode.MANY_PAIRED,
+            f"{expected.paired} parties mask their votes in {pairs} pairs, above {MANY_PAIRED} parties: the"
+            f" coordinator's work is {times:.2g} times that of {MANY_PAIRED}, and grows with the square of the parties."
+            ' Use votes = "verified", whose work grows with the parties alone, and see what each costs (consilium plan'
+            " --cost)",
         )
 
 

@@ -23,6 +23,7 @@ class WarningCode(StrEnum):
     NOT_ABOVE_HAND_LABELS = "not-above-hand-labels"
     BELOW_MEAN_TEACHER = "below-mean-teacher"
     PARTIES_LEFT_OUT = "parties-left-out"
+    MANY_PAIRED = "many-paired"
     LABEL_AMONG_FEATURES = "label-among-features"
     FEATURES_UNSCALED = "features-unscaled"
     CLASS_NOT_PUBLIC = "class-not-public"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consilium.coordinator.planning.cost.load import COSTED_MODES, CostedMode
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import replace_text, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
+
+if TYPE_CHECKING:
+    from consilium.simulations.planning.subject import PlanSubject
 
 UNFIT = 1
 """Exit code of --strict where there is a warning."""
@@ -38,6 +42,11 @@ def plan_command(
     out: Annotated[
         Path | None, typer.Option(help="New file: FILE with the plan in it, to be run or provisioned as it stands.")
     ] = None,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="What votes cost each node: bytes, seconds, memory, in every mode.")
+    ] = False,
+    parties: Annotated[int | None, typer.Option(min=2, help="With --cost: on so many parties.")] = None,
+    mode: Annotated[CostedMode | None, typer.Option(help="With --cost: this way to collect votes alone.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where there is a warning.")] = False,
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
@@ -56,7 +65,12 @@ def plan_command(
         raise ConfigError(f"--epsilon is {epsilon}, it must be a number above 0", "Give, for example, --epsilon 1")
     if out is not None and out.exists():
         raise OutputExists(f"{out} is already there", "Choose another file")
+    if not cost and (parties, mode) != (None, None):
+        raise ConfigError("--parties and --mode say what --cost is to tell, which is not asked for", "Add --cost")
     subject = subject_of(file, overrides or [], seed, epsilon)
+    if cost:
+        _tell_cost(subject, file, parties, mode, strict, output, quiet)
+        return
     with showing(quiet) as display:
         made = subject.planned(labelled, rows_per_party, progress_on(display))
     if out is not None:
@@ -65,4 +79,23 @@ def plan_command(
     lines = [] if quiet else [*made.lines(), *subject.to_write(made)]
     show(output, {"file": file, **made.to_json()}, lines)
     if strict and made.cautions:
+        raise typer.Exit(UNFIT)
+
+
+def _tell_cost(
+    subject: PlanSubject,
+    file: str,
+    parties: int | None,
+    mode: CostedMode | None,
+    strict: bool,
+    output: Format,
+    quiet: bool,
+) -> None:
+    from consilium.protocol.progress.display import progress_on, showing
+    from consilium.simulations.planning.costing import cost_table
+
+    with showing(quiet) as display:
+        table = cost_table(subject, parties, COSTED_MODES if mode is None else (mode,), progress_on(display))
+    show(output, {"file": file, **table.to_json()}, [] if quiet else table.lines())
+    if strict and table.unfit:
         raise typer.Exit(UNFIT)

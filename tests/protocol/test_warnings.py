@@ -73,6 +73,7 @@ BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"answers": 99, "classes": 10}, True),
     ],
     "halves-not-classes": [({"undeclared": True}, True), ({"undeclared": False}, False)],
+    "many-paired": [({"paired": 301}, True), ({"paired": 300}, False), ({"paired": 0}, False)],
 }
 AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
     "nothing-learnt": [({"constant": True}, True), ({"constant": False}, False)],
