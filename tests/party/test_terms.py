@@ -132,8 +132,8 @@ def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> N
 def test_control_without_the_pin_the_second_ledger_gets_the_same_votes_uncharged(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(SpendStore, "follow", lambda *_: None)
     party = member(tmp_path / "p")
-    first = party.vote(vote(POOL[:5])).votes
-    again = party.vote(vote(POOL[:5], **at(0, ledger="1"))).votes
+    first = party.vote(vote(POOL[:5])).choices
+    again = party.vote(vote(POOL[:5], **at(0, ledger="1"))).choices
     assert (first == again).all()
 
 
@@ -166,7 +166,7 @@ def test_control_without_proofs_a_row_that_moved_by_an_ulp_is_answered_the_same(
     rows = POOL[:40]
     moved = rows.copy()
     moved[:, 1] = np.nextafter(moved[:, 1], np.float32(np.inf))
-    votes = [party.vote(vote_request(config, asked)).votes for asked in (rows, moved)]
+    votes = [party.vote(vote_request(config, asked)).choices for asked in (rows, moved)]
     assert (votes[0] == votes[1]).all()
 
 
