@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified_keys import VerifiedKeys
 from consilium.coordinator.config import Federation
+from consilium.coordinator.rosters import least_accepted
 from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
@@ -113,13 +114,6 @@ def simulated_aggregators(names: Sequence[str], federation: Federation, seed: in
         federation.least_difference,
     )
     return SimulatedAggregators(parties, coordinator, leads, second, helps, roster)
-
-
-def least_accepted(federation: Federation, parties: int) -> int:
-    """Parties that must be in a verified sum."""
-    if federation.least_survivors is not None:
-        return federation.least_survivors
-    return min(parties, max(federation.minimum_parties, federation.colluders + 2))
 
 
 def _entry(identity: Identity, sealing: SealingKey) -> AggregatorEntry:

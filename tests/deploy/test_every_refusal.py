@@ -387,7 +387,7 @@ def test_a_party_that_would_refuse_starts_and_says_so(out: Path, monkeypatch: py
     FORESEEN[Rule.MOST_EPSILON].spoil(kit)
     stop.set()
     monkeypatch.setattr(party, "Supervisor", lambda *_: ExitStack())
-    monkeypatch.setattr(party, "supernode", lambda _: None)
+    monkeypatch.setattr(party, "supernode", lambda *_: None)
     party.start(open_kit(kit), lambda *line: told.append(line), stop)
     found = found_by_doctor(kit, "policy")
     assert ("policy", f"{found.what}. {found.action}") in told

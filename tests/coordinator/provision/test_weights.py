@@ -86,6 +86,12 @@ def test_a_party_that_is_added_gets_its_weight(tmp_path: Path) -> None:
         kits.add_party(out, "ward-e", weight=4)
 
 
+def test_a_party_that_made_its_own_keys_gets_its_weight(tmp_path: Path) -> None:
+    out = make_kits(tmp_path, own=["ward-b"], **weighted((1, 2, 3)))
+    assert load_registry(out).parties["ward-b"].weight == 2
+    assert hello(out / "party-ward-b").weight == 2
+
+
 def test_the_party_is_told_its_weight_and_its_own_epsilon(tmp_path: Path) -> None:
     out = make_kits(tmp_path, **weighted((1, 2, 3)))
     config = load(out / "coordinator" / "federation.json", FederationConfig)
