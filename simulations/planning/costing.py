@@ -62,8 +62,8 @@ class CostTable:
                 name = ""
         return [
             *lines,
-            f"*: as the file has it. Seconds of one core of {MACHINE}; memory beyond the program's own. Training and",
-            "answers of the teachers, Flower's network and database, and the student are not in it.",
+            "*: as the file has it. Memory is beyond the program's own. Training and answers of the teachers, Flower's",
+            f"network and database, and the student are not in it. Measured on {MACHINE}",
             *(f"WARNING    {each.mode}: {each.text}" for each in self.cautions),
         ]
 
