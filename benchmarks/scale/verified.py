@@ -21,7 +21,7 @@ PARTIES = "250 1000 5000"
 def federation(count: int) -> dict[str, Any]:
     """One session of so many parties."""
     before, start = peak_mb(), time.process_time()
-    run = session(count, QUERIES, CLASSES, count // 100)
+    run = session(count, (QUERIES, CLASSES), count // 100)
     if not run.right or run.named != count // 100:
         raise SystemExit("the sum is wrong, or a liar is not named")
     everything = time.process_time() - start
