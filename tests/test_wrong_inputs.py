@@ -95,7 +95,7 @@ ROWS = [
     Wrong(f"run --set {IN}caps.queries=0", 2, f"{IN}caps.queries: must be at least 1, got 0"),
     Wrong(f"run --set {IN}mechanism.sigma=inf", 2, f"{IN}mechanism.sigma: must be a finite number, got infinity"),
     Wrong(f"run --set {IN}mechanism.name=confidant", 2, f"{IN}mechanism.name: must be", near='"confident"'),
-    Wrong(f"run --set {IN}votes=secret", 2, 'must be "clear", "secure" or "distributed", got', near='"secure"'),
+    Wrong(f"run --set {IN}votes=secret", 2, '"clear", "secure", "distributed" or "verified", got', near='"secure"'),
     Wrong(f"run --set {IN}privacy.delta=2", 2, f"{IN}privacy.delta: must be less than 1, got 2"),
     Wrong(f"run --set {IN}privacy.unit=person", 2, f"{IN}privacy.unit: must be"),
     Wrong("run --set description=[1]", 2, "description: must be text, got a list"),

@@ -26,6 +26,8 @@ from tests.federation import FakeTransport, hello_of, make_config, make_home, ma
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYED = {"simulation": False, "seed": -1, "noise_seed": None}
 MAY_SEED = {
+    "aggregator/node.py",  # only in a federation whose terms say that it is a simulation, at a home that allows one
+    "coordinator/collection/verified.py",  # as noise_for
     "coordinator/federation.py",  # noise_for: None in a configuration outside simulations
     "coordinator/planning/rehearsal.py",  # on made-up votes, before there are any
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes

@@ -53,8 +53,9 @@ def environment() -> dict[str, str]:
 
 
 def hear() -> None:
-    """The tests may run under nohup, which a child inherits."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """The tests may run under nohup or in a shell's background, which a child inherits."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def start(folder: Path, *command: str) -> subprocess.Popen[str]:

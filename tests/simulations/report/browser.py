@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ told.textContent = JSON.stringify({ width, inner, texts, marks, outside, clipped
 document.body.append(told);
 """
 
+_FRAME = """<!doctype html><meta charset="utf-8"><body style="margin:0">
+<iframe style="width:{width}px;height:900px;border:0" srcdoc="{inside}"></iframe>
+<script>onload = () => document.body.append(frames[0].document.getElementById("measured"));</script></body>"""
+"""A window as narrow as a telephone: Chromium's own are 500 pixels at least, by now also without a screen."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -80,10 +86,10 @@ def measure(html: str, width: int, dark: bool, folder: Path) -> Measured:
     """The page in a window of so many pixels."""
     assert html.count(_RULE) == 1
     page = folder / f"measured-{width}-{dark}.html"
-    without_rule = html.replace(_RULE, '<meta name="was"')
-    page.write_text(without_rule.replace("</body>", f"<script>{_SCRIPT}</script></body>"), encoding="utf-8")
+    inside = html.replace(_RULE, '<meta name="was"').replace("</body>", f"<script>{_SCRIPT}</script></body>")
+    page.write_text(_FRAME.format(width=width, inside=escape(inside)), encoding="utf-8")
     scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    told = _run(f"--window-size={width},900", *scheme, "--dump-dom", page.as_uri())
+    told = _run(f"--window-size={max(width, 800)},1000", *scheme, "--dump-dom", page.as_uri())
     before = '<script type="application/json" id="measured">'
     return Measured(**json.loads(told[told.index(before) + len(before) :].split("</script>")[0]))
 

@@ -107,7 +107,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "empty exception": ({"except": [{}]}, "except 1 names no axis"),
     "noise of parties": (
         {"base": merged(SCENARIO, {"federation": {"votes": "distributed"}})},
-        "distributed.*noise of the parties",
+        "distributed.*noise in its sums",
     ),
     "too many": (
         {"axis": [{"key": f"data.{at}", "range": {"from": 1, "to": 9999, "count": 9999}} for at in range(2)]},
