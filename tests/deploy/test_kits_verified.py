@@ -94,6 +94,7 @@ def test_a_federation_with_a_second_aggregator(tmp_path: Path) -> None:
     assert found["holds"] and found["finished"]
 
 
+@pytest.mark.proofs
 def test_the_second_aggregator_is_awaited_stopped_and_back(tmp_path: Path) -> None:
     with federation(tmp_path) as (out, coordinator, parties, stack):
         nodes = [coordinator, *parties]

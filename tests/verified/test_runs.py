@@ -111,6 +111,7 @@ def test_with_noise_of_both_aggregators(tmp_path: Path) -> None:
 
 
 @pytest.mark.ray
+@pytest.mark.proofs
 def test_on_ray_as_on_this_machine(verified: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
     run(tmp_path / "ray", "ray", "federation.votes=verified")
