@@ -40,6 +40,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.proofs
 def test_a_node_is_killed_in_the_middle(tmp_path: Path, cluster: Any) -> None:
     """The steps of both nodes come back, those of the dead one are done again, and the table is what one process gives.
     The rows travel: `far` says that no node has the file."""
