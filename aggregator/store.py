@@ -6,16 +6,15 @@ next one finds either all of it or nothing. What it holds of a session is a shar
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from consilium.protocol.errors import LedgerError
+from consilium.protocol.databases import committed
 from consilium.protocol.parties.messages import Terms
 
 FORMAT = 1
@@ -152,29 +151,5 @@ class GivenStore:
         ------
         LedgerError : the file cannot be read or written, or a newer program wrote it.
         """
-        try:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-            with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous=FULL")
-                connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
-                _check_format(connection, self._path)
-                for statement in TABLES:
-                    connection.execute(statement)
-                yield GivenSums(connection)
-                connection.execute("COMMIT")
-        except (OSError, sqlite3.Error) as error:
-            raise LedgerError(
-                f"{self._path}: {type(error).__name__}",
-                "Free disk space, or restore the file; without it nothing is given",
-            ) from error
-
-
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
-    written = connection.execute("PRAGMA user_version").fetchone()[0]
-    if written > FORMAT:
-        raise LedgerError(
-            f"{path} has format {written}, this program knows {FORMAT}",
-            "A newer version of Consilium wrote it: install that version again",
-        )
-    if written < FORMAT:
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        with committed(self._path, TABLES, FORMAT) as connection:
+            yield GivenSums(connection)

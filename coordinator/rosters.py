@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.collection.verified_keys import check_verified_sums
 from consilium.coordinator.config import Federation, FederationConfig
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.ring import TAIL
 from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.verified.field import PRIME
 from consilium.protocol.verified.roster import VerifiedRoster
 
 AnyRoster = Roster | VerifiedRoster
@@ -48,19 +45,6 @@ def _secure_sums(config: FederationConfig, roster: Any) -> None:
     SecureKeys(roster, Identity.generate()).check(config)  # the check does not look at the signer
 
 
-def _verified_sums(config: FederationConfig, roster: Any) -> None:
-    """Sums of so many votes, with both aggregators' noise, fit below the prime."""
-    events = [config.event(0, 0, number) for number in config.phase_numbers]
-    drawn = [event.party_noise(phase) for event in events for phase in (1, 2)]
-    sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
-    reach = roster.n * config.teachers_per_party + 2 * math.ceil(TAIL * math.hypot(sigma, sigma))
-    if reach >= PRIME:
-        raise ConfigError(
-            f"verified sums of {roster.n} parties may reach {reach}, they must stay below {PRIME}",
-            "Use fewer parties or teachers, or less noise",
-        )
-
-
 def _no_sums(config: FederationConfig, roster: Any) -> None:
     """Clear votes are added up as they come."""
 
@@ -69,7 +53,7 @@ SUMS: Mapping[VotesMode, Callable[[FederationConfig, Any], None]] = {
     "clear": _no_sums,
     "secure": _secure_sums,
     "distributed": _secure_sums,
-    "verified": _verified_sums,
+    "verified": check_verified_sums,
 }
 
 

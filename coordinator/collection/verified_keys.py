@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from consilium.coordinator.config import FederationConfig
@@ -11,11 +10,10 @@ from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.secagg.errors import SetTooClose
 from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.ring import TAIL
 from consilium.protocol.secagg.sets import nearest
 from consilium.protocol.verified.field import PRIME
 from consilium.protocol.verified.roster import VerifiedRoster
-from consilium.protocol.verified.session import VerifiedSession
+from consilium.protocol.verified.session import VerifiedSession, reach_of
 
 
 @dataclass(frozen=True)
@@ -49,20 +47,20 @@ class VerifiedKeys:
             raise ConfigError(
                 "the roster lists the coordinator with other keys than these", "Name the files that belong to it"
             )
-        for number in config.phase_numbers:
-            event = config.event(0, 0, number)
-            for noise in filter(None, (event.party_noise(phase) for phase in (1, 2))):
-                self._check_reach(config.teachers_per_party, noise.sigma)
-        self._check_reach(config.teachers_per_party, 0.0)
+        check_verified_sums(config, self.roster)
 
-    def _check_reach(self, teachers: int, sigma: float) -> None:
-        """Raise ConfigError if sums of so many votes with both aggregators' noise do not fit below the prime."""
-        reach = self.roster.n * teachers + 2 * math.ceil(TAIL * math.hypot(sigma, sigma))
-        if reach >= PRIME:
-            raise ConfigError(
-                f"verified sums of {self.roster.n} parties may reach {reach}, they must stay below {PRIME}",
-                "Use fewer parties or teachers, or less noise",
-            )
+
+def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
+    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit below the prime."""
+    events = [config.event(0, 0, number) for number in config.phase_numbers]
+    drawn = [event.party_noise(phase) for event in events for phase in (1, 2)]
+    sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
+    reach = reach_of(roster.n, config.teachers_per_party, sigma, sigma)
+    if reach >= PRIME:
+        raise ConfigError(
+            f"verified sums of {roster.n} parties may reach {reach}, they must stay below {PRIME}",
+            "Use fewer parties or teachers, or less noise",
+        )
 
 
 class SetsBefore:

@@ -16,6 +16,7 @@ from consilium.party.rosters import agreed_weight
 from consilium.party.secagg.store import SessionStore
 from consilium.party.spend import Share, SpendStore
 from consilium.party.units import check_promised_unit
+from consilium.party.verified.store import UploadStore
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.monitor.checks import monitor_checks
@@ -111,8 +112,8 @@ def _place(kit: Kit) -> str:
 
 
 def _state(kit: Kit) -> str:
-    """What it gave is in two files, both of which this program must be able to read."""
-    given, sessions = 0, kit.state / "sessions.db"
+    """What it gave is in three files, all of which this program must be able to read."""
+    given, sessions, uploads = 0, kit.state / "sessions.db", kit.state / "uploads.db"
 
     def read() -> None:
         nonlocal given
@@ -120,6 +121,8 @@ def _state(kit: Kit) -> str:
         if sessions.exists():
             with SessionStore(sessions).transaction():
                 pass
+        if uploads.exists():
+            UploadStore(uploads).find("")
 
     refused_is_wrong(read, "state", "Restore the newest backup of state/")
     return f"{given} queries answered ever"

@@ -6,15 +6,13 @@ is over (`secure_delete`); that there was one stays known.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consilium.party.storage import check_format
-from consilium.protocol.errors import LedgerError
+from consilium.party.storage import FORMAT
+from consilium.protocol.databases import committed
 
 TABLE = (
     "CREATE TABLE IF NOT EXISTS uploads (sid TEXT PRIMARY KEY, query_set TEXT NOT NULL, phase INTEGER NOT NULL,"
@@ -66,23 +64,8 @@ class UploadStore:
         with self._transaction() as connection:
             connection.execute("UPDATE uploads SET upload = NULL WHERE started < ? AND upload IS NOT NULL", (moment,))
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        try:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-            with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous=FULL")
-                connection.execute("PRAGMA secure_delete=ON")
-                connection.execute("BEGIN IMMEDIATE")
-                check_format(connection, self._path)
-                connection.execute(TABLE)
-                yield connection
-                connection.execute("COMMIT")
-        except (OSError, sqlite3.Error) as error:
-            raise LedgerError(
-                f"{self._path}: {type(error).__name__}",
-                "Free disk space, or restore the file; without it nothing is given",
-            ) from error
+    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        return committed(self._path, (TABLE,), FORMAT)
 
 
 def _find(connection: sqlite3.Connection, sid: str) -> KeptUpload | None:

@@ -128,7 +128,7 @@ class VerifiedSession(Strict):
             raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
         if self.phase == 2 and self.sigma == 0:
             raise UnsafeSession("a second phase without noise would tell exact sums twice")
-        reach = self.teachers * roster.n + 2 * self.tail
+        reach = reach_of(roster.n, self.teachers, self.leader_sigma, self.helper_sigma)
         if reach >= PRIME:
             raise SumTooLarge(reach, PRIME)
 
@@ -139,8 +139,8 @@ class VerifiedSession(Strict):
 
     @property
     def tail(self) -> int:
-        """How far noise may carry a count: nine standard deviations."""
-        return math.ceil(TAIL * self.sigma)
+        """How far noise may carry a count."""
+        return tail_of(self.leader_sigma, self.helper_sigma)
 
     @cached_property
     def grid(self) -> VoteGrid:
@@ -159,6 +159,20 @@ class VerifiedSession(Strict):
     def sign(self, leader: Identity) -> bytes:
         """The leader's signature, 64 bytes."""
         return leader.sign(SPACE + "session", self.canonical())
+
+
+def tail_of(leader_sigma: float, helper_sigma: float) -> int:
+    """How far both aggregators' noise may carry a count: nine standard deviations."""
+    return math.ceil(TAIL * math.hypot(leader_sigma, helper_sigma))
+
+
+def reach_of(parties: int, teachers: int, leader_sigma: float, helper_sigma: float) -> int:
+    """How many different values a count of a sum may have: votes, and noise on both sides. It must be below the prime.
+
+    >>> reach_of(1_000, 2, 0.0, 0.0), reach_of(1_000, 2, 3.0, 4.0)
+    (2000, 2090)
+    """
+    return parties * teachers + 2 * tail_of(leader_sigma, helper_sigma)
 
 
 def open_session(content: bytes, signature: bytes, roster: VerifiedRoster) -> VerifiedSession:

@@ -228,8 +228,8 @@ def test_a_party_needs_its_port_too(out: Path, monkeypatch: pytest.MonkeyPatch) 
         assert (found.what, found.action) == said_by_start(kit, party.start)
 
 
-def newer_sessions(kit: Path) -> None:
-    with closing(sqlite3.connect(open_kit(kit).state / "sessions.db")) as connection:
+def newer_database(kit: Path, name: str) -> None:
+    with closing(sqlite3.connect(open_kit(kit).state / name)) as connection:
         connection.execute("PRAGMA user_version = 99")
 
 
@@ -238,7 +238,16 @@ PARTY: dict[str, tuple[Spoil, str, str]] = {
     "a newer program's state": (newer_state, "versions", "used by consilium-pate 9.9, in format 99"),
     "another name": (lambda kit: edit(kit / "party.toml", 'name = "ward-a"', 'name = "w"'), "place", "the kit is that"),
     "settings unreadable": (lambda kit: edit(kit / "party.toml", "[policy]", "[policy"), "place", "not valid TOML"),
-    "sessions of a newer program": (newer_sessions, "state", "format 99, this program knows"),
+    "sessions of a newer program": (
+        partial(newer_database, name="sessions.db"),
+        "state",
+        "format 99, this program knows",
+    ),
+    "uploads of a newer program": (
+        partial(newer_database, name="uploads.db"),
+        "state",
+        "format 99, this program knows",
+    ),
 }
 
 
