@@ -242,8 +242,8 @@ def soak(folder: Path, federations: int, seed: int) -> Soak:
                 going.rounds.append(going.federation(number))
                 done = going.rounds[-1]
                 print(f"{number}: {done.killed} killed, asked {done.tries} times, {done.seconds:.0f} s", flush=True)
-        except (DrillEnded, subprocess.TimeoutExpired) as error:
-            print(f"it could not go on: {error}", file=sys.stderr)
+        except (DrillEnded, subprocess.TimeoutExpired, KeyboardInterrupt) as error:
+            print(f"it could not go on: {error!r}", file=sys.stderr)
     return going
 
 
