@@ -26,7 +26,7 @@ from consilium.coordinator.collection.verified_keys import VerifiedKeys
 from consilium.coordinator.collectors import VoteKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
-from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
+from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before, remember_sums
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
@@ -123,7 +123,11 @@ def main(grid: Grid, context: Context) -> None:
         kit = kit_of(context)
         door = OPEN_DOOR if kit is None else door_of(kit, run_dir)
         nodes = None if kit is None else RegisteredNodes(kit.folder)
-        spent = frozenset() if kit is None else asked_before(kit, KitRun(run_dir, config))
+        spent = frozenset[str]()
+        if kit is not None:
+            run = KitRun(run_dir, config)
+            remember_sums(kit, run)
+            spent = asked_before(kit, run)
         transport, pool = FlowerTransport(grid), pool_tree(context)
         run_federation(transport, config, run_dir, log, student, keys, door, pool, nodes, spent)
     except (ConsiliumError, OSError) as error:

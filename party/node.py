@@ -19,7 +19,7 @@ from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, ballots, check_reference
 from consilium.party.teachers.ensemble import check_rows
-from consilium.party.teachers.inputs import query_inputs
+from consilium.party.teachers.inputs import ids_of_set, query_inputs
 from consilium.party.teachers.making import make, simulated_seeds
 from consilium.party.units import check_promised_unit
 from consilium.party.verified.votes import VerifiedVotes
@@ -41,7 +41,7 @@ from consilium.protocol.parties.messages import (
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.parties.teachers import TeacherKind, teacher_from_json
 from consilium.protocol.rows.pool import proves
-from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, query_ids, query_set_hash
+from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, query_set_hash
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.versions import program_versions
 
@@ -163,7 +163,7 @@ class PartyNode:
             raise Refused(Rule.MALFORMED) from None
         if query_set_hash(queries) != asked.query_set:
             raise Refused(Rule.MALFORMED)
-        ids, pool = query_ids(queries), pool_of(told)
+        ids, pool = ids_of_set(queries, asked.query_set), pool_of(told)
         if pool is not None and not proves(pool, ids, asked.places, asked.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
         self.spend.charge(

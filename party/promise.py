@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -112,6 +113,7 @@ def parse_events(text: str) -> tuple[ReleaseEvent, ...]:
         raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
 
 
+@lru_cache(maxsize=4)  # each message of a federation comes with the same
 def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) -> Promise:
     """The promise of a federation with this mode and number of teachers.
 

@@ -142,7 +142,7 @@ def _carry_out(
         stack.enter_context(using_device(device))  # before the workers, which inherit it
         stack.enter_context(one_thread())
         # the workers need seconds to import what they use; meanwhile the data are laid out
-        workers = stack.enter_context(running_workers()) if engine == "local" else []
+        workers = stack.enter_context(running_workers(teacher=scenario.federation.teacher)) if engine == "local" else []
         dataset, partition = divided_data(scenario, seed, source)
         config = federation_config(scenario, dataset, partition, seed)
         promised(config)

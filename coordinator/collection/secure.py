@@ -22,7 +22,7 @@ from consilium.coordinator.collection.exchange import Failure, Transport, exchan
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.drive import drive
-from consilium.coordinator.secagg.history import History
+from consilium.coordinator.secagg.history import HISTORY, History
 from consilium.coordinator.secagg.machine import Aggregation, Choose, SecureSum, StageReport, everybody
 from consilium.coordinator.secagg.sets import Chooser, WeightedChooser
 from consilium.protocol.errors import ConfigError
@@ -135,7 +135,7 @@ class SecureCollector:
             be asked again.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._history = History(self._folder / "history.json", self._keys.roster)
+        self._history = History(self._folder / HISTORY, self._keys.roster)
         # the phase is in the name: a session that an earlier one left unfinished was signed for that one's release
         where = "" if self._number is None else f"-of-{self._number}"
         path = self._folder / f"{query_set[:32]}-{phase}{where}.session"

@@ -24,7 +24,7 @@ from consilium.coordinator.collection.verified_keys import SetsBefore, VerifiedK
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.given_records import GivenRecords
 from consilium.coordinator.run_log import EventLog
-from consilium.coordinator.secagg.history import History, RosterPlaces
+from consilium.coordinator.secagg.history import HISTORY, History, RosterPlaces
 from consilium.coordinator.secagg.sets import Chooser
 from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses
 from consilium.protocol.aggregators.messages import (
@@ -97,9 +97,7 @@ class VerifiedCollector:
             up unless the second aggregator gave its half.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._history = History(
-            self._folder / "history.json", RosterPlaces(self._keys.roster.digest, self._keys.roster.n)
-        )
+        self._history = History(self._folder / HISTORY, RosterPlaces(self._keys.roster.digest, self._keys.roster.n))
         where = "" if self._number is None else f"-of-{self._number}"
         kept = KeptSession(self._folder / f"{query_set[:32]}-{phase}{where}.verified")
         self._summed.append(kept)

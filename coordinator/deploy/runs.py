@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from consilium.coordinator.collectors import SESSIONS
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.earlier import asked_in, config_of
@@ -27,6 +28,7 @@ from consilium.coordinator.ledger.kit_runs import (
     runs_of,
 )
 from consilium.coordinator.rosters import AnyRoster, load_roster
+from consilium.coordinator.secagg.history import HISTORY, History, RosterPlaces
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, FederationOpen
 from consilium.protocol.files import private_folder, replace_text
@@ -122,6 +124,16 @@ def asked_before(kit: Kit, run: KitRun) -> frozenset[str]:
         if other.config.votes != "clear" and (other / LEDGER).exists()
     ]
     return frozenset().union(*spent)
+
+
+def remember_sums(kit: Kit, run: KitRun) -> None:
+    """Let a federation know which parties were in the exact sums of earlier ones of its roster, which the parties
+    remember too. Raises ConfigError, LedgerError."""
+    roster = run.roster()
+    earlier = [file for other in earlier_runs(kit, run) if (file := other / SESSIONS / HISTORY).exists()]
+    if roster is not None and earlier:
+        private_folder(run / SESSIONS)
+        History(run / SESSIONS / HISTORY, RosterPlaces(roster.digest, roster.n)).inherit(earlier)
 
 
 def to_serve(kit: Kit, go_on: bool = False) -> KitRun:

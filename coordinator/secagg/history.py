@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
+
+HISTORY = "history.json"
 
 
 class HasPlaces(Protocol):
@@ -44,20 +46,25 @@ class History:
         self.left_out: dict[str, str] = {}
         if not path.exists():
             return
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            known = content["roster"] == roster.digest
-            self.sets = [frozenset(int(place) for place in places) for places in content["sets"]]
-            self.left_out = {str(name): str(reason) for name, reason in content["left_out"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise self._unusable("cannot be read") from None
-        if not known or any(place not in range(roster.n) for places in self.sets for place in places):
-            raise self._unusable("is of another roster")
+        content = _read(path)
+        self.sets, self.left_out = content.sets, content.left_out
+        if content.roster != roster.digest or any(
+            place not in range(roster.n) for places in self.sets for place in places
+        ):
+            raise _unusable(path, "is of another roster")
 
     def remember(self, places: Collection[int]) -> None:
         """A sum over these parties is about to be unmasked."""
         if frozenset(places) not in self.sets:
             self.sets.append(frozenset(places))
+            self._save()
+
+    def inherit(self, earlier: Iterable[Path]) -> None:
+        """Take over the sets of earlier federations' files that are of this very roster. The parties remember those by
+        roster, and refuse what is too close to them in whatever federation. Raises ConfigError as the class."""
+        known = [content.sets for content in map(_read, earlier) if content.roster == self._roster.digest]
+        if new := set().union(*known) - {*self.sets}:
+            self.sets += sorted(new, key=sorted)
             self._save()
 
     def leave_out(self, names: Iterable[str], reason: str) -> None:
@@ -73,8 +80,27 @@ class History:
         }
         replace_text(self._path, json.dumps(content) + "\n")
 
-    def _unusable(self, what: str) -> ConfigError:
-        return ConfigError(
-            f"{self._path} {what}",
-            "Restore it. Without it sums are tried that the parties refuse; they keep their own account",
+
+class _Content(NamedTuple):
+    roster: str
+    sets: list[frozenset[int]]
+    left_out: dict[str, str]
+
+
+def _read(path: Path) -> _Content:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return _Content(
+            str(content["roster"]),
+            [frozenset(int(place) for place in places) for places in content["sets"]],
+            {str(name): str(reason) for name, reason in content["left_out"].items()},
         )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise _unusable(path, "cannot be read") from None
+
+
+def _unusable(path: Path, what: str) -> ConfigError:
+    return ConfigError(
+        f"{path} {what}",
+        "Restore it. Without it sums are tried that the parties refuse; they keep their own account",
+    )

@@ -69,7 +69,7 @@ def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Row
     ------
     Refused : SCHEMA where the file is sound and does not fit, DATA otherwise. What is wrong in detail stays here.
     """
-    rows, report = read_rows(path, schema, rules or DataRules())
+    rows, report = read_rows(path, schema, rules or DataRules(), remarked=remarks.isEnabledFor(logging.WARNING))
     if rows is None:
         raise report.refusal()
     for problem in (*report.doubts, *report.remarks):
@@ -77,8 +77,11 @@ def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Row
     return rows
 
 
-def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None, DataReport]:
-    """The rows, or None where the report has problems; it has all of them. Never raises for what a file holds."""
+def read_rows(path: Path, schema: Schema, rules: DataRules, remarked: bool = True) -> tuple[Rows | None, DataReport]:
+    """The rows, or None where the report has problems; it has all of them. Never raises for what a file holds.
+
+    remarked: what is only odd is looked for too, which costs as much as reading the rows.
+    """
     index = {name: float(position) for position, name in enumerate(schema.classes)}
     named = rules.label.classes or {name: name for name in schema.classes}
     label = Wanted(
@@ -103,7 +106,7 @@ def read_rows(path: Path, schema: Schema, rules: DataRules) -> tuple[Rows | None
     except OSError as error:
         problem = Problem(str(path), f"cannot be read: {error.strerror}", "Check `data` in party.toml, and its rights")
         return None, DataReport((*problems, problem))
-    return _fit(table, fields, label, schema, rules, [*problems, *table.problems])
+    return _fit(table, fields, label, schema, rules, [*problems, *table.problems], remarked)
 
 
 def _takes_columns(paths: Sequence[Path], schema: Schema, rules: DataRules) -> bool:
@@ -125,6 +128,7 @@ def _fit(
     schema: Schema,
     rules: DataRules,
     problems: list[Problem],
+    remarked: bool,
 ) -> tuple[Rows | None, DataReport]:
     columns, lines = table.columns, table.lines
     answers = columns.pop()
@@ -148,7 +152,7 @@ def _fit(
         allowed = ranges.get(wanted.name)
         outside = [] if allowed is None else checks.outside(wanted, column, lines, allowed)
         doubts += outside
-        remarks += [] if outside else _remarks(item, column, lines, schema)
+        remarks += _remarks(item, column, lines, schema) if remarked and not outside else []
         x[:, start:end] = item.matrix(column)
         if raw is not x:
             raw[:, index] = column.values if column.keys is None else column.keys
@@ -219,10 +223,13 @@ def _standardise(x: np.ndarray, schema: Schema, keep_missing: bool) -> None:
     unless it is kept for the teacher.
     """
     ranges = {allowed.feature: allowed for allowed in schema.ranges}
-    for index, feature in enumerate(schema.features):
-        allowed = ranges.get(feature)
-        low, high = (allowed.low, allowed.high) if allowed else (-np.inf, np.inf)
-        with np.errstate(over="ignore"):
-            values = (np.clip(x[:, index], low, high) - schema.center[index]) / schema.scale[index]
-        values = np.clip(values, -FURTHEST, FURTHEST)
-        x[:, index] = values if keep_missing else np.nan_to_num(values)
+    allowed = [ranges.get(feature) for feature in schema.features]
+    low = [-np.inf if each is None else each.low for each in allowed]
+    high = [np.inf if each is None else each.high for each in allowed]
+    np.clip(x, low, high, out=x)
+    with np.errstate(over="ignore"):
+        x -= np.asarray(schema.center)
+        x /= np.asarray(schema.scale)
+    np.clip(x, -FURTHEST, FURTHEST, out=x)
+    if not keep_missing:
+        np.nan_to_num(x, copy=False)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from consilium.protocol.latest import Latest
+from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.rows.schema import Schema
 
-_last: tuple[tuple[str, str], np.ndarray] | None = None
+_inputs: Latest[tuple[str, str], np.ndarray] = Latest()
+_ids: Latest[str, list[str]] = Latest()
 
 
 def query_inputs(schema: Schema, queries: np.ndarray, query_set: str) -> np.ndarray:
@@ -15,14 +18,17 @@ def query_inputs(schema: Schema, queries: np.ndarray, query_set: str) -> np.ndar
     A representation of the last set is kept, and no more than that one: queries are public, and it is a function of
     them and the schema alone. Without a representation there is nothing that would be worth keeping.
     """
-    global _last
     if schema.representation == "none":
         return schema.inputs(queries)
-    key = (schema.digest(), query_set)
-    last = _last
-    if last is None or last[0] != key:
-        _last = last = None  # let go of the old one first
+
+    def represented() -> np.ndarray:
         inputs = schema.inputs(queries)
         inputs.setflags(write=False)
-        _last = last = (key, inputs)
-    return last[1]
+        return inputs
+
+    return _inputs.get((schema.digest(), query_set), represented)
+
+
+def ids_of_set(queries: np.ndarray, query_set: str) -> list[str]:
+    """`query_ids` of canonical queries (n, features) whose hash is `query_set`; not to be written to."""
+    return _ids.get(query_set, lambda: query_ids(queries))

@@ -17,6 +17,7 @@ from flwr.app import Context, Error, Message, RecordDict
 
 from consilium.protocol.node.flower import python_module
 from consilium.protocol.node.threads import ONE_THREAD
+from consilium.protocol.parties.teachers import TeacherKind
 from consilium.simulations.engines.flower_internals import assign_message_id
 from consilium.simulations.engines.nodes_grid import NodesGrid
 
@@ -27,12 +28,13 @@ MOST_REPLIES = 64
 
 
 class Worker:
-    """One worker process."""
+    """One worker process. teacher: of a kind whose libraries it imports while it has nothing else to do."""
 
-    def __init__(self) -> None:
+    def __init__(self, teacher: TeacherKind | None = None) -> None:
         ours, theirs = socket.socketpair()
+        ahead = [] if teacher is None else [teacher.model_dump_json()]
         self._process = subprocess.Popen(
-            python_module("consilium.simulations.engines.worker", str(theirs.fileno())),
+            python_module("consilium.simulations.engines.worker", str(theirs.fileno()), *ahead),
             pass_fds=[theirs.fileno()],
             stdout=subprocess.DEVNULL,
             env={**os.environ, **ONE_THREAD},
@@ -63,12 +65,12 @@ class Worker:
 
 
 @contextmanager
-def running_workers(count: int | None = None) -> Iterator[list[Worker]]:
+def running_workers(count: int | None = None, teacher: TeacherKind | None = None) -> Iterator[list[Worker]]:
     """`count` worker processes, one for each core by default; they are ended with the context.
 
-    They take two seconds to import what they need, so start them before anything else.
+    They take two seconds to import what they need, for teachers of this kind too, so start them before anything else.
     """
-    workers = [Worker() for _ in range(count or os.cpu_count() or 1)]
+    workers = [Worker(teacher) for _ in range(count or os.cpu_count() or 1)]
     try:
         yield workers
     finally:

@@ -1,11 +1,13 @@
 """One worker process of the local engine: runs the parties' ClientApp on the messages that it is handed.
 
-Started as `python -P -m consilium.simulations.engines.worker FD`; FD is a socket to the engine. A process of its own,
-not a fork: the engine's process has threads, and a party that hangs can be killed without harm to others.
+Started as `python -P -m consilium.simulations.engines.worker FD [TEACHER]`; FD is a socket to the engine, TEACHER the
+description of what parties will train. A process of its own, not a fork: the engine's process has threads, and a party
+that hangs can be killed without harm to others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import sys
@@ -15,9 +17,18 @@ from flwr.app import Context, Error, Message
 
 from consilium.node_app import app
 from consilium.party.data.rows import remarks
+from consilium.party.teachers.builders import build
+from consilium.protocol.parties.teachers import teacher_from_json
 from consilium.simulations.engines.flower_internals import assume_identity
 
 CLIENT_APP_RAISED_EXCEPTION = 2
+
+
+def import_ahead(described: str) -> None:
+    """Import what a teacher needs of which this is the description, by building one that is not trained. Whatever is
+    wrong with it, the parties will say."""
+    with contextlib.suppress(Exception):
+        build(teacher_from_json(described), 0)
 
 
 def serve(connection: Connection) -> None:
@@ -53,4 +64,6 @@ if __name__ == "__main__":
     ):  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
     remarks.setLevel(logging.ERROR)
+    for described in sys.argv[2:]:
+        import_ahead(described)
     serve(Connection(int(sys.argv[1])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from consilium.coordinator.federation import run_federation
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase
+from consilium.coordinator.secagg.history import History
 from consilium.coordinator.secagg.machine import Aggregation
 from consilium.party.secagg.store import SessionStatus, SessionStore
 from consilium.protocol.errors import ConfigError, NotEnoughParties
@@ -308,6 +310,22 @@ def test_parties_refuse_what_a_coordinator_without_an_account_tries(cluster) -> 
         made.collector(members)(*queries(9, 9))
     reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
     assert reasons["p00"] == "refused: set-too-close, requested 0, limit 2"
+
+
+def test_a_coordinator_that_inherits_its_account_waits_for_those_of_the_sum_before(cluster, tmp_path: Path) -> None:
+    """As in a new federation of the same parties; the control is the coordinator without an account, above."""
+    made = cluster()
+    members = made.ready()
+    first = made.collector(members)(*queries())
+    path = made.root / "sessions" / "history.json"
+    shutil.move(path, tmp_path / "earlier.json")
+    History(path, made.keys.roster).inherit([tmp_path / "earlier.json"])
+    made.transport.faults |= {(1, "query.sa_share"): drop}
+    with pytest.raises(SetTooClose):  # by its own choice: no party was asked to unmask anything
+        made.collector(members)(*queries(9, 9))
+    assert not any("refused" in event["reason"] for event in told(made, "left-out"))
+    made.transport.faults.clear()
+    assert made.collector(members)(*queries(9, 9)).parties == first.parties
 
 
 def test_a_history_that_cannot_be_used(cluster) -> None:

@@ -15,7 +15,15 @@ from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy.doctor import checks
 from consilium.coordinator.deploy.flower import REGISTERED, Registered
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
-from consilium.coordinator.deploy.runs import KitRun, asked_before, begin, configuration, current_run, run_of_kit
+from consilium.coordinator.deploy.runs import (
+    KitRun,
+    asked_before,
+    begin,
+    configuration,
+    current_run,
+    remember_sums,
+    run_of_kit,
+)
 from consilium.coordinator.deploy.start import close, run_config
 from consilium.coordinator.deploy.status import status
 from consilium.coordinator.ledger.batch import Batch
@@ -24,6 +32,7 @@ from consilium.coordinator.ledger.verify.place import find_run
 from consilium.coordinator.ledger.verify.run import verify_run
 from consilium.coordinator.provision import kits
 from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.secagg.history import HISTORY, History, RosterPlaces
 from consilium.protocol.errors import ConfigError, EngineError, FederationOpen, LedgerError
 from consilium.protocol.node.checks import examine
 from consilium.protocol.node.kit import Kit, open_kit
@@ -138,6 +147,38 @@ def test_rows_of_an_earlier_federation_are_known_to_the_next(kit: Kit, provision
     assert asked_before(kit, new) == frozenset(ids)
     size = len(PoolTree.load(kit / "pool.npy").leaves)
     assert (status(kit).rows_open, status(kit).rows_spent) == (size - 7, 7)
+
+
+def test_sums_of_an_earlier_federation_of_the_same_parties_are_known_to_the_next(kit: Kit) -> None:
+    """The parties remember them by roster, and refuse sums that are too close to them in every federation."""
+    first = begin(kit)
+    roster = first.roster()
+    assert roster is not None
+    (first / "sessions").mkdir()
+    places = RosterPlaces(roster.digest, roster.n)
+    History(first / "sessions" / HISTORY, places).remember([0, 1])
+    close(kit, 1)
+    other = json.loads((kit / "federation.json").read_text()) | {"name": "the next"}
+    (kit / "federation.json").write_text(json.dumps(other))
+    new = begin(kit)
+    assert new.folder != first.folder
+    for _ in range(2):  # at every start
+        remember_sums(kit, new)
+        assert History(new / "sessions" / HISTORY, places).sets == [frozenset({0, 1})]
+    (first / "sessions" / HISTORY).write_text("{")
+    with pytest.raises(ConfigError, match=f"{first.folder.name}/sessions/history.json cannot be read"):
+        remember_sums(kit, new)
+
+
+def test_sums_of_an_earlier_federation_of_other_parties_are_nothing_to_the_next(kit: Kit, provisioned: Path) -> None:
+    first = begin(kit)
+    (first / "sessions").mkdir()
+    History(first / "sessions" / HISTORY, RosterPlaces(first.config.roster, 3)).remember([0, 1, 2])
+    close(kit, 1)
+    unpack_update(kit, provisioned)
+    new = begin(kit)
+    remember_sums(kit, new)
+    assert not (new / "sessions" / HISTORY).exists()
 
 
 def test_a_run_of_an_older_program_is_found_by_its_ledger(kit: Kit, provisioned: Path) -> None:

@@ -45,7 +45,7 @@ def quick_fits(workers: list[KeptWorker]) -> Iterator[None]:
     """Within it runs share these workers, and write a page without a drawing."""
 
     @contextmanager
-    def shared(count: int | None = None) -> Iterator[list[Worker]]:
+    def shared(count: int | None = None, teacher: object = None) -> Iterator[list[Worker]]:
         yield list(workers)
 
     def page(data: object, path: Path, public: bool = False) -> None:
