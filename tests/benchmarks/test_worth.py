@@ -10,7 +10,7 @@ from consilium.simulations.scenario import load_scenario
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["stroke", "adult-250"])
+@pytest.mark.parametrize("name", ["stroke", pytest.param("adult-250", marks=pytest.mark.proofs)])
 def test_half_the_epsilon_by_noise_alone(name: str) -> None:
     whole, half = load_scenario(name).federation, load_scenario(name, half_epsilon(name, [])).federation
     assert 0.49 < promised(half).epsilon / promised(whole).epsilon <= 0.5

@@ -54,7 +54,10 @@ class TestCalibration:
         assert set(PARTLY) == set(KINDS) - {"immutable", "immutable_gaussian"}
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("name", PARTLY)
+    @pytest.mark.parametrize(
+        "name",
+        [pytest.param(name, marks=pytest.mark.proofs if "threshold" in PARTLY[name] else []) for name in PARTLY],
+    )
     @given(data=st.data())
     @settings(max_examples=2, deadline=None)
     def test_the_promise_is_just_below_the_target(self, name: str, data: st.DataObject) -> None:

@@ -60,6 +60,7 @@ def close(out: Path, coordinator: Node) -> None:
     assert coordinator.process.wait(300) == 0
 
 
+@pytest.mark.proofs
 def test_a_federation_with_a_second_aggregator(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with federation(tmp_path, port) as (out, coordinator, parties, stack):

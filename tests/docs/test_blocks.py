@@ -26,6 +26,10 @@ from tests.docs.conftest import Desk, write_heart
 from tests.docs.pages import ROOT, Block, blocks
 from tests.simulations.council.warm import hospitals
 
+LONG = ("run_scenario(", "Council(teacher=", "calibrate(", "[[federation.schedule]]")
+"""A block with one of these runs a whole scenario, as tests/simulations/test_cli.py does, or calibrates: `make proofs`.
+"""
+
 
 def of(language: str) -> list[Any]:
     """All blocks of a language, by their place; what several pages show alike counts once."""
@@ -96,7 +100,14 @@ MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
 """Page -> what its TOML is."""
 
 
-@pytest.mark.parametrize("block", of("toml"))
+def toml_blocks() -> list[Any]:
+    """A schedule is calibrated where it is read."""
+    found = [param.values[0] for param in of("toml")]
+    marks = [pytest.mark.proofs if any(each in block.text for each in LONG) else [] for block in found]
+    return [pytest.param(block, id=block.place, marks=mark) for block, mark in zip(found, marks, strict=True)]
+
+
+@pytest.mark.parametrize("block", toml_blocks())
 def test_toml_is_valid(block: Block, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """The operator's file, first on its page, is provisioned; others are read as what their pages are about."""
     shown, page = tomllib.loads(block.text), block.page.relative_to(ROOT).as_posix()
@@ -112,14 +123,10 @@ def test_json_is_valid(block: Block) -> None:
     json.loads(block.text)
 
 
-WHOLE_RUN = "run_scenario("
-"""A block with it runs the default scenario, as tests/simulations/test_cli.py does: `make proofs`."""
-
-
 def python_blocks() -> list[Any]:
     """What works on the short run of the desk is slow."""
     found = [param.values[0] for param in of("python")]
-    marks = [pytest.mark.proofs if WHOLE_RUN in block.text else pytest.mark.slow for block in found]
+    marks = [pytest.mark.proofs if any(each in block.text for each in LONG) else pytest.mark.slow for block in found]
     return [pytest.param(block, id=block.place, marks=mark) for block, mark in zip(found, marks, strict=True)]
 
 

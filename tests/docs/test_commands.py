@@ -43,6 +43,8 @@ ONLY_PARSED = {
 """Beginning of a `consilium` command -> why it is not run here, and where it is."""
 
 SIMULATES = r"(run|prepare)\b"
+WHOLE = r"run(?! heart\.toml)\b|plan .*--epsilon"
+"""A whole run, as in tests/simulations/test_cli.py, or a plan, with another option each: `make proofs`."""
 MORE = {
     r"audit mechanism": ["--runs", "400", "--queries", "10"],
     r"plan stroke": ["--set", "data.least_rows=200", "--set", "federation.minimum_parties=5"],
@@ -98,8 +100,10 @@ TO_RUN = [command for command in ALL if matching(ONLY_PARSED, command.text) is N
 def marked(command: Command) -> Any:
     """With its text as the test's name; what is a simulation, or works on one, is slow."""
     on_a_run = {word.split("/")[0] for word in command.words[2:]} & {"out1", "student"}
-    slow = on_a_run or re.match(rf"plan|{SIMULATES}", command.text.removeprefix("consilium "))
-    return pytest.param(command, id=command.text, marks=[pytest.mark.slow] if slow else [])
+    told = command.text.removeprefix("consilium ")
+    slow = on_a_run or re.match(rf"plan|{SIMULATES}", told)
+    marks = [pytest.mark.proofs] if re.match(WHOLE, told) else [pytest.mark.slow] if slow else []
+    return pytest.param(command, id=command.text, marks=marks)
 
 
 @pytest.mark.parametrize("command", [marked(command) for command in TO_RUN])

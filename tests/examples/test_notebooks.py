@@ -115,13 +115,8 @@ def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such notebook: none. There are " in capsys.readouterr().err
 
 
-QUICK = ("first_principles",)
-"""The others take ten to thirty seconds each, and what they call is tested elsewhere: `make proofs`."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in QUICK else pytest.mark.proofs) for name in NAMES]
-)
+@pytest.mark.proofs  # ten to thirty seconds each; what they call is tested elsewhere
+@pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs(name: str) -> None:
     """In a kernel of its own, in an empty folder; what comes out could be shown."""
     assert faults(execute(notebook_of(name))) == []

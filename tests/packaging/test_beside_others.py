@@ -37,6 +37,7 @@ def shortened(*more: str) -> list[str]:
     return [part for change in (*SMALL, *more) for part in ("--set", change)]
 
 
+@pytest.mark.proofs
 def test_a_shortened_federation_runs_and_is_audited(installed: Installed, hostile_folder: Path) -> None:
     summary = run(installed, MODULE, hostile_folder, *shortened())
     assert summary["queries"]["answered"] > 0

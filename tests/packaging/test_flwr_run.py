@@ -15,6 +15,7 @@ from tests.packaging.conftest import Installed, make_environment
 from tests.simulations.test_resume import SMALL
 
 
+@pytest.mark.proofs
 @pytest.mark.ray
 @pytest.mark.timeout(900)
 def test_the_bundle_of_a_checkout_is_all_that_flower_needs(

@@ -31,7 +31,9 @@ SCATTERING = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "ways"), [("svhn", NETWORKS), ("cifar10", SCATTERING)])
+@pytest.mark.parametrize(
+    ("name", "ways"), [pytest.param("svhn", NETWORKS, marks=pytest.mark.proofs), ("cifar10", SCATTERING)]
+)
 def test_from_published_files_to_a_student(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, ways: dict[str, dict]
 ) -> None:

@@ -187,6 +187,7 @@ def _drain(terminal: int) -> None:
         return
 
 
+@pytest.mark.proofs
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(1800)

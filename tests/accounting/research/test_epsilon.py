@@ -189,7 +189,7 @@ def test_words_are_the_mechanism(mechanism, write):
 @pytest.mark.parametrize(
     "mechanism",
     [
-        pytest.param(one, marks=pytest.mark.slow if one.value("threshold") or one.name == "GNMax" else [])
+        pytest.param(one, marks=pytest.mark.proofs if one.value("threshold") or one.name == "GNMax" else [])
         for one in MECHANISMS
     ],
 )
@@ -201,7 +201,7 @@ def test_calibration_is_the_least_noise(mechanism, target):
     assert worst_case(less.event(200), 1e-5).epsilon > target
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_calibration_of_fewer_answers_needs_less_noise():
     few, all_ = (accounting.calibrate(CONFIDENT, asked=200, answered=answers) for answers in (20, None))
     assert few.value("sigma2") < all_.value("sigma2")

@@ -23,7 +23,7 @@ def printed(title: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.proofs if "1,000" in name else [])
+        pytest.param(name, marks=pytest.mark.proofs if "1,000" in name or "Confident" in name else [])
         for name, row in exact.ROWS.items()
         if row.votes == "mnist"
     ],

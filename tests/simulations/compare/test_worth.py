@@ -30,10 +30,11 @@ ROWS = np.random.default_rng(8).permutation(600)
 """That a student asked for."""
 
 
+@pytest.mark.proofs
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("labels", "classes"),
-    [pytest.param(40, 2, marks=pytest.mark.proofs), pytest.param(150, 2, marks=pytest.mark.proofs), (60, 3)],
+    [(40, 2), (150, 2), (60, 3)],
 )
 def test_a_student_of_true_labels_is_worth_about_as_many(labels: int, classes: int) -> None:
     """The 95 % interval misses two or more of ten with a chance of 9 %; the seeds are fixed."""
@@ -97,6 +98,7 @@ def test_one_class_of_test_rows_is_judged_by_accuracy() -> None:
     assert block["metric"] == "accuracy" and block["released"]["auc"] is None
 
 
+@pytest.mark.proofs
 @pytest.mark.slow
 def test_points_are_the_better_of_both_trainers_and_the_same_twice() -> None:
     public = made_up()

@@ -53,6 +53,7 @@ def written(folder: Path, text: str = OPEN) -> Path:
     return path
 
 
+@pytest.mark.proofs
 def test_an_open_scenario_is_planned_and_written_out_as_one_that_is_not(tmp_path: Path) -> None:
     path, out = written(tmp_path, UNSAID), tmp_path / "planned.toml"
     told = consilium("plan", path, "--out", out, "--format", "json").json()
@@ -68,7 +69,7 @@ def test_the_trainer_that_a_scenario_names_stays(tmp_path: Path) -> None:
     assert load_scenario(str(written(tmp_path))).student.trainer.C == 0.002
 
 
-@pytest.mark.parametrize("votes", ["clear", "secure"])
+@pytest.mark.parametrize("votes", ["clear", pytest.param("secure", marks=pytest.mark.proofs)])
 def test_what_is_planned_once_is_one_federation_simulated_and_deployed(tmp_path: Path, votes: str) -> None:
     path = written(tmp_path, OPEN.replace('"clear"', f'"{votes}"'))
     consilium("plan", path, "--out", tmp_path / "fixed.toml")
@@ -107,6 +108,7 @@ def test_a_provisioning_file_is_planned_by_the_command_too(tmp_path: Path) -> No
     assert 3.5 < told["epsilon"] <= 4.0
 
 
+@pytest.mark.proofs
 @pytest.mark.parametrize("few_draws", [60], indirect=True)
 def test_the_warning_is_exit_code_0_and_with_strict_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path)
@@ -219,6 +221,7 @@ def test_a_file_of_labelled_rows_that_is_not_there(tmp_path: Path) -> None:
         read_labelled(tmp_path / "absent.npz", SCHEMA)
 
 
+@pytest.mark.proofs
 def test_labelled_rows_make_a_narrower_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labelled, "POPULATIONS", 3)
     path = written(tmp_path, OPEN.replace("epsilon = 8.0", "epsilon = 60.0"))

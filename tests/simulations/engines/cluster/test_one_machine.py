@@ -20,7 +20,7 @@ from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.study.tiny import SCENARIO, rows
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.proofs]
 ROOT = Path(__file__).resolve().parents[4]
 MEMORY = 80_000_000
 """Bytes of each node's object store."""
