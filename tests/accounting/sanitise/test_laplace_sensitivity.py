@@ -17,7 +17,7 @@ from consilium.accounting.sanitise.plan import forecast_sanitised
 from consilium.accounting.sanitise.release import Answered, SanitisedPlan, check_plan, sanitise, secret_smoothness
 from consilium.accounting.sanitise.smooth import smooth_sensitivity
 from consilium.accounting.units import Noise
-from tests.accounting.events.test_events import common
+from tests.accounting.events.examples import common
 
 close = pytest.approx
 

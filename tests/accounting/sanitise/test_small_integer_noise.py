@@ -14,7 +14,7 @@ from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
 from consilium.accounting.sanitise.sensitivity import conditions, local_sensitivity, sensitivity_curve
 from consilium.accounting.sanitise.smooth import LabelProfile
 from consilium.accounting.units import Noise
-from tests.accounting.events.test_events import common
+from tests.accounting.events.examples import common
 
 
 def excess(sigma: float, order: float, k: int) -> float:

@@ -1,43 +1,21 @@
-"""Whatever a party sends, it is left out by name at most; lies about shares are found, and no wrong sum comes out."""
+"""Parties that lie about shares or votes: lies about shares are found, and no wrong sum comes out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg import requests
 from consilium.coordinator.secagg.drive import drive
-from consilium.coordinator.secagg.intake import advert_keys
 from consilium.coordinator.secagg.repair import correct
 from consilium.coordinator.secagg.unmasking import clip
-from consilium.protocol.errors import ConfigError, ConsiliumError
-from consilium.protocol.parties.messages import HelloReply, WireModel
-from consilium.protocol.secagg.curve import ORDER
-from consilium.protocol.secagg.errors import BadShare, BadSum, RosterMismatch, StageOrder, ThresholdNotMet
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.messages import AdvertiseReply, MaskedReply
-from consilium.protocol.secagg.stages import STAGES, Stage
-from consilium.protocol.secagg.statements import ADVERT, MASKED, advert_parts, masked_parts
-from tests.secagg.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
+from consilium.protocol.secagg.errors import BadShare, BadSum, StageOrder
+from consilium.protocol.secagg.stages import Stage
+from tests.coordinator.secagg.bad_party import BAD, from_bad
+from tests.secagg.network import Federation, Network, altered, flipped_cell, make_queries
 
 pytestmark = pytest.mark.slow
-
-BAD = "party-002"
-POINTS = ("mask_point", "self_point", "blind_point")
-
-
-@pytest.fixture
-def federation(tmp_path: Path) -> Federation:
-    """Six parties: t = u_min = 5, so one may fail."""
-    return Federation(tmp_path, 6)
-
-
-def from_bad(stage: Stage, change: Callable[[WireModel], WireModel | str | None]):
-    """`on_reply` that changes what BAD sends in one stage."""
-    return lambda at, name, reply: change(reply) if (at, name) == (stage, BAD) else reply
 
 
 def ballots(rows: list[list[int]], queries: int = 4):
@@ -49,189 +27,6 @@ def ballots(rows: list[list[int]], queries: int = 4):
 def old_check_sum(sums: np.ndarray, votes: int) -> bool:
     """Whether a sum passed before cells were clipped."""
     return not (sums < 0).any() and not (sums.sum(axis=1) != votes).any()
-
-
-def left_out(federation: Federation, stage: Stage, change: Callable[[WireModel], WireModel | str | None]) -> str:
-    """Run with the change; the sum is exact, and BAD is the only one left out. Gives the reason."""
-    result = drive(federation.machine(), Network(federation, on_reply=from_bad(stage, change)).send)
-    assert list(result.dropped) == [stage] and list(result.dropped[stage]) == [BAD]
-    assert (BAD in result.survivors) == (stage in (Stage.CONSISTENCY, Stage.UNMASK))
-    assert np.array_equal(result.sums, federation.total(result.survivors))
-    return result.dropped[stage][BAD]
-
-
-def readvertised(federation: Federation, machine, field: str, content: bytes) -> Callable[[WireModel], WireModel]:
-    """BAD's advert with another value in one field, signed by BAD."""
-
-    def change(reply: WireModel) -> WireModel:
-        assert isinstance(reply, AdvertiseReply)
-        other = altered(reply, **{field: content})
-        parts = advert_parts(machine.terms.ctx(), 2, advert_keys(other))  # type: ignore[arg-type]
-        return altered(other, signature=federation.identities[BAD].sign(ADVERT, *parts))
-
-    return change
-
-
-class TestReplies:
-    """One bad reply."""
-
-    @pytest.mark.parametrize("stage", STAGES)
-    def test_a_reply_of_another_kind(self, federation: Federation, stage: Stage) -> None:
-        hello = HelloReply(party="x", teachers=1)
-        assert left_out(federation, stage, lambda reply: hello) == "answers with a message of another stage"
-
-    @pytest.mark.parametrize("stage", STAGES)
-    def test_a_reply_for_another_session(self, federation: Federation, stage: Stage) -> None:
-        reason = left_out(federation, stage, lambda reply: altered(reply, sid=bytes(16)))
-        assert reason == "answers for another session or another party"
-
-    @pytest.mark.parametrize("stage", STAGES)
-    def test_a_reply_in_another_s_name(self, federation: Federation, stage: Stage) -> None:
-        reason = left_out(federation, stage, lambda reply: altered(reply, party=3))
-        assert reason == "answers for another session or another party"
-
-    @pytest.mark.parametrize("stage", STAGES)
-    def test_the_transport_s_own_reason_is_kept(self, federation: Federation, stage: Stage) -> None:
-        assert left_out(federation, stage, lambda reply: "refused: policy") == "refused: policy"
-
-    @pytest.mark.parametrize("field", ["cipher_key", "mask_point", "self_point", "blind_point", "signature"])
-    def test_a_bit_flipped_in_an_advert(self, federation: Federation, field: str) -> None:
-        reason = left_out(
-            federation, Stage.ADVERTISE, lambda reply: altered(reply, **{field: flipped(getattr(reply, field), 5)})
-        )
-        assert "advert does not verify" in reason
-
-    def test_an_advert_signed_with_a_key_that_is_not_in_the_roster(self, federation: Federation) -> None:
-        federation.identities[BAD] = Identity.generate()
-        machine = federation.machine()
-        network = Network(federation)
-        report = machine.take(network.send(Stage.ADVERTISE, machine.requests()))
-        assert BAD in report.dropped and isinstance(network.errors[Stage.ADVERTISE, BAD], RosterMismatch)
-
-    @pytest.mark.parametrize(
-        ("field", "point", "reason"),
-        [
-            ("cipher_key", bytes(32), "session key is of low order"),
-            ("cipher_key", (1).to_bytes(32, "little"), "session key is of low order"),
-            *((field, bytes(32), "a point of its advert is none, or of low order") for field in POINTS),
-            *(
-                (field, (2).to_bytes(32, "little"), "a point of its advert is none, or of low order")
-                for field in POINTS
-            ),
-        ],
-    )
-    def test_a_key_that_is_none(self, federation: Federation, field: str, point: bytes, reason: str) -> None:
-        """Of low order, or not on the curve; signed by the party itself."""
-        machine = federation.machine()
-        network = Network(
-            federation, on_reply=from_bad(Stage.ADVERTISE, readvertised(federation, machine, field, point))
-        )
-        assert drive(machine, network.send).dropped == {Stage.ADVERTISE: {BAD: reason}}
-
-    @pytest.mark.parametrize("field", ["cipher_key", "mask_point"])
-    def test_a_copied_key_leaves_out_both(self, tmp_path: Path, field: str) -> None:
-        federation = Federation(tmp_path, 7)
-        machine = federation.machine()
-        replies = Network(federation).send(Stage.ADVERTISE, machine.requests())
-        copied = getattr(replies["party-001"], field)
-        changed = readvertised(federation, machine, field, copied)(replies[BAD])  # type: ignore[arg-type]
-        report = machine.take({**replies, BAD: changed})
-        assert report.dropped == dict.fromkeys(["party-001", BAD], "session key is used twice")
-
-    def test_too_few_ciphertexts(self, federation: Federation) -> None:
-        reason = left_out(federation, Stage.SHARE, lambda r: altered(r, ciphertexts=r.ciphertexts[1:]))  # type: ignore[attr-defined]
-        assert reason == "sends 4 ciphertexts, 5 are needed"
-
-    @pytest.mark.parametrize("field", ["ciphertexts", "values"])
-    def test_a_bit_flipped_in_sealed_shares_or_their_values(self, federation: Federation, field: str) -> None:
-        reason = left_out(
-            federation, Stage.SHARE, lambda r: altered(r, **{field: flipped_cell(getattr(r, field), 3, 0)})
-        )
-        assert reason == "its shares are not shares of what its advert is committed to"
-
-    def test_another_nonce(self, federation: Federation) -> None:
-        reason = left_out(federation, Stage.SHARE, lambda r: altered(r, nonce=flipped(r.nonce)))  # type: ignore[attr-defined]
-        assert reason == "its shares are not shares of what its advert is committed to"
-
-    def test_values_that_are_no_numbers(self, federation: Federation) -> None:
-        reason = left_out(federation, Stage.SHARE, lambda r: altered(r, values=np.full_like(r.values, 255)))  # type: ignore[attr-defined]
-        assert reason == "its shares are not shares of what its advert is committed to"
-
-    @pytest.mark.parametrize("about", [[2], [9], [0, 2]], ids=["itself", "nobody", "others and itself"])
-    def test_complaints_that_cannot_be(self, federation: Federation, about: list[int]) -> None:
-        machine = run_until(federation, Stage.MASKED)
-        replies = Network(federation).send(Stage.MASKED, machine.requests())
-        view, reply = requests.view(machine._state), replies[BAD]
-        assert isinstance(reply, MaskedReply)
-        complaints = np.array(about, dtype=np.uint16)
-        parts = masked_parts(machine.terms.ctx(), 2, view.u1, view.u2, reply.y, complaints)
-        other = altered(reply, complaints=complaints, signature=federation.identities[BAD].sign(MASKED, *parts))
-        assert machine.take({**replies, BAD: other}).dropped == {BAD: "complains about parties that sent it no shares"}
-
-    def test_complaints_that_the_party_did_not_sign(self, federation: Federation) -> None:
-        some = np.array([0], dtype=np.uint16)
-        reason = left_out(federation, Stage.MASKED, lambda r: altered(r, complaints=some))
-        assert reason == "signature on its masked votes does not verify"
-
-    def test_a_bit_flipped_in_y(self, federation: Federation) -> None:
-        reason = left_out(federation, Stage.MASKED, lambda r: altered(r, y=flipped_cell(r.y, 1, 1)))  # type: ignore[attr-defined]
-        assert reason == "signature on its masked votes does not verify"
-
-    def test_y_of_another_type(self, federation: Federation) -> None:
-        reason = left_out(federation, Stage.MASKED, lambda r: altered(r, y=r.y.astype(np.uint32)))  # type: ignore[attr-defined]
-        assert reason == "masked votes are uint32, must be uint16"
-
-    def test_y_of_another_shape(self, federation: Federation) -> None:
-        reason = left_out(federation, Stage.MASKED, lambda r: altered(r, y=r.y[:3]))  # type: ignore[attr-defined]
-        assert reason == "masked votes have shape (3, 3), must be (4, 3)"
-
-    def test_a_party_that_was_told_another_set(self, federation: Federation) -> None:
-        """Its signature is on another U2 than the coordinator's: it would not cancel in the sum."""
-        machine = run_until(federation, Stage.MASKED)
-        ctx = machine.terms.ctx()
-        replies = Network(federation).send(Stage.MASKED, machine.requests())
-        reply = replies[BAD]
-        parts = masked_parts(ctx, 2, bytes(32), bytes(32), reply.y, reply.complaints)  # type: ignore[union-attr]
-        signature = federation.identities[BAD].sign(MASKED, *parts)
-        report = machine.take({**replies, BAD: altered(reply, signature=signature)})  # type: ignore[arg-type]
-        assert report.dropped == {BAD: "signature on its masked votes does not verify"}
-
-    def test_a_bit_flipped_in_a_signature_on_the_survivors(self, federation: Federation) -> None:
-        reason = left_out(
-            federation,
-            Stage.CONSISTENCY,
-            lambda r: altered(r, signature=flipped(r.signature)),  # type: ignore[attr-defined]
-        )
-        assert reason == "signature on the set of survivors does not verify"
-
-    def test_too_few_shares(self, federation: Federation) -> None:
-        reason = left_out(federation, Stage.UNMASK, lambda r: altered(r, shares=r.shares[1:]))  # type: ignore[attr-defined]
-        assert reason == "gives 5 shares, 6 are needed"
-
-    def test_a_share_that_is_out_of_range(self, federation: Federation) -> None:
-        def change(reply):
-            shares = reply.shares.copy()
-            shares[0] = np.frombuffer(ORDER.to_bytes(32, "little"), np.uint8)
-            return altered(reply, shares=shares)
-
-        assert left_out(federation, Stage.UNMASK, change) == "gives a share that is out of range"
-
-    def test_replies_nobody_asked_for_are_ignored(self, federation: Federation) -> None:
-        machine = federation.machine(invited=federation.names[:5])
-        replies = Network(federation).send(Stage.ADVERTISE, federation.machine(machine.terms).requests())
-        report = machine.take({**replies, "nobody": "x"})
-        assert report.present == tuple(federation.names[:5])
-
-    def test_a_second_reply_does_not_replace_the_first(self, tmp_path: Path) -> None:
-        """Of a stage that is sent again."""
-        federation = Federation(tmp_path, 3)
-        machine = run_until(federation, Stage.MASKED)
-        replies = Network(federation).send(Stage.MASKED, machine.requests())
-        with pytest.raises(ThresholdNotMet):
-            machine.take({BAD: replies[BAD]})
-        machine.take(replies)
-        result = drive(machine, Network(federation).send)
-        assert np.array_equal(result.sums, federation.total(federation.names)), "no y is counted twice"
 
 
 class TestShares:
@@ -396,47 +191,3 @@ class TestClip:
         sums = np.array([[-5, 99, 0]])
         kept, clipped = clip(sums, terms, 6)
         assert np.array_equal(kept, sums) and not clipped.any()
-
-
-class TestUse:
-    """The machine itself."""
-
-    def test_what_does_not_belong_together(self, tmp_path: Path) -> None:
-        one, other = Federation(tmp_path, 3), Federation(tmp_path, 3)
-        with pytest.raises(RosterMismatch):
-            one.machine(other.terms())
-        with pytest.raises(ConfigError):
-            one.machine(queries=make_queries(seed=5))
-        one.coordinator = Identity.generate()
-        with pytest.raises(RosterMismatch, match="coordinator"):
-            one.machine()
-
-    def test_a_session_that_is_done(self, federation: Federation) -> None:
-        machine = run_until(federation, None)
-        with pytest.raises(StageOrder):
-            machine.requests()
-        with pytest.raises(StageOrder):
-            machine.take({})
-
-    def test_progress_is_told_by_stage(self, federation: Federation) -> None:
-        told = []
-        drive(
-            federation.machine(),
-            Network(federation, lost={Stage.SHARE: [BAD]}).send,
-            progress=lambda report: told.append((report.stage, len(report.present), report.dropped)),
-        )
-        assert told == [
-            (Stage.ADVERTISE, 6, {}),
-            (Stage.SHARE, 5, {BAD: "no answer"}),
-            (Stage.MASKED, 5, {}),
-            (Stage.CONSISTENCY, 5, {}),
-            (Stage.UNMASK, 5, {}),
-        ]
-
-    def test_a_party_gets_only_its_own_column(self, federation: Federation) -> None:
-        machine = run_until(federation, Stage.MASKED)
-        rows = [row.tobytes() for request in machine.requests().values() for row in request.ciphertexts]  # type: ignore[attr-defined]
-        assert len(rows) == len(set(rows)) == 30
-
-    def test_all_errors_are_typed_with_one_exit_code(self) -> None:
-        assert issubclass(ThresholdNotMet, ConsiliumError) and ThresholdNotMet.exit_code == 11

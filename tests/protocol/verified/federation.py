@@ -16,6 +16,7 @@ from consilium.protocol.verified.leader import Leader
 from consilium.protocol.verified.proof import Prover
 from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
 from consilium.protocol.verified.rules import AggregatorRule
+from consilium.protocol.verified.sealing import Link
 from consilium.protocol.verified.session import VerifiedSession
 from consilium.protocol.verified.sums import VerifiedSum
 
@@ -87,6 +88,12 @@ class VerifiedFederation:
     def total(self, names: Sequence[str]) -> np.ndarray:
         """The clear sum of these parties' votes."""
         return np.sum([self.votes[name] for name in names], axis=0)
+
+
+def leader_link(federation: VerifiedFederation) -> Link:
+    """The leader's end of its line to the helper, for whoever has its keys and speaks for itself."""
+    roster = federation.roster
+    return Link(federation.leader_key, bytes.fromhex(roster.helper.x25519_pk), federation.session.ctx)
 
 
 def settle_all(leader: Leader, helper: Helper) -> None:

@@ -1,59 +1,28 @@
-"""Students of images: one contract for all, unlabelled images that help, checkpoints, stopping, and what is refused."""
+"""Trainers of images: one contract for all, unlabelled images that help, checkpoints, stopping, and what is refused."""
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
-from sklearn.datasets import load_digits
 
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
 from consilium.protocol.node.device import using_device
-from consilium.protocol.rows.schema import Schema
 from consilium.protocol.rows.shapes import ImageShape
 from consilium.student.asking.graph import nearest_rows
-from consilium.student.asking.pool import Pool
-from consilium.student.config import StudentSpec
-from consilium.student.published.model import load_model
-from consilium.student.run import run_student, train
+from consilium.student.run import train
 from consilium.student.trainers.base import Aids, Shares
 from consilium.student.trainers.images.graph_cnn import GraphCnnModel, GraphCnnTrainer
 from consilium.student.trainers.images.loop import CHECK_EVERY, Job
-from consilium.student.trainers.images.network import (
-    HIDDEN,
-    ImageModel,
-    few_threads,
-    network,
-    normalised_network,
-    plain,
-)
-from consilium.student.trainers.images.rows import DIGITS, INVARIANCES, NONE, OBJECTS, Distortion, Pixels
-from consilium.student.trainers.settings import Augment
-from tests.specs import student_of
+from consilium.student.trainers.images.network import ImageModel, few_threads, network, normalised_network, plain
+from tests.student.trainers.digits import digits, spec
 
 pytestmark = pytest.mark.slow
 
-
 TRAINERS = ["cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn"]
-
-
-@cache
-def digits() -> tuple[np.ndarray, np.ndarray]:
-    """1,797 digits of 8x8 pixels in 0..16, in an order by lot."""
-    data = load_digits()
-    order = np.random.default_rng(0).permutation(len(data.target))
-    return data.data[order], data.target[order].astype(np.int64)
-
-
-def spec(trainer: str, **settings: object) -> StudentSpec:
-    return student_of(trainer, **{"channels": 16, "steps": 60, "looks": 20, "settled": 0.0, "gamma": 0.001, **settings})
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
@@ -236,13 +205,6 @@ def test_threads_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch, a
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize(("old", "new"), [(True, "digits"), (False, "none")])
-def test_the_old_switch_of_changed_copies_is_refused(old: bool, new: str) -> None:
-    with pytest.raises(ValidationError, match=f"no longer whether: {str(old).lower()} is now '{new}'"):
-        spec("graph_cnn", augment=old)
-    assert set(INVARIANCES) == set(get_args(Augment))
-
-
 @pytest.mark.slow
 def test_it_stops_once_predictions_have_settled() -> None:
     x, y = digits()
@@ -276,46 +238,6 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path, content: bytes | None) 
         train(*arguments)
 
 
-@pytest.mark.parametrize("distortion", [DIGITS.weak, DIGITS.strong, OBJECTS.weak, OBJECTS.strong, NONE.strong])
-def test_distortions_keep_shape_and_range(distortion: Distortion) -> None:
-    images = Pixels.of(digits()[0]).images(digits()[0][:50])
-    generator = torch.Generator().manual_seed(0)
-    changed = distortion(images, generator)
-    assert (changed.shape, changed.dtype) == (images.shape, images.dtype)
-    assert 0 <= float(changed.min()) <= float(changed.max()) <= 1
-    assert torch.allclose(changed, images, atol=1e-5) == (distortion == Distortion())
-    assert not torch.equal(distortion(images, generator), changed) or distortion == Distortion()
-
-
-def test_distortions_by_hand() -> None:
-    dot = torch.zeros(200, 1, 9, 9)
-    dot[:, 0, 4, 4] = 1.0
-    generator = torch.Generator().manual_seed(0)
-    turned = Distortion(degrees=180)(dot, generator)
-    assert torch.allclose(turned[:, 0, 4, 4], torch.ones(200), atol=1e-4)  # the centre stays where it is
-    moved = Distortion(shift=1 / 9)(dot, generator)
-    reach = torch.nonzero(moved.sum(dim=(0, 1)) > 1e-4)
-    assert (reach.min(), reach.max()) == (3, 5)  # at most one pixel, to all sides
-    left = torch.zeros(200, 1, 9, 9)
-    left[:, 0, 4, 0] = 1.0
-    mirrored = Distortion(mirror=True)(left, generator)[:, 0, 4, 8]
-    assert 60 <= int((mirrored > 0.99).sum()) <= 140  # of 200 coins; outside in one of 10^8 seeds
-    light = Distortion(light=0.5)(torch.full((200, 1, 9, 9), 0.4), generator)[:, 0, 4, 4]
-    assert 0.2 <= float(light.min()) < 0.22
-    assert 0.58 < float(light.max()) <= 0.6
-    holes = (Distortion(cutout=0.5)(torch.ones(200, 1, 9, 9), generator) == 0).sum(dim=(1, 2, 3))
-    assert 4 <= int(holes.min()) <= int(holes.max()) <= 25
-
-
-def test_rows_as_images() -> None:
-    rows = np.arange(128, dtype=np.float32).reshape(2, 64)
-    images = Pixels.of(rows).images(rows)
-    assert images.shape == (2, 1, 8, 8)
-    assert (float(images.min()), float(images.max())) == (0, 1)
-    assert float(images[0, 0, 1, 0]) == pytest.approx(8 / 127)  # the second line begins with the ninth feature
-    assert float(Pixels.of(np.full((2, 64), 7.0)).images(np.full((1, 64), 7.0)).abs().max()) == 0
-
-
 @pytest.mark.parametrize("trainer", TRAINERS)
 @pytest.mark.parametrize("features", [3, 60, 49])
 def test_rows_that_are_no_images(trainer: str, features: int) -> None:
@@ -330,114 +252,3 @@ def test_cuda_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
         train(x[:40], y[:40], x[:0], 10, spec("cnn"), seed=0)
     with using_device("auto"):
         train(x[:40], y[:40], x[:0], 10, spec("cnn", steps=1), seed=0)
-
-
-class Digits:
-    """Answers every query with the truth; the schema has statistics that a student of images must not use."""
-
-    def __init__(self, features: int = 64) -> None:
-        self.schema = Schema(
-            features=tuple(f"p{index}" for index in range(features)),
-            classes=tuple("0123456789"),
-            center=(5.0,) * features,
-            scale=(0.1,) * features,
-        )
-        self.asked: list[np.ndarray] = []
-
-    def describe(self) -> LabelTerms:
-        return LabelTerms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
-
-    def ask(self, queries, progress=None, probabilities=None) -> Answers:
-        self.asked.append(queries)
-        x, y = digits()
-        labels = np.array([y[(x == query).all(axis=1)][0] for query in queries])
-        return Answers(np.full(len(labels), int(Outcome.ANSWERED)), labels)
-
-    def known(self, ids) -> np.ndarray:
-        return np.zeros(len(ids), dtype=np.uint8)
-
-    def finish(self) -> None:
-        pass
-
-
-def pool(source: Digits) -> Pool:
-    x, y = digits()
-    return Pool(source.schema.features, x[:200], x[1000:1300], y[1000:1300])
-
-
-@pytest.mark.parametrize("selection", ["random", "entropy", "margin", "k_centre", "typical"])
-def test_a_student_asks_and_learns_and_leaves_no_checkpoint(tmp_path: Path, selection: str) -> None:
-    source = Digits()
-    settings = spec("cnn", augment="none", steps=100, queries=100, rounds=2, selection=selection)
-    result = run_student(source, pool(source), settings, tmp_path, seed=0)
-    assert [len(asked) for asked in source.asked] == [50, 50]
-    assert result.metrics is not None
-    assert result.metrics["accuracy"] > 0.7
-    assert sorted(path.name for path in (tmp_path / "student").iterdir()) == [
-        "MODEL_CARD.md", "model.safetensors", "plan.json", "student.json",
-    ]  # fmt: skip
-    assert json.loads((tmp_path / "student" / "student.json").read_text())["inputs"] == "features"
-    model = load_model(tmp_path / "student" / "model.safetensors")
-    x, y = digits()
-    right = (model.predict_proba(x[1000:1300]).argmax(axis=1) == y[1000:1300]).mean()
-    assert right == pytest.approx(result.metrics["accuracy"])
-
-
-@pytest.mark.parametrize("selection", ["k_centre", "typical"])
-def test_queries_are_chosen_by_what_the_schema_makes_of_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, selection: str
-) -> None:
-    source, seen = Digits(), []
-
-    def first_ones(strategy, candidates, count, rows, *rest) -> np.ndarray:
-        seen.append((strategy, rows))
-        return candidates[:count]
-
-    monkeypatch.setattr("consilium.student.run.choose", first_ones)
-    run_student(source, pool(source), spec("cnn", queries=20, steps=2, selection=selection), tmp_path, seed=0)
-    [(strategy, rows)] = seen  # in the first round already
-    assert strategy == selection
-    assert rows.max() > 100  # standardised by this schema, (16 - 5) / 0.1
-
-
-@pytest.mark.slow
-def test_self_training_around_a_network(tmp_path: Path) -> None:
-    source = Digits()
-    settings = spec("cnn", queries=60, self_training=True, self_training_rounds=2)
-    assert run_student(source, pool(source), settings, tmp_path, seed=0).answered == 60
-
-
-@pytest.mark.slow
-def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
-    source = Digits()
-    settings = spec("graph_cnn", queries=60, steps=100, gamma=1e-6)  # for distances of several hundreds
-    result = run_student(source, pool(source), settings, tmp_path, seed=0)
-    model = load_model(tmp_path / "student" / "model.safetensors").model
-    assert isinstance(model, GraphCnnModel)
-    x = digits()[0][:200].astype(np.float32)
-    assert len(model.sight.networks) == 2
-    first, second = model.sight.networks
-    assert (first.pixels.low, first.pixels.high) == (0, 16)
-    np.testing.assert_allclose(np.linalg.norm(first.features(x), axis=1), 1, rtol=1e-5)
-    inputs, rows = source.schema.inputs(x), model.sight(x)
-    assert inputs.max() > 100  # standardised by this schema, (16 - 5) / 0.1
-    np.testing.assert_allclose(rows[:, :64], inputs * 0.5**0.5, rtol=1e-5)
-    seen = rows[:, 64:]
-    assert seen.shape == (200, 2 * HIDDEN)
-    np.testing.assert_allclose(seen[:, HIDDEN:], second.features(x) * model.sight.scales[2], rtol=1e-4)
-    assert seen.var(axis=0).sum() == pytest.approx(rows[:, :64].var(axis=0).sum(), rel=0.1)  # each counts as much
-    np.testing.assert_array_equal(model.predict_proba(x), model.kernel.predict_proba(rows))
-    assert result.metrics is not None
-    assert result.metrics["accuracy"] > 0.7
-
-
-@pytest.mark.parametrize(("features", "device"), [(60, "auto"), (64, "cuda")])
-def test_nothing_is_asked_where_the_student_cannot_learn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: int, device: str
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    source = Digits(features)
-    rows = Pool(source.schema.features, np.zeros((5, features)))
-    with using_device(device), pytest.raises(ConfigError):  # pyright: ignore[reportArgumentType]
-        run_student(source, rows, spec("fixmatch"), tmp_path, seed=0)
-    assert source.asked == []

@@ -1,0 +1,50 @@
+"""Parties that sum their votes in secret, as the coordinator's collector meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from consilium.coordinator.collection.members import enrol, train
+from consilium.coordinator.collection.secure import SecureCollector
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.mechanisms import Distributed, DistributedTwoPhase
+from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.secagg.session import NO_LEDGER
+from tests.federation import FakeTransport, make_config, make_homes, make_secure, standing
+
+PARTIES = 7  # t = 5
+STAGES = ("sa_advertise", "sa_share", "sa_masked", "sa_consistency", "sa_unmask")
+ONE_PHASE = Distributed(threshold=3, sigma=4.0, noise_shares=5)
+TWO_PHASES = DistributedTwoPhase(threshold=1, sigma1=2.5, sigma2=2.5, noise_shares=5)
+
+
+class Cluster:
+    """Parties at home, enrolled and trained in a federation with the given votes mode."""
+
+    def __init__(self, root: Path, log, votes="secure", faults=None, policy=None, make=make_config, **changes) -> None:
+        self.root, self.log = root, log
+        self.homes = make_homes(root / "parties", PARTIES, **(policy or {}))
+        self.keys = make_secure(self.homes, root)
+        self.config: FederationConfig = make(votes=votes, roster=self.keys.roster.digest, **changes)
+        self.transport = FakeTransport(self.homes, faults)
+
+    def ready(self):
+        members = enrol(self.transport, self.config, NO_LEDGER.ledger, self.log)
+        return train(self.transport, self.config, members, self.log).members
+
+    def collector(self, members) -> SecureCollector:
+        folder = self.root / "sessions"
+        return SecureCollector(self.transport, self.config, members, self.keys, folder, standing(), self.log)
+
+
+def queries(count: int = 20, seed: int = 3) -> tuple[np.ndarray, str]:
+    x = canonical_queries(np.random.default_rng(seed).normal(size=(count, 3)) * [10, 20, 1] + [60, 140, 0], 3)
+    return x, query_set_hash(x)
+
+
+def told(made: Cluster, event: str) -> list[dict]:
+    lines = (made.root / "events.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if line["event"] == event]

@@ -1,0 +1,140 @@
+"""What a party of secure votes does not take, whatever the coordinator says."""
+
+from __future__ import annotations
+
+import pytest
+
+from consilium.coordinator.collection.clear import ClearCollector
+from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.config import Caps
+from consilium.coordinator.mechanisms import Confident, Distributed
+from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.protocol.labels.service import no_progress
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.secagg.errors import ThresholdNotMet
+from consilium.protocol.secagg.messages import AdvertiseRequest
+from consilium.protocol.secagg.session import SessionDescriptor
+from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, Cluster, queries
+from tests.deploy.kits import edit
+from tests.federation import FakeTransport, hello_of, make_config, make_homes, make_secure, standing, vote_request
+
+pytestmark = pytest.mark.slow
+
+
+def hello(made: Cluster, index: int = 0):
+    return made.transport.parties[index].hello(hello_of(made.config))
+
+
+def test_a_policy_that_asks_for_more_secrecy_is_kept(cluster) -> None:
+    made = cluster(policy={"votes": "distributed"})
+    with pytest.raises(Refused) as refused:
+        hello(made)
+    assert refused.value.refusal.rule is Rule.VOTES
+
+
+def test_clear_votes_are_refused_in_a_federation_of_secret_ones(cluster) -> None:
+    made = cluster()
+    members = made.ready()
+    with pytest.raises(NotEnoughParties, match="7 x refused: votes"):
+        ClearCollector(made.transport, made.config, members, standing(), made.log)(*queries(), no_progress)
+
+
+def test_clear_votes_are_refused_by_a_policy_that_asks_for_secret_ones(cluster) -> None:
+    made = cluster(policy={"votes": "secure"})
+    made.ready()
+    other = make_config(seed=8)
+    party = made.transport.parties[0]
+    with pytest.raises(Refused) as refused:
+        party.hello(hello_of(other))
+    assert refused.value.refusal.rule is Rule.VOTES
+    with pytest.raises(Refused) as refused:
+        party.vote(vote_request(other, queries()[0]))
+    assert refused.value.refusal.rule is Rule.PROMISE  # it never enrolled
+
+
+def test_too_few_parties_in_a_sum_and_another_roster_are_refused(cluster) -> None:
+    made = cluster(policy={"least_parties": 6})
+    with pytest.raises(Refused) as refused:
+        hello(made)
+    assert (refused.value.refusal.rule, refused.value.refusal.limit) == (Rule.LEAST_PARTIES, 6)
+    (made.homes[1] / "roster.json").unlink()
+    make_secure_elsewhere(made).roster.save(made.homes[1] / "roster.json")
+    with pytest.raises(Refused) as refused:
+        hello(made, 1)
+    assert refused.value.refusal.rule is Rule.ROSTER_MISMATCH
+
+
+def test_sums_that_may_differ_by_fewer_than_the_policy_asks_are_refused(cluster) -> None:
+    made = cluster(policy={"least_difference": 3})
+    with pytest.raises(Refused) as refused:
+        hello(made)
+    found = refused.value.refusal
+    assert (found.rule, found.limit, found.requested) == (Rule.LEAST_DIFFERENCE, 3, 2)
+
+
+def make_secure_elsewhere(made: Cluster) -> SecureKeys:
+    other = made.root / "other"
+    other.mkdir()
+    return make_secure(make_homes(other / "parties", PARTIES), other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"sigma": 3.0}, Rule.PROMISE),  # less noise than was promised
+        ({"noise_shares": 4}, Rule.PROMISE),
+        ({"sigma": 0.0, "noise_shares": 0}, Rule.PROMISE),  # an exact sum
+        ({"phase": 2}, Rule.PROMISE),
+        ({"teachers": 2}, Rule.PROMISE),
+        ({"federation": "0" * 64}, Rule.PROMISE),
+    ],
+)
+def test_the_terms_of_a_session_must_be_those_of_the_promise(cluster, changes, rule) -> None:
+    made = cluster(votes="distributed", mechanism=ONE_PHASE, caps=Caps(queries=100, answers=100))
+    made.ready()
+    x, _ = queries()
+    values = {"sigma": 4.0, "noise_shares": 5, "phase": 1, "teachers": 1, **changes}
+    terms = SessionDescriptor.create(
+        made.keys.roster, values.pop("federation", made.config.digest()), x, 2, values.pop("teachers"), **values
+    )
+    request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(made.keys.signer))
+    with pytest.raises(Refused) as refused:
+        made.transport.parties[0].secure.advertise(request)
+    assert refused.value.refusal.rule is rule
+
+
+def test_secure_votes_are_counted_once_against_the_parties_own_limit(cluster) -> None:
+    """Which they lowered since they enrolled: there, a federation that may ask more than it allows is refused."""
+    made = cluster(policy={"most_queries": 1000})
+    members = made.ready()
+    for home in made.homes:
+        edit(home / "party.toml", "most_queries = 1000", "most_queries = 50")
+    made.transport = FakeTransport(made.homes)
+    collector = made.collector(members)
+    collector(*queries(40))
+    with pytest.raises(ThresholdNotMet, match="masked"):
+        collector(*queries(11, 9))
+    collector(*queries(10, 10))
+
+
+def test_another_promise_than_at_the_first_hello_is_refused(cluster) -> None:
+    made = cluster()
+    hello(made)
+    made.config = made.config.model_copy(update={"mechanism": Confident(threshold=4, sigma1=3.0, sigma2=1.0)})
+    object.__setattr__(
+        made.config, "digest", lambda: make_config(votes="secure", roster=made.keys.roster.digest).digest()
+    )
+    with pytest.raises(Refused) as refused:
+        hello(made)
+    assert refused.value.refusal.rule is Rule.PROMISE
+
+
+def test_keys_must_be_those_of_the_federation(cluster) -> None:
+    made = cluster()
+    with pytest.raises(ConfigError, match="the federation asks for"):
+        make_secure_elsewhere(made).check(made.config)
+    wide = made.config.model_copy(
+        update={"votes": "distributed", "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=6)}
+    )
+    with pytest.raises(ConfigError, match="noise_shares 6 is above the 5 honest parties"):
+        made.keys.check(wide)

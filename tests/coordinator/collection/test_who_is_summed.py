@@ -1,0 +1,180 @@
+"""Who is in a secure sum: whoever spoils it is left out, and no set of parties is too close to an earlier one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from consilium.coordinator.collection.secure import SecureCollector
+from consilium.coordinator.config import Caps
+from consilium.coordinator.secagg.history import History
+from consilium.coordinator.secagg.machine import Aggregation
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.records import refusal_to_record
+from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.secagg.errors import BadShare, SetTooClose, ThresholdNotMet
+from consilium.protocol.secagg.stages import Stage
+from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, STAGES, queries, told
+from tests.federation import drop, with_array
+
+pytestmark = pytest.mark.slow
+
+SHARED = "query.sa_share"
+WITHOUT_P03 = ("p00", "p01", "p02", "p04", "p05", "p06")
+
+
+def test_whoever_sends_rubbish_to_its_peers_is_left_out_at_once(cluster) -> None:
+    """Before anybody votes, and by the coordinator's own check: no session is lost."""
+    made = cluster(faults={(3, SHARED): with_array("ciphertexts", lambda matrix: matrix ^ 1)})
+    assert made.collector(made.ready())(*queries()).parties == WITHOUT_P03
+    reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
+    assert reasons == {"p03": "its shares are not shares of what its advert is committed to"}
+
+
+def accuse(record):
+    return refusal_to_record(Refusal(rule=Rule.BAD_KEY, party="p03"))
+
+
+ACCUSED = {(index, SHARED): accuse for index in (0, 1, 2, 4)}
+"""Four of seven refuse p03's key: with p03 in the session, too few are left."""
+
+
+def once(fault):
+    """The fault in the first exchange only: an honest party accuses nobody who is not there."""
+    left = [fault]
+    return lambda record: left.pop()(record) if left else record
+
+
+def test_whom_many_accuse_is_named_and_left_out(cluster) -> None:
+    """In the same call: the session ends, the next one is without it, and it stays out."""
+    made = cluster(faults={at: once(fault) for at, fault in ACCUSED.items()})
+    members = made.ready()
+    assert made.collector(members)(*queries()).parties == WITHOUT_P03
+    assert [event["party"] for event in told(made, "excluded")] == ["p03"]
+    made.transport.requests.clear()
+    assert made.collector(members)(*queries(9, 9)).parties == WITHOUT_P03  # a new process knows it too
+    assert 3 not in {node for node, _ in made.transport.requests}
+
+
+def test_without_leaving_liars_out_one_message_ends_every_session(cluster, monkeypatch) -> None:
+    """The control: what was before."""
+    monkeypatch.setattr(SecureCollector, "_check_accused", lambda self: None)
+    made = cluster(faults=dict(ACCUSED))
+    members = made.ready()
+    for _ in range(2):
+        with pytest.raises(ThresholdNotMet, match="share"):
+            made.collector(members)(*queries())
+    assert not told(made, "excluded")
+
+
+def test_one_party_s_word_does_not_exclude_another(cluster) -> None:
+    """One that accuses may lie itself: the others go on without it, and the accused is asked again."""
+    made = cluster(faults={(0, "query.sa_masked"): accuse})
+    members = made.ready()
+    assert made.collector(members)(*queries()).parties == tuple(f"p{i:02d}" for i in range(1, PARTIES))
+    assert not told(made, "excluded")
+
+
+def test_parties_that_an_error_names_are_left_out_in_the_same_call(cluster, monkeypatch) -> None:
+    """Whatever check names them, before unmasking: here at the consistency stage, two at once, then enough are left."""
+    made = cluster()
+    take = Aggregation.take
+
+    def checked(machine, replies):
+        if machine.stage is Stage.CONSISTENCY and {"p01", "p05"} <= set(replies):
+            raise BadShare("p01", "does not verify", ["p01", "p05"])
+        return take(machine, replies)
+
+    monkeypatch.setattr(Aggregation, "take", checked)
+    assert made.collector(made.ready())(*queries()).parties == ("p00", "p02", "p03", "p04", "p06")
+    assert sorted(event["party"] for event in told(made, "excluded")) == ["p01", "p05"]
+
+
+def test_too_few_without_the_liars_is_the_end(cluster, monkeypatch) -> None:
+    made = cluster()
+
+    def checked(machine, replies):
+        raise BadShare("p01", "does not verify", ["p01", "p02", "p05"])
+
+    monkeypatch.setattr(Aggregation, "take", checked)
+    with pytest.raises(BadShare):
+        made.collector(made.ready())(*queries())
+    assert len(told(made, "stage")) == 2 + 1  # enrol, train, and one exchange
+
+
+def test_one_that_is_away_after_a_sum_over_all_ends_the_next_before_unmasking(cluster) -> None:
+    """By the coordinator's own account, and nothing is used up: when it is back, all is well."""
+    made = cluster()
+    members = made.ready()
+    made.collector(members)(*queries())
+    made.transport.faults |= {(1, "query.sa_share"): drop}
+    made.transport.requests.clear()
+    with pytest.raises(SetTooClose, match="by 0 on one side, at least 2"):
+        made.collector(members)(*queries(9, 9))
+    assert {kind for _, kind in made.transport.requests} == {f"query.{stage}" for stage in STAGES[:3]}
+    made.transport.faults.clear()
+    assert len(made.collector(members)(*queries(9, 9)).parties) == PARTIES
+
+
+def test_with_spare_parties_one_may_be_away_after_the_first_sum(cluster) -> None:
+    made = cluster(spare=2)
+    members = made.ready()
+    first = set(made.collector(members)(*queries()).parties)
+    assert len(first) == 5
+    made.transport.faults |= {(int(min(first)[1:]), "query.sa_share"): drop}
+    second = set(made.collector(members)(*queries(9, 9)).parties)
+    assert len(first - second) == len(second - first) == 2
+    sums = [made.collector(members)(*queries(9, seed)).parties for seed in range(10, 14)]
+    assert all(set(summed) == second for summed in sums)  # those are there again: nothing new is tried
+
+
+def test_parties_refuse_what_a_coordinator_without_an_account_tries(cluster) -> None:
+    """Its history is lost; theirs is not."""
+    made = cluster()
+    members = made.ready()
+    made.collector(members)(*queries())
+    (made.root / "sessions" / "history.json").unlink()
+    made.transport.faults |= {(1, "query.sa_share"): drop}
+    with pytest.raises(ThresholdNotMet, match="stage consistency: 0 parties"):
+        made.collector(members)(*queries(9, 9))
+    reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
+    assert reasons["p00"] == "refused: set-too-close, requested 0, limit 2"
+
+
+def test_a_coordinator_that_inherits_its_account_waits_for_those_of_the_sum_before(cluster, tmp_path: Path) -> None:
+    """As in a new federation of the same parties; the control is the coordinator without an account, above."""
+    made = cluster()
+    members = made.ready()
+    first = made.collector(members)(*queries())
+    path = made.root / "sessions" / "history.json"
+    shutil.move(path, tmp_path / "earlier.json")
+    History(path, made.keys.roster).inherit([tmp_path / "earlier.json"])
+    made.transport.faults |= {(1, "query.sa_share"): drop}
+    with pytest.raises(SetTooClose):  # by its own choice: no party was asked to unmask anything
+        made.collector(members)(*queries(9, 9))
+    assert not any("refused" in event["reason"] for event in told(made, "left-out"))
+    made.transport.faults.clear()
+    assert made.collector(members)(*queries(9, 9)).parties == first.parties
+
+
+def test_a_history_that_cannot_be_used(cluster) -> None:
+    made = cluster()
+    members = made.ready()
+    made.collector(members)(*queries())
+    path = made.root / "sessions" / "history.json"
+    for content in ("{", "[]", json.dumps({**json.loads(path.read_text()), "roster": "0" * 64})):
+        path.write_text(content)
+        with pytest.raises(ConfigError, match="sessions/history"):
+            made.collector(members)(*queries(9, 9))
+
+
+def test_noisy_sums_may_differ_by_one_party(cluster) -> None:
+    """What they tell together is charged."""
+    made = cluster(votes="distributed", mechanism=ONE_PHASE, caps=Caps(queries=100, answers=100))
+    members = made.ready()
+    made.collector(members)(*queries())
+    made.transport.faults |= {(1, "query.sa_share"): drop}
+    assert len(made.collector(members)(*queries(9, 9)).parties) == PARTIES - 1

@@ -1,0 +1,15 @@
+"""The party that changes what it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.secagg.stages import Stage
+
+BAD = "party-002"
+
+
+def from_bad(stage: Stage, change: Callable[[WireModel], WireModel | str | None]):
+    """`on_reply` that changes what BAD sends in one stage."""
+    return lambda at, name, reply: change(reply) if (at, name) == (stage, BAD) else reply

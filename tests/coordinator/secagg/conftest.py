@@ -1,0 +1,15 @@
+"""A federation that can lose one party."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.secagg.network import Federation
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    """Six parties: t = u_min = 5, so one may fail."""
+    return Federation(tmp_path, 6)

@@ -1,0 +1,134 @@
+"""Whole students of images: what they ask, what their models are given, and that nothing is asked in vain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
+from consilium.protocol.node.device import using_device
+from consilium.protocol.rows.schema import Schema
+from consilium.student.asking.pool import Pool
+from consilium.student.published.model import load_model
+from consilium.student.run import run_student
+from consilium.student.trainers.images.graph_cnn import GraphCnnModel
+from consilium.student.trainers.images.network import HIDDEN
+from tests.student.trainers.digits import digits, spec
+
+pytestmark = pytest.mark.slow
+
+
+class Digits:
+    """Answers every query with the truth; the schema has statistics that a student of images must not use."""
+
+    def __init__(self, features: int = 64) -> None:
+        self.schema = Schema(
+            features=tuple(f"p{index}" for index in range(features)),
+            classes=tuple("0123456789"),
+            center=(5.0,) * features,
+            scale=(0.1,) * features,
+        )
+        self.asked: list[np.ndarray] = []
+
+    def describe(self) -> LabelTerms:
+        return LabelTerms("f" * 64, self.schema, "made up", "party", 1e-5, 1.0, 1000, 1000, 5, True)
+
+    def ask(self, queries, progress=None, probabilities=None) -> Answers:
+        self.asked.append(queries)
+        x, y = digits()
+        labels = np.array([y[(x == query).all(axis=1)][0] for query in queries])
+        return Answers(np.full(len(labels), int(Outcome.ANSWERED)), labels)
+
+    def known(self, ids) -> np.ndarray:
+        return np.zeros(len(ids), dtype=np.uint8)
+
+    def finish(self) -> None:
+        pass
+
+
+def pool(source: Digits) -> Pool:
+    x, y = digits()
+    return Pool(source.schema.features, x[:200], x[1000:1300], y[1000:1300])
+
+
+@pytest.mark.parametrize("selection", ["random", "entropy", "margin", "k_centre", "typical"])
+def test_a_student_asks_and_learns_and_leaves_no_checkpoint(tmp_path: Path, selection: str) -> None:
+    source = Digits()
+    settings = spec("cnn", augment="none", steps=100, queries=100, rounds=2, selection=selection)
+    result = run_student(source, pool(source), settings, tmp_path, seed=0)
+    assert [len(asked) for asked in source.asked] == [50, 50]
+    assert result.metrics is not None
+    assert result.metrics["accuracy"] > 0.7
+    assert sorted(path.name for path in (tmp_path / "student").iterdir()) == [
+        "MODEL_CARD.md", "model.safetensors", "plan.json", "student.json",
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "student" / "student.json").read_text())["inputs"] == "features"
+    model = load_model(tmp_path / "student" / "model.safetensors")
+    x, y = digits()
+    right = (model.predict_proba(x[1000:1300]).argmax(axis=1) == y[1000:1300]).mean()
+    assert right == pytest.approx(result.metrics["accuracy"])
+
+
+@pytest.mark.parametrize("selection", ["k_centre", "typical"])
+def test_queries_are_chosen_by_what_the_schema_makes_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, selection: str
+) -> None:
+    source, seen = Digits(), []
+
+    def first_ones(strategy, candidates, count, rows, *rest) -> np.ndarray:
+        seen.append((strategy, rows))
+        return candidates[:count]
+
+    monkeypatch.setattr("consilium.student.run.choose", first_ones)
+    run_student(source, pool(source), spec("cnn", queries=20, steps=2, selection=selection), tmp_path, seed=0)
+    [(strategy, rows)] = seen  # in the first round already
+    assert strategy == selection
+    assert rows.max() > 100  # standardised by this schema, (16 - 5) / 0.1
+
+
+@pytest.mark.slow
+def test_self_training_around_a_network(tmp_path: Path) -> None:
+    source = Digits()
+    settings = spec("cnn", queries=60, self_training=True, self_training_rounds=2)
+    assert run_student(source, pool(source), settings, tmp_path, seed=0).answered == 60
+
+
+@pytest.mark.slow
+def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
+    source = Digits()
+    settings = spec("graph_cnn", queries=60, steps=100, gamma=1e-6)  # for distances of several hundreds
+    result = run_student(source, pool(source), settings, tmp_path, seed=0)
+    model = load_model(tmp_path / "student" / "model.safetensors").model
+    assert isinstance(model, GraphCnnModel)
+    x = digits()[0][:200].astype(np.float32)
+    assert len(model.sight.networks) == 2
+    first, second = model.sight.networks
+    assert (first.pixels.low, first.pixels.high) == (0, 16)
+    np.testing.assert_allclose(np.linalg.norm(first.features(x), axis=1), 1, rtol=1e-5)
+    inputs, rows = source.schema.inputs(x), model.sight(x)
+    assert inputs.max() > 100  # standardised by this schema, (16 - 5) / 0.1
+    np.testing.assert_allclose(rows[:, :64], inputs * 0.5**0.5, rtol=1e-5)
+    seen = rows[:, 64:]
+    assert seen.shape == (200, 2 * HIDDEN)
+    np.testing.assert_allclose(seen[:, HIDDEN:], second.features(x) * model.sight.scales[2], rtol=1e-4)
+    assert seen.var(axis=0).sum() == pytest.approx(rows[:, :64].var(axis=0).sum(), rel=0.1)  # each counts as much
+    np.testing.assert_array_equal(model.predict_proba(x), model.kernel.predict_proba(rows))
+    assert result.metrics is not None
+    assert result.metrics["accuracy"] > 0.7
+
+
+@pytest.mark.parametrize(("features", "device"), [(60, "auto"), (64, "cuda")])
+def test_nothing_is_asked_where_the_student_cannot_learn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: int, device: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    source = Digits(features)
+    rows = Pool(source.schema.features, np.zeros((5, features)))
+    with using_device(device), pytest.raises(ConfigError):  # pyright: ignore[reportArgumentType]
+        run_student(source, rows, spec("fixmatch"), tmp_path, seed=0)
+    assert source.asked == []
