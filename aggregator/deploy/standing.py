@@ -9,6 +9,7 @@ from consilium.aggregator.home import AggregatorHome, open_home
 from consilium.aggregator.policy import check_terms
 from consilium.aggregator.promise import events_of
 from consilium.aggregator.store import GivenStore
+from consilium.protocol.aggregators.cures import CURES_OF_SECOND
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import is_held
 from consilium.protocol.node.connection import read_connection
@@ -104,7 +105,8 @@ def status(kit: Kit) -> AggregatorStatus:
         found = given_in(home, terms)
         check_terms(home.policy, terms, home.roster(), list(found.earlier))
     except Refused as error:
-        problem = f"its own policy refuses this federation: {error}. {cure_of(f'refused: {error.refusal}')}"
+        cure = cure_of(f"refused: {error.refusal}", CURES_OF_SECOND)
+        problem = f"its own policy refuses this federation: {error}. {cure}"
         found = GivenSoFar(False, 0, 0, 0, ())
     return AggregatorStatus(
         aggregator=kit.name,
