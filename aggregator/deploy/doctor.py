@@ -98,8 +98,8 @@ def _state(kit: Kit) -> str:
     home, told = open_home(kit.folder), []
     refused_is_wrong(
         lambda: told.append(given_in(home, terms_of(home))),
-        "state",
-        "Restore the newest backup of state/",
+        "terms.json",
+        "Unpack the kit again",
         CURES_OF_SECOND,
     )
     return f"{told[0].here + told[0].elsewhere} queries ever in sums that it gave its half of"

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import consilium.aggregator.deploy.doctor
 import consilium.coordinator.deploy.doctor
 import consilium.party.deploy.doctor
 from consilium.coordinator.config import FederationConfig
@@ -32,7 +33,7 @@ from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.node import flower
-from consilium.protocol.node.checks import CheckResult, examine
+from consilium.protocol.node.checks import Check, CheckResult, examine
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.node.manifest import MANIFEST
 from consilium.protocol.node.ports import wait_for_ports
@@ -44,6 +45,11 @@ from tests.deploy.kits import edit, make_kits, write_data
 from tests.federation import CLASSES, FEATURES, hello_of, make_rows
 
 Spoil = Callable[[Path], object]
+DOCTORS: dict[str, Callable[..., list[Check]]] = {
+    "coordinator": consilium.coordinator.deploy.doctor.checks,
+    "party": consilium.party.deploy.doctor.checks,
+    "aggregator": consilium.aggregator.deploy.doctor.checks,
+}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +66,8 @@ def out(sound: Path, tmp_path: Path) -> Path:
 
 def found_by_doctor(kit: Path, name: str) -> CheckResult:
     node = open_kit(kit)
-    module = consilium.coordinator.deploy.doctor if node.kind == "coordinator" else consilium.party.deploy.doctor
-    return next(found for found in examine(module.checks(node, running=False)) if found.name == name)
+    checks = DOCTORS[node.kind](node, running=False)
+    return next(found for found in examine(checks) if found.name == name)
 
 
 def said_by_start(kit: Path, start: Callable[..., object]) -> tuple[str, str]:
