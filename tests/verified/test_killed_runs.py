@@ -25,7 +25,7 @@ from tests.simulations.study.tiny import SCENARIO, rows
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).resolve().parents[2]
-BATCH, QUERIES = 4, 12
+CLINICS, BATCH, QUERIES = 4, 3, 9
 KILLED = """
 import os
 import signal
@@ -47,18 +47,21 @@ VerifiedCollector.__call__ = killed
 os.cpu_count = lambda: 1
 cli.app()
 """
-"""With one worker: each takes seconds to import what it needs. The second aggregator has given its half of the second sum, and the ledger does not have it yet."""
+"""With one worker: each takes seconds to import what it needs.
+
+The second aggregator has given its half of the second sum, and the ledger does not have it yet."""
 
 
 def write_scenario(folder: Path) -> Path:
-    """Eight clinics or so, and three sums."""
-    rows().write_csv(folder / "rows.csv")
+    """Four clinics, and three sums."""
+    rows().filter(pl.col("clinic").is_in([f"clinic {each}" for each in range(CLINICS)])).write_csv(folder / "rows.csv")
     path = folder / "tiny.toml"
     scenario = {
         **SCENARIO,
         "federation": {
             **SCENARIO["federation"],
             "votes": "verified",
+            "minimum_parties": 3,
             "caps": {"queries": QUERIES, "answers": QUERIES},
             "timeouts": {"enrol": 600, "train": 600, "vote": 600, "secure": 600},
         },
