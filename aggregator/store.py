@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from pydantic import ValidationError
 
 from consilium.protocol.databases import committed
+from consilium.protocol.errors import LedgerError
 from consilium.protocol.parties.messages import Terms
 
 FORMAT = 1
@@ -50,9 +52,9 @@ class GivenSums:
         self._connection = connection
 
     def terms(self, federation: str) -> Terms | None:
-        """Of a federation that was introduced."""
+        """Of a federation that was introduced. Raises LedgerError."""
         row = self._connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
-        return None if row is None else Terms.model_validate_json(row[0])
+        return None if row is None else _terms(row[0])
 
     def keep_terms(self, terms: Terms) -> None:
         """Keep them; those that are kept already stay."""
@@ -60,12 +62,12 @@ class GivenSums:
         self._connection.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", row)
 
     def other_promises(self, federation: str) -> list[str]:
-        """What all other federations that gave a sum have promised."""
+        """What all other federations that gave a sum have promised. Raises LedgerError."""
         rows = self._connection.execute(
             "SELECT content FROM terms WHERE federation != ? AND federation IN (SELECT federation FROM charged)",
             (federation,),
         )
-        return [Terms.model_validate_json(content).promise for (content,) in rows]
+        return [_terms(content).promise for (content,) in rows]
 
     def session(self, sid: str) -> OpenSession | None:
         """A session that was opened."""
@@ -135,6 +137,16 @@ class GivenSums:
     def keep_record(self, sid: str, record: bytes, signature: bytes) -> None:
         """Keep what is signed; it is signed once."""
         self._connection.execute("INSERT INTO records VALUES (?, ?, ?)", (sid, record, signature))
+
+
+def _terms(content: str | bytes) -> Terms:
+    try:
+        return Terms.model_validate_json(content)
+    except ValidationError:
+        raise LedgerError(
+            "given.db: terms of a federation in it are damaged",
+            "Restore the newest backup of state/; without it nothing is given",
+        ) from None
 
 
 class GivenStore:

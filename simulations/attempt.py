@@ -69,7 +69,7 @@ class Attempt:
             interrupted = self._signals.interrupted
             with self._signals.held():
                 if not self._keep_work:
-                    space.remove_work()
+                    space.remove_work(ended=error is None and interrupted is None)
                 if interrupted is not None or isinstance(error, KeyboardInterrupt):
                     self._status(space, "interrupted")
                 elif error is None:

@@ -9,6 +9,7 @@ RUN/private/work/coordinator.pem     the coordinator's signing key, and
 RUN/private/work/sealing.pem         for verified votes, its key for what is sealed
 RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, identity.pem, later state/; for verified
                                      votes the last one is the second aggregator's: aggregator.toml, keys, later state/
+RUN/private/second/                  its state, between two attempts at the run
 """
 
 from __future__ import annotations
@@ -65,6 +66,11 @@ class Workspace:
     @property
     def work(self) -> Path:
         return self.private / "work"
+
+    @property
+    def kept_second(self) -> Path:
+        """State of the second aggregator between two attempts: without it, it would give its half of a sum again."""
+        return self.private / "second"
 
     @property
     def lock(self) -> Path:
@@ -126,9 +132,16 @@ class Workspace:
                 raise ConfigError(f"another process is working on {self.run_dir}", "Wait for it, or end it")
             yield
 
-    def remove_work(self) -> None:
-        """Delete the copies of private rows and the teachers."""
+    def remove_work(self, ended: bool = False) -> None:
+        """Delete the copies of private rows and the teachers. ended: nobody will go on with the run, so that what the
+        second aggregator has given need not be kept either."""
+        for home in (path.parent for path in self.party_root.glob(f"*/{AGGREGATOR}")):
+            if (home / "state").exists():
+                shutil.rmtree(self.kept_second, ignore_errors=True)  # an older one than this
+                (home / "state").rename(self.kept_second)
         shutil.rmtree(self.work, ignore_errors=True)
+        if ended:
+            shutil.rmtree(self.kept_second, ignore_errors=True)
 
 
 def make_run_dir(path: Path) -> Workspace:
@@ -264,6 +277,8 @@ def lay_out(
         settings["roster"] = os.path.relpath(space.roster_file, space.home(0))  # homes may be moved together with it
         if second.exists():
             (second / AGGREGATOR).write_text(tomli_w.dumps(_second_aggregator(space, scenario, config)))
+            if space.kept_second.exists():
+                space.kept_second.rename(second / "state")
     own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed, scenario.simulation.own_teacher)
     limits = own_limits(scenario.simulation.policies, len(partition.parties), seed)
     for index, (name, rows) in enumerate(partition.parties.items()):

@@ -13,7 +13,12 @@ import pytest
 HEAVY = ("proofs", "deploy", "ray", "slow", "statistics", "fuzz")
 """Most expensive first: files with such tests begin first, or the last one would be waited for by an idle processor."""
 PROGRAMS = {"flower-superlink": "deploy", "flower-supernode": "deploy", "gcs_server": "ray", "raylet": "ray"}
-COMMANDS = {("coordinator", "start"): "deploy", ("party", "start"): "deploy", ("--engine", "ray"): "ray"}
+COMMANDS = {
+    ("coordinator", "start"): "deploy",
+    ("party", "start"): "deploy",
+    ("aggregator", "start"): "deploy",
+    ("--engine", "ray"): "ray",
+}
 
 
 def needed(command: Sequence[object] | object) -> str | None:

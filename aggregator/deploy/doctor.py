@@ -9,6 +9,7 @@ from consilium.aggregator.deploy.standing import given_in, terms_of
 from consilium.aggregator.home import AggregatorHome, open_home
 from consilium.aggregator.policy import check_terms
 from consilium.aggregator.promise import events_of, within
+from consilium.protocol.aggregators.cures import CURES_OF_SECOND
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.checks import (
@@ -29,7 +30,6 @@ from consilium.protocol.node.installed_app import check_flower
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.refused import refused_is_wrong
 from consilium.protocol.node.state import check_versions
-from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.refusals import Rule
 
 LEAST_FREE_BYTES = 500_000_000
@@ -97,7 +97,10 @@ def _place(kit: Kit) -> str:
 def _state(kit: Kit) -> str:
     home, told = open_home(kit.folder), []
     refused_is_wrong(
-        lambda: told.append(given_in(home, terms_of(home))), "state", "Restore the newest backup of state/"
+        lambda: told.append(given_in(home, terms_of(home))),
+        "terms.json",
+        "Unpack the kit again",
+        CURES_OF_SECOND,
     )
     return f"{told[0].here + told[0].elsewhere} queries ever in sums that it gave its half of"
 
@@ -116,7 +119,8 @@ def _policy(kit: Kit) -> str:
     refused_is_wrong(
         allowed,
         "policy in aggregator.toml",
-        "Change the policy, or do not take part: the coordinator will ask exactly this",
+        "Change the policy, or do not serve: the coordinator will ask exactly this",
+        CURES_OF_SECOND,
     )
     sums = "exact sums" if policy.exact_sums else "sums with noise of its own"
     return (
@@ -138,7 +142,7 @@ def _queries(kit: Kit) -> str:
     found, most = given_in(home, terms_of(home)), home.policy.most_queries
     told = f"{found.elsewhere} in sums of other federations, at most {found.promised} in this one; policy: {most}"
     if found.elsewhere + found.promised > most:
-        raise Advice(told, CURES[Rule.MOST_QUERIES])
+        raise Advice(told, CURES_OF_SECOND[Rule.MOST_QUERIES])
     return told
 
 

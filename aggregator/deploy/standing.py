@@ -9,7 +9,8 @@ from consilium.aggregator.home import AggregatorHome, open_home
 from consilium.aggregator.policy import check_terms
 from consilium.aggregator.promise import events_of
 from consilium.aggregator.store import GivenStore
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.aggregators.cures import CURES_OF_SECOND
+from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import is_held
 from consilium.protocol.node.connection import read_connection
 from consilium.protocol.node.kit import Kit
@@ -68,7 +69,7 @@ def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
 
     Raises
     ------
-    ConfigError : its state cannot be read. Refused : the promise cannot be read.
+    LedgerError : its state cannot be read. Refused : the promise cannot be read.
     """
     releases = [event for event in events_of(terms.promise) if not event.closing]
     promised = sum(release.queries_in(1) for release in releases)
@@ -92,19 +93,20 @@ def standing_now(kit: Kit) -> str:
     """The same for whoever only tells of it; "cannot be read" where its files cannot be."""
     try:
         return standing(open_home(kit.folder))
-    except (ConfigError, Refused):
+    except (ConsiliumError, Refused):
         return "its files cannot be read: consilium doctor"
 
 
 def status(kit: Kit) -> AggregatorStatus:
-    """Raises ConfigError if its settings, terms or state cannot be read."""
+    """Raises ConfigError if its settings or terms cannot be read, LedgerError if its state cannot be."""
     home = open_home(kit.folder)
     terms, running, problem = terms_of(home), is_held(kit.folder / "state" / "lock"), ""
     try:
         found = given_in(home, terms)
         check_terms(home.policy, terms, home.roster(), list(found.earlier))
     except Refused as error:
-        problem = f"its own policy refuses this federation: {error}. {cure_of(f'refused: {error.refusal}')}"
+        cure = cure_of(f"refused: {error.refusal}", CURES_OF_SECOND)
+        problem = f"its own policy refuses this federation: {error}. {cure}"
         found = GivenSoFar(False, 0, 0, 0, ())
     return AggregatorStatus(
         aggregator=kit.name,

@@ -9,6 +9,7 @@ from consilium.coordinator.collection.exchange import Failure, Transport, exchan
 from consilium.coordinator.collection.greeting import Greeting
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
+from consilium.protocol.aggregators.cures import CURES_OF_SECOND
 from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses
 from consilium.protocol.aggregators.messages import AggregatorReply, AggregatorRequest
 from consilium.protocol.parties.cures import cure_of
@@ -109,4 +110,4 @@ def _error(failure: Failure) -> AggregatorAway | AggregatorRefuses:
         return AggregatorAway(failure.reason)
     reason = failure.reason.removeprefix(REFUSED)
     rule = reason.partition(",")[0] if failure.reason.startswith(REFUSED) else ""
-    return AggregatorRefuses(reason, cure_of(failure.reason), rule)
+    return AggregatorRefuses(reason, cure_of(failure.reason, CURES_OF_SECOND), rule)

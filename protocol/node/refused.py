@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.cures import CURES
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.parties.refusals import Refused, Rule
 
 
-def refused_is_wrong(allows: Callable[[], object], what: str, action: str = "") -> None:
-    """What the node would refuse, with the cure that the coordinator is told too. Raises ConfigError."""
+def refused_is_wrong(
+    allows: Callable[[], object], what: str, action: str = "", cures: Mapping[Rule, str] = CURES
+) -> None:
+    """What the node would refuse, with the cure that the coordinator is told too; cures: of its kind of node. Raises
+    ConfigError."""
     try:
         allows()
     except Refused as error:
-        cure = CURES[error.refusal.rule]
+        cure = cures[error.refusal.rule]
         raise ConfigError(f"{what}: {error}", f"{cure}. {action}" if action else cure) from None

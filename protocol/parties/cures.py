@@ -50,9 +50,9 @@ CURES: Mapping[Rule, str] = {
 }
 
 
-def cure_of(reason: str) -> str:
+def cure_of(reason: str, cures: Mapping[Rule, str] = CURES) -> str:
     """What to do about a reason such as "refused: most-queries, requested 300, limit 200"; empty where nothing is
-    known.
+    known. cures: of the kind of node that refused.
 
     >>> cure_of("refused: storage")
     "Make room on the party's disk"
@@ -60,4 +60,4 @@ def cure_of(reason: str) -> str:
     ''
     """
     word = reason.partition("refused: ")[2].split(",")[0]
-    return CURES[Rule(word)] if word in set(Rule) else ""
+    return cures[Rule(word)] if word in set(Rule) else ""

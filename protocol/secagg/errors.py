@@ -38,7 +38,7 @@ class UnsafeSession(SecAggError):
     """A session whose terms the roster does not allow: too little noise per party, or a phase without noise."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(what, "Change the terms of the session; the party gives nothing under these")
+        super().__init__(what, "Change the terms of the session; this node gives nothing under these")
 
 
 class BadSignature(SecAggError):
@@ -76,12 +76,12 @@ class Replay(SecAggError):
 
 
 class AlreadyAnswered(SecAggError):
-    """Queries whose sum this party has helped to unmask. `limit` of the `requested` queries can still be asked."""
+    """Queries of a sum that this node has given its part of. `limit` of the `requested` queries can still be asked."""
 
     def __init__(self, answered: int, requested: int) -> None:
         self.limit, self.requested = requested - answered, requested
         super().__init__(
-            f"{answered} of {requested} queries are in a sum that this party helped to unmask",
+            f"{answered} of {requested} queries are in a sum that this node gave its part of",
             "Ask the others; a query is answered once, whoever was in its sum",
         )
 

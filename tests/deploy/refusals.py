@@ -8,19 +8,25 @@ from pathlib import Path
 
 import pytest
 
+import consilium.aggregator.deploy.doctor
 import consilium.coordinator.deploy.doctor
 import consilium.party.deploy.doctor
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.node.checks import CheckResult, examine
+from consilium.protocol.node.checks import Check, CheckResult, examine
 from consilium.protocol.node.kit import open_kit
 
 Spoil = Callable[[Path], object]
+DOCTORS: dict[str, Callable[..., list[Check]]] = {
+    "coordinator": consilium.coordinator.deploy.doctor.checks,
+    "party": consilium.party.deploy.doctor.checks,
+    "aggregator": consilium.aggregator.deploy.doctor.checks,
+}
 
 
 def found_by_doctor(kit: Path, name: str) -> CheckResult:
     node = open_kit(kit)
-    module = consilium.coordinator.deploy.doctor if node.kind == "coordinator" else consilium.party.deploy.doctor
-    return next(found for found in examine(module.checks(node, running=False)) if found.name == name)
+    checks = DOCTORS[node.kind](node, running=False)
+    return next(found for found in examine(checks) if found.name == name)
 
 
 def said_by_start(kit: Path, start: Callable[..., object]) -> tuple[str, str]:

@@ -31,18 +31,6 @@ from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
 from tests.federation import CLASSES, FEATURES, make_rows
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory) -> Path:
-    """Kits with secure votes in which nothing is wrong; not to be changed."""
-    return make_kits(tmp_path_factory.mktemp("sound"), votes="secure")
-
-
-@pytest.fixture
-def out(sound: Path, tmp_path: Path) -> Path:
-    """A copy of them."""
-    return Path(shutil.copytree(sound, tmp_path / "kits"))
-
-
 class Https:
     """The coordinator's public port, as far as a doctor asks it, with a clock of its own."""
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,13 +19,21 @@ from tests.protocol.monitor.nodes import ask
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 PATIENT = {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 1400}
+EXACT: dict[str, Any] = {}
+NOISY: dict[str, Any] = {
+    "mechanism": {"name": "distributed", "threshold": 0, "sigma": 2.0, "noise_shares": 1},
+    "caps": {"queries": 40, "answers": 40},
+}
+"""Each aggregator adds the whole of sigma."""
 AWAY = "the second aggregator does not answer"
 
 
 @contextlib.contextmanager
-def federation(tmp_path: Path, monitored: int = 0) -> Iterator[tuple[Path, Node, list[Node], contextlib.ExitStack]]:
+def federation(
+    tmp_path: Path, monitored: int = 0, **changes: Any
+) -> Iterator[tuple[Path, Node, list[Node], contextlib.ExitStack]]:
     """Kits, the coordinator and the parties, started; the second aggregator is not."""
-    out = make_kits(tmp_path, own=[SECOND], votes="verified", minimum_parties=3, timeouts=PATIENT)
+    out = make_kits(tmp_path, own=[SECOND], votes="verified", minimum_parties=3, timeouts=PATIENT, **changes)
     if monitored:
         (out / f"aggregator-{SECOND}" / "monitor.toml").write_text(f"port = {monitored}\n")
     logs = tmp_path / "logs"
@@ -61,9 +70,10 @@ def close(out: Path, coordinator: Node) -> None:
 
 
 @pytest.mark.proofs
-def test_a_federation_with_a_second_aggregator(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("changes", "sigma"), [(EXACT, 0.0), (NOISY, 2.0)], ids=["exact", "noisy"])
+def test_a_federation_with_a_second_aggregator(tmp_path: Path, changes: dict[str, Any], sigma: float) -> None:
     (port,) = free_ports(1)
-    with federation(tmp_path, port) as (out, coordinator, parties, stack):
+    with federation(tmp_path, port, **changes) as (out, coordinator, parties, stack):
         board = second(out, tmp_path / "logs" / SECOND)
         stack.callback(board.end)
         nodes = [coordinator, *parties, board]
@@ -91,6 +101,8 @@ def test_a_federation_with_a_second_aggregator(tmp_path: Path) -> None:
     assert summary["parties"] == sorted(PARTIES)
     assert SECOND not in summary["roll"]
     assert summary["aggregators"][SECOND]["served"]
+    signed = [json.loads(line)["record"] for line in (run_of(out) / "aggregator.jsonl").read_text().splitlines()]
+    assert {json.loads(record)["sigma"] for record in signed} == {sigma}
     found = audit(out, tmp_path / "student-1")
     assert found["holds"] and found["finished"]
 

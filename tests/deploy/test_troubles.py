@@ -14,7 +14,7 @@ import consilium.student.deploy
 from consilium.coordinator.provision.authority import Authority
 from consilium.protocol.node import checks
 from consilium.protocol.node.kit import open_kit
-from tests.deploy.kits import write_pool
+from tests.deploy.kits import make_kits, write_pool
 from tests.deploy.test_kits_doctor import Https
 from tests.deploy.troubles import PROVOKED, Proxy, Site, behind, proxy, served
 
@@ -26,6 +26,12 @@ def rows() -> dict[str, tuple[str, str]]:
     block = PAGE.read_text(encoding="utf-8").split("<!-- troubles -->")[1].split("<!-- end troubles -->")[0]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in block.strip().splitlines()[2:]]
     return {trouble.removeprefix("| "): (says, do.removesuffix(" |")) for trouble, _, says, do in cells}
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> Path:
+    """With verified votes, so that there is a second aggregator."""
+    return make_kits(tmp_path_factory.mktemp("sound"), votes="verified", minimum_parties=3)
 
 
 @pytest.fixture

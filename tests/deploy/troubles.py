@@ -9,16 +9,21 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import consilium.coordinator.deploy.doctor
-import consilium.party.deploy.doctor
 import consilium.student.deploy
+from consilium.aggregator.deploy import start as aggregator
+from consilium.aggregator.deploy.installed_app import MODULE as MODULE_OF_SECOND
+from consilium.aggregator.home import open_home as open_second
+from consilium.aggregator.node import AggregatorNode
+from consilium.coordinator.collection.exchange import Failure
 from consilium.coordinator.collection.greeting import Greeting
+from consilium.coordinator.collection.second import SecondAggregator
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.room import Room
 from consilium.coordinator.deploy.start import gateway, in_words
@@ -26,9 +31,11 @@ from consilium.coordinator.labels.grpc_server import Door, serving
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.run_log import EventLog
 from consilium.party.deploy.installed_app import MODULE
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
+from consilium.protocol.aggregators.messages import AggregatorRequest
 from consilium.protocol.answers.edge import refusal_for
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConsiliumError
@@ -39,10 +46,15 @@ from consilium.protocol.node.supernode import supernode
 from consilium.protocol.node.supervisor import News
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, LedgerPosition
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.parties.records import refusal_to_record
+from consilium.protocol.parties.refusals import Refusal, Refused
+from consilium.protocol.secagg.errors import SecAggError
+from consilium.protocol.secagg.session import NO_LEDGER
+from consilium.protocol.verified.roster import VerifiedRoster
 from consilium.student import channel as labels
 from tests.coordinator.labels.test_service import T, Votes
-from tests.deploy.kits import STUDENT, edit, free_ports
+from tests.deploy.kits import SECOND, STUDENT, edit, free_ports
+from tests.deploy.refusals import DOCTORS
 from tests.deploy.test_kits_doctor import Https
 from tests.federation import hello_of
 
@@ -55,13 +67,12 @@ class Site:
     def __init__(self, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.out, self.patch = out, monkeypatch
         self.coordinator, self.party = open_kit(out / "coordinator"), open_kit(out / "party-ward-a")
-        self.student = open_kit(out / f"student-{STUDENT}")
+        self.student, self.second = open_kit(out / f"student-{STUDENT}"), open_kit(out / f"aggregator-{SECOND}")
 
     def doctor(self, kit: Kit, name: str) -> str:
         """What it says of one check, which must not be in order."""
         kit = open_kit(kit.folder)
-        module = consilium.party.deploy.doctor if kit.kind == "party" else consilium.coordinator.deploy.doctor
-        found = {each.name: each for each in checks.examine(module.checks(kit, running=False))}[name]
+        found = {each.name: each for each in checks.examine(DOCTORS[kit.kind](kit, running=False))}[name]
         assert found.level != "ok"
         return f"{found.what}. {found.action}"
 
@@ -85,6 +96,26 @@ def refused(action: Callable[[], object]) -> str:
 
 def left_out(reason: str) -> str:
     return in_words({"event": "left-out", "party": "ward-a", "stage": "enrol", "reason": reason})
+
+
+def of_second(site: Site, answer: Refusal | None) -> str:
+    """What the coordinator's log tells where the second aggregator refuses so, or is away."""
+
+    class OneNode:
+        def nodes(self) -> list[int]:
+            return [] if answer is None else [1]
+
+        def exchange(self, requests: dict[int, object], *_: object) -> Iterator[tuple[int, Any]]:
+            for node in requests:
+                yield node, refusal_to_record(answer) if answer else Failure("node is not connected")
+
+    roster = VerifiedRoster.load(site.coordinator / "roster.json")
+    transport: Any = OneNode()
+    with closing(EventLog(site.out / "events.jsonl")) as log:
+        second = SecondAggregator(transport, site.config, roster, Greeting(lambda: NO_LEDGER), list, log)
+        with pytest.raises(SecAggError) as error:
+            second.find()
+    return in_words({"event": "not-answered", "error": type(error.value).__name__, "reason": str(error.value)})
 
 
 @contextmanager
@@ -140,6 +171,42 @@ def other_student(site: Site) -> str:
     return f"{terms.what}. {terms.action}"
 
 
+def other_second(site: Site) -> str:
+    with caplog_of("consilium.aggregator") as lines:
+        AggregatorNode(open_second(site.second.folder)).hello(hello_of_second(site, program="consilium-pate 0.7"))
+    (told,) = News(supernode(site.second, MODULE_OF_SECOND)).of(f"WARNING: {lines[0]}\n")
+    return told
+
+
+def other_protocol_of_second(site: Site) -> str:
+    request = hello_of_second(site, protocol_version=PROTOCOL_VERSION + 1)
+    with pytest.raises(Refused) as error:
+        AggregatorNode(open_second(site.second.folder)).hello(request)
+    return of_second(site, error.value.refusal)
+
+
+def hello_of_second(site: Site, **changes: Any) -> AggregatorRequest:
+    terms, position = site.config.terms().model_dump(), NO_LEDGER.model_dump()
+    return AggregatorRequest(**{**terms, **position, "protocol_version": PROTOCOL_VERSION, "program": "", **changes})
+
+
+@contextmanager
+def caplog_of(name: str) -> Iterator[list[str]]:
+    """What is logged under this name, as it is filled."""
+    lines: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    handler = Kept()
+    logging.getLogger(name).addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logging.getLogger(name).removeHandler(handler)
+
+
 def other_flower(site: Site) -> str:
     site.patch.setattr(flower, "version", lambda _: "1.50.0")
     return site.doctor(site.coordinator, "flower")
@@ -185,6 +252,10 @@ def nearly_full(site: Site) -> str:
 
 def full_party(site: Site) -> str:
     return left_out(f"refused: {refusal_for('query.vote', FULL, logging.getLogger('party'), 'party')}")
+
+
+def full_second(site: Site) -> str:
+    return of_second(site, refusal_for("query.va_link", FULL, logging.getLogger("aggregator"), "aggregator"))
 
 
 def full_coordinator(site: Site) -> str:
@@ -279,6 +350,11 @@ def party_port(site: Site) -> str:
         return site.doctor(site.party, "port")
 
 
+def second_port(site: Site) -> str:
+    with taken(site.second.node_port):
+        return site.doctor(site.second, "port")
+
+
 def monitor_port(site: Site) -> str:
     (port,) = free_ports(1)
     (site.party / "monitor.toml").write_text(f"port = {port}\n")
@@ -310,8 +386,18 @@ def started_twice(site: Site) -> str:
         return said(second)
 
 
+def second_started_twice(site: Site) -> str:
+    with held(site.second.state / "lock", f"aggregator {SECOND}"):
+        return said(lambda: aggregator.start(site.second, lambda *_: None, threading.Event()))
+
+
 def copy_refused(site: Site) -> str:
     (told,) = News(supernode(site.party, MODULE)).of("ERROR: Failed to activate SuperNode.\n")
+    return told
+
+
+def copy_of_second(site: Site) -> str:
+    (told,) = News(supernode(site.second, MODULE_OF_SECOND)).of("ERROR: Failed to activate SuperNode.\n")
     return told
 
 
@@ -331,6 +417,16 @@ def clock(ahead: float) -> Callable[[Site], str]:
     return provoke
 
 
+def clock_of_second(site: Site) -> str:
+    with Https(site.coordinator, -8):
+        return site.doctor(site.second, "coordinator")
+
+
+def second_gone_back(site: Site) -> str:
+    (site.second.state / "given.db").touch()
+    return said(lambda: checks.check_clock(site.second, time.time() - 1000))
+
+
 def before_the_certificate(site: Site) -> str:
     now = datetime.now(UTC) - timedelta(days=30)
     return said(lambda: checks.check_certificate(site.coordinator.server_tls, now=now))
@@ -346,6 +442,8 @@ PROVOKED: dict[str, Callable[[Site], str]] = {
     "version: a party's is another one that works": other_party,
     "version: a party's speaks another protocol": other_protocol,
     "version: a student's speaks another protocol": other_student,
+    "version: the second aggregator's is another one that works": other_second,
+    "version: the second aggregator's speaks another protocol": other_protocol_of_second,
     "version: Flower's is not one that was tested": other_flower,
     "version: an older program than the one before": older_program,
     "restored: an old ledger at the coordinator": old_ledger,
@@ -353,6 +451,7 @@ PROVOKED: dict[str, Callable[[Site], str]] = {
     "restored: an old file in a kit": old_file,
     "disk: nearly full": nearly_full,
     "disk: full at a party, in the middle": full_party,
+    "disk: full at the second aggregator, in the middle": full_second,
     "disk: full at the coordinator, in the middle": full_coordinator,
     "disk: full under a command": full_command,
     "proxy: it does not let the connection through": refusing_proxy,
@@ -362,14 +461,20 @@ PROVOKED: dict[str, Callable[[Site], str]] = {
     "port: `label_port` is taken": port_of("label port", "label_port"),
     "port: `internal_port` is taken": port_of("internal port", "internal_port"),
     "port: a party's `node_port` is taken": party_port,
+    "port: the second aggregator's `node_port` is taken": second_port,
     "port: that of `monitor.toml` is taken": monitor_port,
     "port: `label_port` was changed at the coordinator": moved_labels,
     "port: nobody listens where the kit says": nobody_listens,
     "copy: a kit is started twice on one machine": started_twice,
+    "copy: the second aggregator's kit is started twice on one machine": second_started_twice,
     "copy: a kit runs on two machines, seen by the second": copy_refused,
+    "copy: the second aggregator's kit runs on two machines, seen by the second": copy_of_second,
     "copy: a kit runs on two machines, seen by the coordinator": copy_noticed,
     "clock: ahead of the coordinator's by more than 4 s": clock(8),
     "clock: behind it by more than 240 s": clock(-500),
+    "clock: the second aggregator's is not the coordinator's": clock_of_second,
     "clock: before the certificate's first day": before_the_certificate,
     "clock: set back while the node was stopped": gone_back,
+    "clock: set back while the second aggregator was stopped": second_gone_back,
+    "away: the second aggregator is not connected": lambda site: of_second(site, None),
 }

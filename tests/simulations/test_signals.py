@@ -271,6 +271,44 @@ def test_however_it_ends(tmp_path: Path, keep: bool, error: BaseException | None
     assert space.work.exists() == keep
 
 
+def made_second(space: Workspace) -> Path:
+    """Home of a second aggregator, as it is laid out."""
+    home = space.home(3)
+    home.mkdir(parents=True)
+    (home / "aggregator.toml").write_text("")
+    return home / "state"
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_the_second_aggregator_gave_lasts_until_the_run_is_complete(tmp_path: Path, keep: bool) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    space = Workspace(folder)
+
+    def attempt(error: BaseException | None, given: str | None, kept: str | None) -> None:
+        """One that ends so, in which `given` is written; `kept`: what the one before left."""
+        expected = contextlib.nullcontext() if error is None else pytest.raises(type(error))
+        with expected, Attempt(Signals(), keep) as entered:
+            entered.begin(lambda: space, {"format": FORMAT})
+            assert [path.read_text() for path in folder.rglob("given.db")] == ([] if kept is None else [kept])
+            state = made_second(space)
+            if given is not None:  # else it ends before anything was asked
+                if space.kept_second.exists():
+                    space.kept_second.rename(state)
+                state.mkdir(exist_ok=True)
+                (state / "given.db").write_text(given)
+            if error is not None:
+                raise error
+
+    attempt(ConfigError("too small"), None, None)
+    attempt(KeyboardInterrupt(), "one sum", None)
+    attempt(ValueError("votes 17 3"), None, "one sum")
+    attempt(ConfigError("too small"), "two sums", "one sum")
+    attempt(None, "three sums", "two sums")
+    assert not space.kept_second.exists()
+    assert bool(list(folder.rglob("given.db"))) == keep
+
+
 def test_a_run_in_progress_is_not_cleaned_up_by_another(tmp_path: Path) -> None:
     """`--resume` once removed the rows first and then found that another process works on them."""
     folder = tmp_path / "run"

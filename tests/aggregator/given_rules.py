@@ -1,0 +1,37 @@
+"""What the second aggregator can refuse by, read from its own code: its rules, and errors of the protocol."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import consilium.aggregator
+import consilium.protocol.verified
+from consilium.protocol.aggregators import kinds
+from consilium.protocol.answers.edge import RULES, refusal_for
+from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.secagg.errors import SecAggError
+
+ROOM = Path(consilium.aggregator.__path__[0])
+OF_OTHERS = {"client.py", "leader.py"}
+"""Of `protocol.verified`: what parties and the first aggregator run."""
+OWN = sorted(ROOM.rglob("*.py"))
+PROTOCOL = [
+    path for path in sorted(Path(consilium.protocol.verified.__path__[0]).glob("*.py")) if path.name not in OF_OTHERS
+]
+
+
+def errors_raised() -> set[type[SecAggError]]:
+    """Errors that travel as a rule, by where they are raised."""
+    text = "".join(path.read_text(encoding="utf-8") for path in (*OWN, *PROTOCOL))
+    raised = set(re.findall(r"\braise (\w+)\(", text))
+    return {error for error in RULES if error.__name__ in raised}
+
+
+def rules_given() -> set[Rule]:
+    """Rules of all its refusals, those at its edge too."""
+    texts = [*(path.read_text(encoding="utf-8") for path in OWN), inspect.getsource(refusal_for)]
+    texts.append(inspect.getsource(kinds))
+    named = {Rule[name] for text in texts for name in re.findall(r"\bRule\.([A-Z_]+)\b", text)}
+    return named | {RULES[error] for error in errors_raised()}
