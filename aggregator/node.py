@@ -98,7 +98,8 @@ class AggregatorNode:
                 given.open(session.sid, request.terms, ids)
             elif known.terms != request.terms:
                 raise Replay(f"session {session.sid} is known with other terms")
-        return OpenReply(sid=bytes.fromhex(session.sid))
+            signed = given.signed(session.federation)
+        return OpenReply(sid=bytes.fromhex(session.sid), signed=signed)
 
     def link(self, request: LinkRequest) -> LinkReply:
         """The answer of the protocol's helper to a message of the leader; with the half of a sum, what is signed.

@@ -134,6 +134,12 @@ class GivenSums:
         """What was signed when the half of this sum was given, and the signature."""
         return self._connection.execute("SELECT record, signature FROM records WHERE sid = ?", (sid,)).fetchone()
 
+    def signed(self, federation: str) -> int:
+        """Sums of this federation of which the half was given."""
+        terms = "json_extract(CAST(terms AS TEXT), '$.federation')"
+        count = f"SELECT COUNT(*) FROM records JOIN sessions USING (sid) WHERE {terms} = ?"
+        return self._connection.execute(count, (federation,)).fetchone()[0]
+
     def keep_record(self, sid: str, record: bytes, signature: bytes) -> None:
         """Keep what is signed; it is signed once."""
         self._connection.execute("INSERT INTO records VALUES (?, ?, ?)", (sid, record, signature))

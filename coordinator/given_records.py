@@ -37,6 +37,10 @@ class GivenRecords:
         if not (run_dir / ROSTER).exists():
             replace_text(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
 
+    def __len__(self) -> int:
+        """Sums that were signed. Raises MalformedMessage."""
+        return sum(1 for _ in _lines(self._path)) if self._path.exists() else 0
+
     def keep(
         self,
         content: bytes,

@@ -26,7 +26,7 @@ from consilium.coordinator.given_records import GivenRecords
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.history import HISTORY, History, RosterPlaces
 from consilium.coordinator.secagg.sets import Chooser
-from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses
+from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses, AggregatorWentBack
 from consilium.protocol.aggregators.messages import (
     LinkReply,
     LinkRequest,
@@ -92,9 +92,9 @@ class VerifiedCollector:
 
         Raises
         ------
-        AggregatorAway : the same session goes on when it is asked again; so it does where the second aggregator's disk
-            was full. AggregatorRefuses, ThresholdNotMet, SetTooClose, VerifiedError : there is no sum; nothing is used
-            up unless the second aggregator gave its half.
+        AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
+            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, SetTooClose, VerifiedError : there
+            is no sum; nothing is used up unless the second aggregator gave its half.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._history = History(self._folder / HISTORY, RosterPlaces(self._keys.roster.digest, self._keys.roster.n))
@@ -161,7 +161,9 @@ class VerifiedCollector:
             "places": places,
             "proof": proof,
         }
-        self._second.ask(OpenRequest(**begin), OpenReply, self._config.timeouts.secure)
+        opened = self._second.ask(OpenRequest(**begin), OpenReply, self._config.timeouts.secure)
+        if opened.signed < len(self._records):
+            raise AggregatorWentBack(len(self._records), opened.signed)
         chosen = kept.chosen()
         if chosen is None:
             self._collect(kept, session, UploadRequest(**begin), progress)

@@ -54,7 +54,7 @@ START_SECONDS = 300
 RETRY = BackOff(first=5, most=60)
 FINAL = {kind.__name__: kind for kind in (ConfigError, DataError, LedgerError, BudgetExceeded, ServiceError)}
 """Failures of a run that another attempt would only repeat."""
-OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses")
+OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack")
 """Errors whose texts tell of the second aggregator alone, and of no vote."""
 
 

@@ -15,6 +15,20 @@ class AggregatorAway(SecAggError):
         )
 
 
+class AggregatorWentBack(AggregatorAway):
+    """The second aggregator has forgotten what it gave: an older state of it was restored. It would give its half of
+    the same queries again, so nothing is asked of it."""
+
+    def __init__(self, signed: int, known: int) -> None:
+        SecAggError.__init__(
+            self,
+            f"the second aggregator's state went back: it gave its half of {signed} sums of this federation, and knows"
+            f" {known}",
+            "Have the newest backup of its state/ restored; if that is lost, close this federation and make another"
+            " with a new second aggregator (consilium provision add-aggregator)",
+        )
+
+
 class AggregatorRefuses(SecAggError):
     """The second aggregator does not serve in this federation, or does not give its half of this sum.
 

@@ -124,10 +124,11 @@ class OpenRequest(SessionOf):
 
 
 class OpenReply(VerifiedMessage):
-    """It is open."""
+    """It is open. signed: sums of this federation of which it gave its half, as far as it remembers."""
 
     kind: ClassVar[str] = "query.va_open"
     sid: Sid
+    signed: int = Field(ge=0, le=MOST_BATCHES)
 
 
 class LinkRequest(VerifiedMessage):

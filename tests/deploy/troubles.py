@@ -35,6 +35,7 @@ from consilium.coordinator.run_log import EventLog
 from consilium.party.deploy.installed_app import MODULE
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
+from consilium.protocol.aggregators.errors import AggregatorWentBack
 from consilium.protocol.aggregators.messages import AggregatorRequest
 from consilium.protocol.answers.edge import refusal_for
 from consilium.protocol.config_files import load
@@ -231,6 +232,12 @@ def old_party(site: Site) -> str:
     greeting = Greeting(lambda: LedgerPosition(ledger="0" * 64, batch=4, head="0" * 64), {"ward-a": 4})
     reply = HelloReply(party="ward-a", teachers=4, weight=1, seen=2, program="")
     return left_out(greeting.behind(reply) or "")
+
+
+def old_second(_: Site) -> str:
+    """That it is noticed: tests/verified/test_collection.py."""
+    error = AggregatorWentBack(3, 1)
+    return in_words({"event": "not-answered", "error": type(error).__name__, "reason": str(error)})
 
 
 def old_file(site: Site) -> str:
@@ -448,6 +455,7 @@ PROVOKED: dict[str, Callable[[Site], str]] = {
     "version: an older program than the one before": older_program,
     "restored: an old ledger at the coordinator": old_ledger,
     "restored: an old state at a party": old_party,
+    "restored: an old state at the second aggregator": old_second,
     "restored: an old file in a kit": old_file,
     "disk: nearly full": nearly_full,
     "disk: full at a party, in the middle": full_party,

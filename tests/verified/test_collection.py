@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,12 @@ from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.second import SecondAggregator
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.collection.verified_keys import SetsBefore
-from consilium.coordinator.given_records import RECORDS, read_records
+from consilium.coordinator.given_records import RECORDS, GivenRecords, read_records
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.run_log import EventLog
 from consilium.party.node import PartyNode
 from consilium.party.secagg import session
-from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses
+from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses, AggregatorWentBack
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
 from consilium.protocol.rows.queries import query_ids, query_set_hash
@@ -94,6 +95,36 @@ def test_control_unchecked_the_same_lie_decides(small: VerifiedSmall, monkeypatc
     assert found.parties == tuple(f"p{n:02d}" for n in range(5))
     assert (found.votes - small.true_sum(QUERIES, [0, 1, 3, 4])).tolist() == decisive(QUERIES).tolist()
     assert (found.votes.argmax(axis=1) == 1).all()
+
+
+def test_a_second_aggregator_whose_state_went_back_is_asked_for_nothing(small: VerifiedSmall, tmp_path: Path) -> None:
+    state, later = small.root / "second" / "state", queries_of(5, seed=51)
+    small.ask(QUERIES)
+    shutil.copytree(state, tmp_path / "older")
+    small.ask(later)
+    shutil.move(state, tmp_path / "newest")
+    shutil.copytree(tmp_path / "older", state)
+    small.transport.requests.clear()
+    with pytest.raises(AggregatorWentBack, match="gave its half of 2 sums of this federation, and knows 1"):
+        small.ask(queries_of(5, seed=52))
+    assert {kind for _, kind in small.transport.requests} == {"query.va_hello", "query.va_open"}
+    shutil.rmtree(state)
+    shutil.move(tmp_path / "newest", state)
+    small.ask(queries_of(5, seed=52))
+
+
+def test_control_with_an_older_state_it_gives_its_half_again(small: VerifiedSmall, tmp_path: Path, monkeypatch) -> None:
+    """It keeps to "a query once" by what it remembers: without a look at that, the same queries are summed twice."""
+    monkeypatch.setattr(GivenRecords, "__len__", lambda _: 0)
+    state, later = small.root / "second" / "state", queries_of(5, seed=51)
+    small.ask(QUERIES)
+    shutil.copytree(state, tmp_path / "older")
+    first = small.ask(later)
+    with pytest.raises(AggregatorRefuses, match="already-answered"):
+        small.ask(later)
+    shutil.rmtree(state)
+    shutil.move(tmp_path / "older", state)
+    assert small.ask(later).votes.tolist() == first.votes.tolist()
 
 
 def test_control_in_a_secure_sum_the_same_lie_decides(tmp_path: Path, monkeypatch) -> None:
