@@ -73,6 +73,7 @@ def test_the_same_facts_give_the_same_plan(planned: PlannedFederation) -> None:
     assert plan(table(), facts(), 10_000, FEW).to_json() == planned.to_json()
 
 
+@pytest.mark.proofs
 @pytest.mark.parametrize(
     ("limits", "most", "expected"), [({}, 33, 33), ({"caps": {"queries": 25}}, 1000, 25), ({}, 1000, 300)]
 )
@@ -98,6 +99,7 @@ def rehearsed(parties: int, epsilon: float, mechanism: str = "histogram", sigma:
     return max(each.expected for each in outcomes)
 
 
+@pytest.mark.proofs
 def test_more_parties_and_more_epsilon_are_not_worse() -> None:
     """Means over 48 tasks whose noise is common to all: what is left of chance is about .01 of AUC."""
     by_parties = [rehearsed(parties, 1.0) for parties in (10, 40, 160, 640)]
@@ -144,6 +146,7 @@ def test_a_plan_as_json(planned: PlannedFederation) -> None:
     assert told["warnings"] == []
 
 
+@pytest.mark.proofs
 def test_several_classes_are_judged_by_accuracy() -> None:
     found = plan(table(4.0), facts(200, classes=4), 10_000, partial(made_up, draws=6))
     assert found.forecast.metric == "accuracy"

@@ -49,6 +49,7 @@ def test_a_student_of_true_labels_is_worth_about_as_many(labels: int, classes: i
     assert labels / 2 < middle < labels * 2
 
 
+@pytest.mark.proofs
 @pytest.mark.slow
 def test_a_better_student_is_worth_more() -> None:
     public = made_up()

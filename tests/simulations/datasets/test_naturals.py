@@ -75,6 +75,7 @@ def test_the_table_of_divisions(name: str) -> None:
     assert (found.rate, *found.hellinger) == pytest.approx((expected.rate, *expected.hellinger), abs=6e-4)
 
 
+@pytest.mark.proofs
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AUC)
 def test_what_a_model_of_all_rows_reaches(name: str) -> None:
