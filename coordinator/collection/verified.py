@@ -94,9 +94,11 @@ class VerifiedCollector:
         ------
         AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
             second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, SetTooClose, VerifiedError : there
-            is no sum; nothing is used up unless the second aggregator gave its half.
+            is no sum; nothing is used up unless the second aggregator gave its half. MalformedMessage :
+            `aggregator.jsonl` is damaged; the session is kept.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._signed = len(self._records)  # a damaged file is said before the session could be forgotten
         self._history = History(self._folder / HISTORY, RosterPlaces(self._keys.roster.digest, self._keys.roster.n))
         where = "" if self._number is None else f"-of-{self._number}"
         kept = KeptSession(self._folder / f"{query_set[:32]}-{phase}{where}.verified")
@@ -162,8 +164,8 @@ class VerifiedCollector:
             "proof": proof,
         }
         opened = self._second.ask(OpenRequest(**begin), OpenReply, self._config.timeouts.secure)
-        if opened.signed < len(self._records):
-            raise AggregatorWentBack(len(self._records), opened.signed)
+        if opened.signed < self._signed:
+            raise AggregatorWentBack(self._signed, opened.signed)
         chosen = kept.chosen()
         if chosen is None:
             self._collect(kept, session, UploadRequest(**begin), progress)

@@ -48,6 +48,11 @@ def _check_share(sigma: float, shares: int) -> None:
         )
 
 
+def _divided(shares: int) -> str:
+    """Nothing of a share that is the whole, as each aggregator of verified votes adds it."""
+    return f" in {shares} shares" if shares > 1 else ""
+
+
 class _NoiseByParties(MechanismModel):
     noise_by_parties: ClassVar[bool] = True
 
@@ -169,7 +174,7 @@ class Distributed(_NoiseByParties):
         """See `Mechanism.describe`."""
         check = f"threshold {self.threshold}, bias of the maximum compensated" if self.threshold else "no threshold"
         what = ", histograms released" if self.release_counts else ""
-        return f"{BY_PARTIES}, sigma {self.sigma:g} in {self.noise_shares} shares, {check}{what}"
+        return f"{BY_PARTIES}, sigma {self.sigma:g}{_divided(self.noise_shares)}, {check}{what}"
 
 
 class DistributedTwoPhase(_NoiseByParties):
@@ -260,5 +265,5 @@ class DistributedTwoPhase(_NoiseByParties):
         """See `Mechanism.describe`."""
         return (
             f"{BY_PARTIES} in two phases, threshold {self.threshold}, sigma1 {self.sigma1:g},"
-            f" sigma2 {self.sigma2:g} in {self.noise_shares} shares, bias of the maximum compensated"
+            f" sigma2 {self.sigma2:g}{_divided(self.noise_shares)}, bias of the maximum compensated"
         )

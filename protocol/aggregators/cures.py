@@ -28,6 +28,7 @@ CURES_OF_SECOND: Mapping[Rule, str] = {
     Rule.UNSAFE_SESSION: _NEW_KIT,
     Rule.POLICY: "The second aggregator's settings or state cannot be used: consilium doctor",
     Rule.STORAGE: "Make room on the second aggregator's disk",
+    Rule.INTERNAL: "Its operator mends it",
     Rule.BAD_SIGNATURE: "Do not go on: compare `consilium aggregator fingerprint` by telephone with what the parties"
     " see",
     Rule.INCONSISTENT_VIEW: "Ask again; if it stays so, one of the two aggregators does not run this program",

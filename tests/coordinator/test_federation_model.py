@@ -59,7 +59,7 @@ class TestCalibration:
         [pytest.param(name, marks=pytest.mark.proofs if "threshold" in PARTLY[name] else []) for name in PARTLY],
     )
     @given(data=st.data())
-    @settings(max_examples=2, deadline=None)
+    @settings(max_examples=1, deadline=None)
     def test_the_promise_is_just_below_the_target(self, name: str, data: st.DataObject) -> None:
         queries = data.draw(st.integers(20, 800), "queries")
         answers = queries if name in ALL_ANSWERED else data.draw(st.integers(10, queries), "answers")

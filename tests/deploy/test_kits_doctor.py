@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email.utils
 import http.server
-import json
 import shutil
 import socket
 import ssl
@@ -22,12 +21,12 @@ import consilium.coordinator.deploy.doctor
 import consilium.party.deploy.doctor
 import consilium.student.deploy
 from consilium import cli
-from consilium.coordinator.provision.authority import Authority
 from consilium.protocol.node import checks
 from consilium.protocol.node.checks import CheckResult, examine
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.secagg.identity import Identity
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
+from tests.deploy.refusals import fewer_nodes, other_authority, other_key
 from tests.federation import CLASSES, FEATURES, make_rows
 
 
@@ -169,23 +168,6 @@ def test_faults_of_a_party(out: Path, case: str) -> None:
     assert said in found.what
     assert action in found.action
     assert "Traceback" not in found.what
-
-
-def other_key(kit: Path) -> None:
-    (kit / "server.key").unlink()
-    Authority.create("other").server(["127.0.0.1"]).save(kit, "server2")
-    (kit / "server2.key").rename(kit / "server.key")
-
-
-def other_authority(kit: Path) -> None:
-    for stem in ("server.key", "server.crt"):
-        (kit / stem).unlink()
-    Authority.create("other").server(["127.0.0.1"]).save(kit, "server")
-
-
-def fewer_nodes(kit: Path) -> None:
-    nodes = json.loads((kit / "nodes.json").read_text())["nodes"]
-    (kit / "nodes.json").write_text(json.dumps({"nodes": {"ward-a": nodes["ward-a"]}}))
 
 
 COORDINATOR_CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {

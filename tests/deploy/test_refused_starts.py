@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sqlite3
 import threading
@@ -17,7 +16,6 @@ import consilium.party.deploy.doctor
 from consilium.coordinator.deploy import start as coordinator
 from consilium.coordinator.deploy.runs import begin, current_run
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.provision.authority import Authority
 from consilium.party.deploy import start as party
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.node import flower
@@ -27,14 +25,16 @@ from consilium.protocol.node.ports import wait_for_ports
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.secagg.identity import Identity
 from tests.deploy.kits import edit
-from tests.deploy.refusals import Spoil, found_by_doctor, said_by_start
+from tests.deploy.refusals import (
+    Spoil,
+    fewer_nodes,
+    found_by_doctor,
+    other_authority,
+    other_key,
+    replaced,
+    said_by_start,
+)
 from tests.federation import make_rows
-
-
-def replaced(kit: Path, name: str, content: bytes) -> None:
-    """A file that is not what it should be, in a kit that was not signed: else the signature says so first."""
-    (kit / name).unlink()
-    (kit / name).write_bytes(content)
 
 
 def unsigned(spoil: Spoil) -> Spoil:
@@ -43,23 +43,6 @@ def unsigned(spoil: Spoil) -> Spoil:
         spoil(kit)
 
     return spoiled
-
-
-def other_key(kit: Path) -> None:
-    (kit / "server.key").unlink()
-    Authority.create("other").server(["127.0.0.1"]).save(kit, "server2")
-    (kit / "server2.key").rename(kit / "server.key")
-
-
-def other_authority(kit: Path) -> None:
-    for stem in ("server.key", "server.crt"):
-        (kit / stem).unlink()
-    Authority.create("other").server(["127.0.0.1"]).save(kit, "server")
-
-
-def fewer_nodes(kit: Path) -> None:
-    nodes = json.loads((kit / "nodes.json").read_text())["nodes"]
-    replaced(kit, "nodes.json", json.dumps({"nodes": {"ward-a": nodes["ward-a"]}}).encode())
 
 
 def foreign_identity(kit: Path) -> None:

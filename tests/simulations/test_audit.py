@@ -264,6 +264,7 @@ class TestOptimised:
             cwd=cwd, capture_output=True, text=True, timeout=800, check=False, env=environment,
         )  # fmt: skip
 
+    @pytest.mark.proofs
     def test_every_forgery_is_found(self, sound: Path, tmp_path: Path) -> None:
         expected = {"sound": 0}
         shutil.copytree(sound, tmp_path / "sound")

@@ -102,7 +102,7 @@ def interrupt(folder: Path, number: int, seen: Seen, *more: str) -> tuple[int, s
     [
         (signal.SIGTERM, stage("enrol"), 143),
         (signal.SIGINT, stage("train"), 130),
-        (signal.SIGHUP, stage("vote"), 129),
+        pytest.param(signal.SIGHUP, stage("vote"), 129, marks=pytest.mark.proofs),
     ],
     ids=["SIGTERM-enrol", "SIGINT-train", "SIGHUP-vote"],
 )

@@ -43,8 +43,8 @@ ABSENT = dict.fromkeys(("adult-250", "diabetes-rf"), "teachers of kind random_fo
 """Scenarios without an average of weights, and why."""
 
 
-ALWAYS = ("diabetes-rf", "mnist-writers")
-"""A table and images, by patient and by owner. The others are proofs."""
+ALWAYS = ("mnist-writers",)
+"""Images, by owner; of tables others run: tests/simulations/test_own_data.py. The others are proofs."""
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from consilium.coordinator.run_log import EventLog
 from consilium.party.node import PartyNode
 from consilium.party.secagg import session
 from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses, AggregatorWentBack
+from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
 from consilium.protocol.rows.queries import query_ids, query_set_hash
@@ -111,6 +112,23 @@ def test_a_second_aggregator_whose_state_went_back_is_asked_for_nothing(small: V
     shutil.rmtree(state)
     shutil.move(tmp_path / "newest", state)
     small.ask(queries_of(5, seed=52))
+
+
+def test_a_damaged_file_of_what_was_signed_does_not_forget_the_open_session(small: VerifiedSmall) -> None:
+    later, path = queries_of(5, seed=51), small.root / "run" / RECORDS
+    small.ask(QUERIES)
+    small.transport.faults[(SECOND, "query.va_link")] = drop
+    with pytest.raises(AggregatorAway):
+        small.ask(later)
+    small.transport.faults.clear()
+    sound = path.read_text()
+    path.write_text("{" + sound)
+    with pytest.raises(MalformedMessage, match="a line is damaged"):
+        small.ask(later)
+    path.write_text(sound)
+    small.transport.requests.clear()
+    assert small.ask(later).votes.tolist() == small.true_sum(later).tolist()
+    assert "query.va_upload" not in {kind for _, kind in small.transport.requests}, "the uploads are still here"
 
 
 def test_control_with_an_older_state_it_gives_its_half_again(small: VerifiedSmall, tmp_path: Path, monkeypatch) -> None:

@@ -38,6 +38,7 @@ MECHANISMS = [
 by_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.name)
 
 
+@pytest.mark.proofs  # by the command: tests/accounting/test_cli.py
 def test_the_published_mnist_votes(mnist_votes):
     found = accounting.epsilon(mnist_votes[:640], CONFIDENT, noise="continuous", answers=283)
     assert found.answered == pytest.approx(282.721029203409, rel=1e-9)

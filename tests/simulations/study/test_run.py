@@ -307,7 +307,7 @@ def test_an_open_mechanism_is_planned_once(tmp_path: Path, cache: StepCache) -> 
     assert (kept, run(tmp_path, cache, **study)["steps"]["computed"]) == (2, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_processes_give_what_one_gives(tmp_path: Path, cache: StepCache) -> None:
     run(tmp_path, cache, "one")
     spec = load_study(str(tmp_path / "tiny.toml"))
