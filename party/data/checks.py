@@ -54,7 +54,7 @@ def mapping(fields: Sequence[RawField], label: Wanted, foreign: set[str], rules:
             problems.append(
                 Problem(wanted.name, "the federation asks for it, [columns] does not name it", action, Rule.SCHEMA)
             )
-        if wanted.known and (wanted.codes is not None or (wanted.factor, wanted.offset) != (1.0, 0.0)):
+        if wanted.known and (wanted.codes is not None or wanted.changes_unit):
             what = "is a category, and codes, factor and offset are of numbers"
             action = f"Give values: the federation's are {_quoted(wanted.known)}"
             problems.append(Problem(wanted.where, what, action, Rule.SCHEMA))

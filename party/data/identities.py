@@ -13,6 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+BLOCK = 1024
+"""Rows that are copied at once: all of a large file would be in memory twice."""
+
 
 def of_patients(ids: Sequence[str]) -> np.ndarray:
     """uint8 (rows, 32), equal where the texts are."""
@@ -25,10 +28,11 @@ def of_rows(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     A missing value (NaN, whatever its bits) is equal to a missing value, and -0 to 0.
     """
     digests = []
-    for row, label in zip(x, y, strict=True):
-        values = np.append(row, label) + 0.0
+    for start in range(0, len(y), BLOCK):
+        block = slice(start, start + BLOCK)
+        values = np.column_stack((x[block], y[block])).astype("<f8") + 0.0
         values[np.isnan(values)] = np.nan
-        digests.append(hashlib.sha256(b"row\0" + values.astype("<f8").tobytes()).digest())
+        digests += [hashlib.sha256(b"row\0" + row.tobytes()).digest() for row in values]
     return _joined(digests)
 
 

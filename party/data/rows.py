@@ -157,6 +157,8 @@ def _fit(
         if raw is not x:
             raw[:, index] = column.values if column.keys is None else column.keys
         start = end
+        if not column.states.any():
+            continue
         absent = column.states == ValueState.MISSING
         match item.missing:
             case "drop-row":

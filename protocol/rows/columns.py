@@ -50,6 +50,11 @@ class Wanted:
         """How the column is called in messages."""
         return self.name if self.name == self.column else f"{self.name} (column {self.column!r})"
 
+    @property
+    def changes_unit(self) -> bool:
+        """Whether factor or offset say something."""
+        return (self.factor, self.offset) != (1.0, 0.0)
+
 
 @dataclass(frozen=True)
 class Column:
@@ -85,8 +90,11 @@ def from_numbers(numbers: np.ndarray, wanted: Wanted) -> Column:
     """Numbers of any kind (rows,), NaN where missing; codes are read as numbers."""
     values = numbers.astype(np.float64)
     states = np.zeros(len(values), dtype=np.uint8)
+    absent = _as_numbers(wanted.missing)
+    if wanted.codes is None and not absent and not wanted.changes_unit and np.isfinite(values).all():
+        return Column(values, states)  # most columns; of images there are hundreds
     states[np.isinf(values)] = ValueState.INFINITE
-    states[np.isnan(values) | np.isin(values, _as_numbers(wanted.missing))] = ValueState.MISSING
+    states[np.isnan(values) | np.isin(values, absent)] = ValueState.MISSING
     if wanted.codes is not None:
         coded = np.full(len(values), np.nan)
         for text, number in wanted.codes.items():
@@ -102,7 +110,7 @@ def from_numbers(numbers: np.ndarray, wanted: Wanted) -> Column:
 
 def _in_unit(values: np.ndarray, states: np.ndarray, wanted: Wanted) -> Column:
     """The column in the federation's unit, without the values that are not good. Both arrays may be changed."""
-    if (wanted.factor, wanted.offset) != (1.0, 0.0):
+    if wanted.changes_unit:
         with np.errstate(over="ignore", invalid="ignore"):
             values = values * wanted.factor + wanted.offset
         states[(states == ValueState.GOOD) & ~np.isfinite(values)] = ValueState.INFINITE

@@ -101,7 +101,7 @@ def interrupt(folder: Path, number: int, seen: Seen, *more: str) -> tuple[int, s
     ("number", "seen", "code"),
     [
         (signal.SIGTERM, stage("enrol"), 143),
-        (signal.SIGINT, stage("train"), 130),
+        pytest.param(signal.SIGINT, stage("train"), 130, marks=pytest.mark.proofs),
         pytest.param(signal.SIGHUP, stage("vote"), 129, marks=pytest.mark.proofs),
     ],
     ids=["SIGTERM-enrol", "SIGINT-train", "SIGHUP-vote"],

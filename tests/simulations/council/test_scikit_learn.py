@@ -30,6 +30,7 @@ CANNOT = {
 }
 
 
+@pytest.mark.proofs
 @pytest.mark.filterwarnings("ignore")
 def test_every_check_that_applies_passes(workers: list[KeptWorker]) -> None:
     failed, passed, skipped = {}, 0, set()
