@@ -19,6 +19,7 @@ PAGES = {
     "ten classes": figured(run(parties=60), DIGITS),
     "no guarantee": cases()["no guarantee at all"],
 }
+MORE = (("ten classes", 390, True), ("ten classes", 1280, False), ("no guarantee", 390, True))
 
 
 @pytest.mark.parametrize(
@@ -26,9 +27,7 @@ PAGES = {
     [
         ("two classes", 390, False),
         ("two classes", 1280, True),
-        ("ten classes", 390, True),
-        ("ten classes", 1280, False),
-        ("no guarantee", 390, True),
+        *(pytest.param(*page, marks=pytest.mark.proofs) for page in MORE),
     ],
 )
 def test_all_of_it_can_be_read(name: str, width: int, dark: bool, tmp_path: Path) -> None:
@@ -64,7 +63,7 @@ def test_what_would_be_wrong_is_found(change: tuple[str, str], found: str, tmp_p
     assert wrong[found]
 
 
-@pytest.mark.parametrize("name", ["two classes", "ten classes"])
+@pytest.mark.parametrize("name", ["two classes", pytest.param("ten classes", marks=pytest.mark.proofs)])
 def test_paper_has_everything_and_no_empty_page(name: str, tmp_path: Path) -> None:
     pages = printed(render(PAGES[name]), tmp_path)
     text = " ".join("".join(page.extract_text() for page in pages).split())

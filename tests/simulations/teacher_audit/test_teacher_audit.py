@@ -96,7 +96,9 @@ def test_it_catches_shards_by_position_and_passes_keyed_ones(
         assert found.beyond == 0
 
 
-@pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "mlp"])
+@pytest.mark.parametrize(
+    "model", ["logistic_regression", "random_forest", pytest.param("mlp", marks=pytest.mark.proofs)]
+)
 @pytest.mark.parametrize("relation", list(Neighbouring))
 def test_one_record_moves_no_more_votes_relative_to_a_teachers_own_scores(
     folder: Path, relation: Neighbouring, model: str

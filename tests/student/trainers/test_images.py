@@ -119,7 +119,7 @@ def test_unlabelled_images_help(trainer: str, augment: str, steps: int) -> None:
     assert with_them > without + 0.005
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_networks_help_the_graph() -> None:
     """Digits moved by a pixel by lot, so that pixels alone do not tell well which are alike."""
     x, y = digits()
@@ -138,7 +138,7 @@ def test_networks_help_the_graph() -> None:
     assert right["graph_cnn"] > right["graph"] + 0.04
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_noisy_shares_teach_more_than_their_largest() -> None:
     """A histogram for each of 1,200 digits, its noise as large as four fifths of all votes.
 
@@ -162,7 +162,7 @@ def test_noisy_shares_teach_more_than_their_largest() -> None:
     assert right["shares"] > 0.85
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_a_first_look_brings_like_images_together() -> None:
     """Without a label: of the nearest rows in what the network sees, more are of the same digit than of pixels."""
     x, y = digits()

@@ -36,7 +36,12 @@ def page(name: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "width", "dark"),
-    [("divisions", 390, False), ("divisions", 1280, True), ("numbers", 390, True), ("sets", 820, False)],
+    [
+        ("divisions", 390, False),
+        pytest.param("divisions", 1280, True, marks=pytest.mark.proofs),
+        pytest.param("numbers", 390, True, marks=pytest.mark.proofs),
+        pytest.param("sets", 820, False, marks=pytest.mark.proofs),
+    ],
 )
 def test_all_of_it_can_be_read(name: str, width: int, dark: bool, tmp_path: Path) -> None:
     opened = page(name).replace("<details>", "<details open>")
@@ -49,6 +54,7 @@ def test_all_of_it_can_be_read(name: str, width: int, dark: bool, tmp_path: Path
     assert [item for item in seen.marks if item["contrast"] < LEAST_MARK] == []
 
 
+@pytest.mark.proofs
 def test_paper_has_every_table_and_the_findings(tmp_path: Path) -> None:
     pages = printed(page("divisions"), tmp_path)
     text = normalize("NFKC", " ".join("".join(each.extract_text() for each in pages).split()))  # no ligatures
