@@ -35,7 +35,7 @@ class DeviceName(StrEnum):
 ScenarioArgument = Annotated[str, typer.Argument(help="Name of a shipped scenario, or path of a .toml file.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.mechanism.sigma2=80."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.mechanism.sigma=120."),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student and, where seeded, noise.")]
 

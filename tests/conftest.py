@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ settings.register_profile(
 )
 settings.load_profile("consilium")
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHARED_DATA = Path(os.environ.get("CONSILIUM_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+if SHARED_DATA.is_dir():  # a user has no such folder beside the package: the program itself looks for none
+    os.environ["CONSILIUM_DATA"] = str(SHARED_DATA)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -40,7 +43,7 @@ def only_what_is_marked(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 def shared_data() -> Path:
     """Folder with the data sets that are too large for the repository; skips where it is not."""
     if not SHARED_DATA.is_dir():
-        pytest.skip(f"no data sets at {SHARED_DATA}")
+        pytest.skip(f"no data sets at {SHARED_DATA}: set CONSILIUM_DATA to their folder")
     return SHARED_DATA
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import typer
 
 from consilium.accounting.planning.calibration import PROFILES
 from consilium.cli import app
+from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,6 +60,30 @@ def test_every_option_and_command_has_a_word_of_help(name: str) -> None:
     assert command.help
     options = [each for each in command.params if isinstance(each, click.Option)]
     assert [each.opts for each in options if not each.help and each.name != "seed"] == []
+
+
+EXAMPLE = re.compile(r"\b[a-z_]+(?:\.[a-z_0-9]+)+=[^\s,;)]+")
+"""An override as `--set` takes it, in a text."""
+
+
+def examples(command: click.Command) -> list[str]:
+    """Every override that a command's help names."""
+    texts = [command.help or "", *(getattr(each, "help", None) or "" for each in command.params)]
+    return [found.rstrip(".") for text in texts for found in EXAMPLE.findall(text)]
+
+
+SHOWN = [(name, example) for name, command in COMMANDS.items() for example in examples(command)]
+
+
+def test_help_shows_how_to_override() -> None:
+    assert {"run", "plan", "prepare"} <= {name for name, _ in SHOWN}
+
+
+@pytest.mark.parametrize(("name", "example"), SHOWN)
+def test_an_override_that_help_shows_is_accepted(name: str, example: str) -> None:
+    """By the scenario that runs where none is named."""
+    scenario = next((each.default for each in COMMANDS[name].params if each.name == "scenario"), None)
+    load_scenario(scenario if isinstance(scenario, str) else "stroke", [example])
 
 
 def test_a_mistake_anywhere_is_an_object() -> None:

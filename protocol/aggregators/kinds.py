@@ -34,7 +34,8 @@ def refusing(app: ClientApp, kinds: Iterable[str], log: logging.Logger) -> None:
 
 def _refusal_of(kind: str, log: logging.Logger) -> Callable[[Message, Context], Message]:
     def refuse(message: Message, context: Context) -> Message:
-        log.warning("%s refused: it is for another kind of node", kind)
+        level = logging.INFO if kind == HelloRequest.kind else logging.WARNING  # all nodes are greeted as parties first
+        log.log(level, "%s refused: it is for another kind of node", kind)
         return Message(refusal_to_record(Refusal(rule=Rule.NODE_KIND)), reply_to=message)
 
     return refuse

@@ -30,12 +30,13 @@ IN_FOLDER = {
 """The same with the folder of the data sets as its argument."""
 TABLES = ("heart",)
 """Embedded too; a `Source` in which public rows decide what is filled in (`source.READY`)."""
-
+IN_PACKAGE = (*EMBEDDED, *TABLES)
+"""Names of the sets that are part of the package, and read no file of the user's."""
 NAMES = tuple(sorted([*EMBEDDED, *IN_FOLDER, *TABLES]))
 
 
 def load_dataset(name: str, path: str = "", owner: str = "") -> Dataset:
-    """The data set of that name, from the folder `path` (or the usual ones, see `folder.data_folder`) if not embedded.
+    """The data set of that name, from the folder `path` (else as `folder.data_folder` says) if not embedded.
 
     owner: of an embedded one whose owners may be chosen.
 

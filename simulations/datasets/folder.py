@@ -8,24 +8,27 @@ from pathlib import Path
 from consilium.protocol.errors import DataError
 
 VARIABLE = "CONSILIUM_DATA"
-BESIDE = Path("..") / "shared" / "data"
 
 
 def data_folder(path: str = "") -> Path:
-    """The folder of the data sets: `path`, else $CONSILIUM_DATA, else `../shared/data` beside the working folder or
-    beside the project.
+    """The folder of the data sets: `path`, else $CONSILIUM_DATA. There is no other default: nobody else knows where a
+    user keeps them.
 
     Raises
     ------
-    DataError : none of them is a folder.
+    DataError : none is named, or it is no folder.
     """
     named = path or os.environ.get(VARIABLE, "")
-    root = Path(__file__).resolve().parents[2]
-    for folder in [Path(named)] if named else [BESIDE, root / BESIDE]:
-        if folder.is_dir():
-            return folder
-    tried = named or f"{BESIDE} beside the working folder or the project"
-    raise DataError(f"no folder of data sets: {tried} is not there", f"Set data.path or the variable {VARIABLE}")
+    action = (
+        f"Name it with data.path (--set data.path=FOLDER) or the variable {VARIABLE}; docs/scenarios.md says what lies"
+        " in it"
+    )
+    if not named:
+        raise DataError("this data set is not in the package, and no folder of data sets is named", action)
+    if not Path(named).is_dir():
+        where = "data.path" if path else VARIABLE
+        raise DataError(f"no folder of data sets: {where} is {named}, which is no folder", action)
+    return Path(named)
 
 
 def data_file(folder: Path, name: str, source: str) -> Path:

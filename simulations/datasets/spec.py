@@ -18,7 +18,7 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.rows.encoding import DeclaredColumns
 from consilium.protocol.tables.rules import CellRule
-from consilium.simulations.datasets import NAMES
+from consilium.simulations.datasets import IN_PACKAGE, NAMES
 from consilium.simulations.datasets.installed import installed_sets
 
 
@@ -76,7 +76,7 @@ class SourceSpec(Frozen):
     path: str = Field(
         default="",
         description="of your own: file, files (`*.csv`) or folder, relative to the scenario's file. Of the others:"
-        " folder of the sets that are not embedded; left out: `$CONSILIUM_DATA`, else `../shared/data`",
+        " folder of the sets that are read from one; left out: `$CONSILIUM_DATA`. Embedded sets have none",
     )
     label: str = Field(default="", description="column of what is voted on")
     label_values: dict[str, str] = Field(
@@ -157,6 +157,12 @@ class SourceSpec(Frozen):
     @model_validator(mode="after")
     def _has_its_keys(self) -> SourceSpec:
         own = KEYS.get(self.set, {"options", "public"})
+        if self.path and self.set in IN_PACKAGE:
+            raise ValueError(
+                f'path is {self.path!r}, but set = "{self.set}" is embedded in the package and reads no file. For a'
+                ' file of your own write a scenario with set = "table" (or "npz", "images"), path and label:'
+                " docs/data.md"
+            )
         foreign = said(self) & set(SourceSpec.model_fields) - {"set", "classes"} - own
         if foreign:
             raise ValueError(f'{min(foreign)} is no key of set = "{self.set}"')
@@ -179,7 +185,7 @@ KEYS = {
     "hub": _RAW | {"split"},
     R_SETS: (_RAW | {"options"}) - {"path", "cells"},
     MEMORY: _RAW,
-    **{name: {"path", "public"} for name in NAMES},
-    "stroke": {"path", "public", "owner"},
+    **{name: {"public"} if name in IN_PACKAGE else {"path", "public"} for name in NAMES},
+    "stroke": {"public", "owner"},
 }
 """Which keys each set has, beside `set` and `classes`."""

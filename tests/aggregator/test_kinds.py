@@ -39,6 +39,15 @@ def test_the_second_aggregator_refuses_what_is_for_parties(tmp_path: Path, kind:
     assert refusal_from_record(call(aggregator.app, tmp_path, kind).content) == Refusal(rule=Rule.NODE_KIND)
 
 
+def test_a_greeting_is_no_trouble_and_any_other_stray_message_is(tmp_path: Path, caplog) -> None:
+    """A coordinator greets all nodes as parties: whoever refuses is the second aggregator, and all is well."""
+    with caplog.at_level("WARNING"):
+        call(aggregator.app, tmp_path, "query.hello")
+        assert caplog.messages == []
+        call(aggregator.app, tmp_path, "query.vote")
+    assert [message for message in caplog.messages if "another kind of node" in message]
+
+
 def test_each_kind_of_message_is_for_one_kind_of_node() -> None:
     assert not {*TO_AGGREGATORS} & {*TO_PARTIES}
     assert "query.va_upload" in TO_PARTIES

@@ -43,6 +43,8 @@ def test_every_shipped_scenario_loads(name: str) -> None:
         (["nonsense"], "is not key=value"),
         (["description.x=1"], "description is a value, not a table"),
         (["federation.teacher.model=pickle"], "federation.teacher.*pickle"),
+        (["data.path=my.csv"], 'path is .my.csv., but set = "stroke" is embedded.*of your own.*set = "table"'),
+        (['data={set="heart", partition="iid", parties=5}', "data.path=my.csv"], 'set = "heart" is embedded'),
     ],
 )
 def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
@@ -50,6 +52,12 @@ def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
         load_scenario("stroke-labels", overrides)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_the_override_that_an_error_shows_is_accepted() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_scenario("stroke", ["nonsense"])
+    load_scenario("stroke", [str(caught.value.action).split("--set ")[1]])
 
 
 def test_overrides_keep_their_type() -> None:

@@ -85,8 +85,17 @@ def test_absent_data_are_told_with_their_source(tmp_path: Path, monkeypatch: pyt
         load_dataset("mnist", str(tmp_path))
     monkeypatch.setenv("CONSILIUM_DATA", str(tmp_path))
     assert data_folder() == tmp_path
-    with pytest.raises(DataError, match=r"no folder of data sets: /absent is not there\. Set data.path"):
+    with pytest.raises(DataError, match=r"data\.path is /absent, which is no folder\. Name it with data\.path"):
         data_folder("/absent")  # a path comes before the variable
+
+
+def test_no_folder_beside_the_package_is_a_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shared" / "data").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.delenv("CONSILIUM_DATA", raising=False)
+    with pytest.raises(DataError, match=r"no folder .* is named\. Name it with data\.path .*CONSILIUM_DATA"):
+        data_folder()
 
 
 @pytest.mark.parametrize(
