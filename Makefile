@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run keys notebooks fast check test test-busy proofs lint types docs bench proto wheelhouse clean
+.PHONY: run keys figures notebooks fast check test test-busy proofs lint types docs bench proto wheelhouse clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -61,6 +61,10 @@ test-busy: $(VENV)/.dev
 keys: $(VENV)/.dev
 	@# the tables of keys in docs/, from the models
 	$(BIN)/python -m docs.keys
+
+figures: $(VENV)/.dev
+	@# the measured tables in docs/, from docs/figures/*/*.json; ARGS='--make NAME': measured again first
+	$(BIN)/python -m docs.figures $(ARGS)
 
 notebooks: $(VENV)/.dev
 	@# examples/*.py run into docs/notebooks/*.ipynb; ARGS='first_principles': only that one

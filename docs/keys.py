@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Iterable
 from enum import Enum
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -31,9 +30,9 @@ from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftS
 from consilium.simulations.study.spec import AxisRange, StudyAxis, StudyTable
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
+from docs.marked import pattern, stale_pages, with_parts
 
-DOCS = Path(__file__).resolve().parent
-MARKED = re.compile(r"(<!-- keys ([a-z]+) -->\n).*?(<!-- end keys -->)", re.DOTALL)
+MARKS = pattern("keys")
 HEAD = "| key | type | default | limits | meaning |\n|---|---|---|---|---|\n"
 PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
 SIGNS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
@@ -87,7 +86,7 @@ TABLES = {
 
 def with_tables(text: str) -> str:
     """A page with its tables as the models are now."""
-    return MARKED.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
+    return with_parts(text, MARKS, lambda name: TABLES[name]())
 
 
 def _line(model: type[BaseModel], name: str, prefix: str = "") -> str:
@@ -162,16 +161,11 @@ def _one_line(text: str) -> str:
 
 def main() -> int:
     """Write the tables, or only say which pages are stale."""
-    stale = []
-    for path in sorted(DOCS.glob("*.md")):
-        text = path.read_text(encoding="utf-8")
-        if (new := with_tables(text)) != text:
-            stale.append(path)
-            if "--check" not in sys.argv:
-                path.write_text(new, encoding="utf-8")
+    check = "--check" in sys.argv
+    stale = stale_pages(with_tables, write=not check)
     for path in stale:
-        print(f"{'stale' if '--check' in sys.argv else 'written'}: docs/{path.name}")
-    return 1 if stale and "--check" in sys.argv else 0
+        print(f"{'stale' if check else 'written'}: {path.name}")
+    return 1 if stale and check else 0
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from consilium.coordinator.config import Federation
 from consilium.simulations.population.specs import DataSpec
 from docs import keys
+from docs.marked import names, pages
 
-PAGES = sorted(path for path in keys.DOCS.glob("*.md") if keys.MARKED.search(path.read_text(encoding="utf-8")))
+PAGES = [path for path in pages() if keys.MARKS.search(path.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -22,8 +23,8 @@ def test_the_tables_of_a_page_are_not_stale(page: Path) -> None:
 
 
 def test_every_table_stands_in_a_page() -> None:
-    found = [name for page in PAGES for _, name, _ in keys.MARKED.findall(page.read_text(encoding="utf-8"))]
-    assert sorted(found) == sorted(keys.TABLES)
+    marked = [name for page in PAGES for name in names(page.read_text(encoding="utf-8"), keys.MARKS)]
+    assert sorted(marked) == sorted(keys.TABLES)
 
 
 @pytest.mark.parametrize("name", keys.TABLES)

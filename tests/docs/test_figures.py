@@ -1,0 +1,197 @@
+"""Measured tables are those of their data files, these those of their commands, and an edit by hand is seen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.exact import SHARED
+from docs import figures
+from docs.figures import Figure, FigureError, Table, figure
+from docs.marked import DOCS
+
+NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in DOCS.glob("figures/*/*.json"))
+QUICK = sorted({made.command for made in figures.read_all().values() if made.quick})
+PAGE = """# Page
+
+<!-- figure page/table -->
+| case | right, % |
+|---|---|
+| all | **98.6** |
+| some | 12 |
+
+<small>`python -m benchmarks.nothing`, version 0.9.0, seeds 0 to 2. Judged on the rest.</small>
+<!-- end figure -->
+
+It is <!-- value page/table :: al :: right, % -->98.6<!-- end value --> %.
+"""
+MADE = Figure(
+    name="page/table", command="python -m benchmarks.nothing", version="0.9.0", date="2026-11-23", seeds=(0, 1, 2),
+    split="judged on the rest", origin="measured", columns=("case", "right, %"),
+    rows=(("all", "**98.6**"), ("some", "12")),
+)  # fmt: skip
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A folder of documentation with one page and its one figure."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "page.md").write_text(PAGE, encoding="utf-8")
+    figures.write(MADE, folder / "figures")
+    return folder
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def test_every_page_is_what_its_data_files_say() -> None:
+    assert figures.problems() == []
+
+
+@pytest.mark.parametrize("command", QUICK)
+def test_the_quick_ones_give_the_same_again(command: str) -> None:
+    if not SHARED.exists():
+        pytest.skip("votes and images are not beside the repository (shared/)")
+    assert figures.rerun([made for made in figures.read_all().values() if made.quick and made.command == command]) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_changed_digit_is_found(name: str, tmp_path: Path) -> None:
+    """In the page and in the data file, of every figure there is."""
+    folder, (page, _) = tmp_path / "docs", name.split("/")
+    (folder / "figures" / page).mkdir(parents=True)
+    data = Path(shutil.copy(DOCS / "figures" / f"{name}.json", folder / "figures" / page))
+    made = figures.read(data)
+    marked = f"<!-- figure {name} -->\n{made.markdown()}<!-- end figure -->\n"
+    (folder / f"{page}.md").write_text(marked, encoding="utf-8")
+    assert figures.problems(folder) == []
+
+    row, column = next(
+        (row, column) for row in made.rows for column, cell in enumerate(row) if any(sign.isdecimal() for sign in cell)
+    )
+    digit = next(sign for sign in row[column] if sign.isdecimal())
+    wrong = row[column].replace(digit, str((int(digit) + 1) % 10), 1)
+    edit(folder / f"{page}.md", f" {row[column]} |", f" {wrong} |")
+    assert figures.problems(folder) == [f"{page}.md: stale; run `make figures`"]
+    (folder / f"{page}.md").write_text(marked, encoding="utf-8")
+    edit(data, json.dumps(row[column], ensure_ascii=False), json.dumps(wrong, ensure_ascii=False))
+    assert "edited by hand" in figures.problems(folder)[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "problem"),
+    [
+        ("page.md", "98.6<!--", "98.7<!--", "page.md: stale"),
+        ("page.md", "0 to 2", "0 to 9", "page.md: stale"),
+        ("page.md", "figure page/table", "figure page/other", "no file docs/figures/page/other.json"),
+        ("page.md", ":: al ::", ":: none ::", "0 rows begin with 'none'"),
+        ("page.md", "right, % -->", "left -->", "0 columns are 'left'"),
+        ("page.md", "<!-- figure page/table -->", "", "on no page"),
+        ("page.md", "# Page", PAGE, "on its page twice"),
+        ("page.md", "figure page/table", "figure another/table", "belongs on another page"),
+        ("figures/page/table.json", "98.6", "98.7", "edited by hand"),
+        ("figures/page/table.json", '"seeds": [0, 1, 2]', '"seeds": [0, 1]', "edited by hand"),
+        ("figures/page/table.json", "measured", "transcribed", "edited by hand"),
+        ("figures/page/table.json", "0.9.0", "0.9.1", "edited by hand"),
+        ("figures/page/table.json", "page/table", "page/other", "move it"),
+        ("figures/page/table.json", '"some", "12"', '"some"', "every row needs 2 cells"),
+        ("figures/page/table.json", "{", "", "no figure"),
+    ],
+)
+def test_what_does_not_fit_is_named(docs: Path, file: str, old: str, new: str, problem: str) -> None:
+    assert figures.problems(docs) == []
+    edit(docs / file, old, new)
+    assert any(problem in line for line in figures.problems(docs)), figures.problems(docs)
+
+
+def test_date_seconds_and_load_are_not_the_figures() -> None:
+    later = MADE.model_copy(update={"date": "2030-01-01", "seconds": 3.0, "load": (1.0, 1.0, 1.0)})
+    assert later.digest == MADE.digest
+
+
+def test_a_typed_table_is_found_and_taken_over(tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "scale.md"
+    page.parent.mkdir()
+    typed = "| votes | s |\n|---|---|\n| clear | 2.1 |\n"
+    page.write_text(f"# Scale\n\n## All *of* it\n\n```\n{typed}```\n\n{typed}And so on.\n\n{typed}", encoding="utf-8")
+    assert figures.problems(page.parent) == ["scale.md: a typed table, | votes | s |"] * 2
+    assert figures.transcribe(page, "0.9.0", "2026-11-23") == ["scale/all-of-it", "scale/all-of-it-2"]
+    assert figures.problems(page.parent) == []
+    after = page.read_text(encoding="utf-8")
+    assert f"```\n{typed}```" in after and "<!-- end figure -->\n\nAnd so on." in after
+    assert after.count("Of version 0.9.0; not made again since.") == 2
+    assert figures.read_all(page.parent)["scale/all-of-it"].rows == (("clear", "2.1"),)
+
+
+def record(name: str = "page/table", quick: bool | None = None, value: str = "**98.6**") -> Table:
+    with figure(name, MADE.command, MADE.columns, split=MADE.split, seeds=MADE.seeds, quick=quick) as table:
+        table.add("all", value)
+        table.add("some", 12)
+    return table
+
+
+def test_a_benchmark_prints_and_writes_only_if_asked(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.delenv(figures.RECORD, raising=False)
+    record()
+    assert capsys.readouterr().out.splitlines()[-2:] == ["| all | **98.6** |", "| some | 12 |"]
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv(figures.RECORD, str(tmp_path))
+    record()
+    made = figures.read(tmp_path / "page" / "table.json")
+    assert made.rows == MADE.rows and made.quick and made.origin == "measured" and len(made.load) == 3
+    record(quick=False)
+    assert not figures.read(tmp_path / "page" / "table.json").quick
+
+
+def test_cells_of_a_table() -> None:
+    table = Table(("a", "b"))
+    table.add(12000, None)
+    assert table.rows == [("12,000", "–")]
+    with pytest.raises(TypeError, match="digits"):
+        table.add("a", 0.77)
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A command that makes page/table, with what its argument says in one cell and the time in another."""
+    (tmp_path / "made_by_me.py").write_text(
+        "import sys, time\n"
+        "from docs.figures import figure\n"
+        "if __name__ == '__main__':\n"
+        "    if sys.argv[1] == 'fail':\n"
+        "        sys.exit('no votes')\n"
+        "    with figure('page/table', f'python -m made_by_me {sys.argv[1]}', ('a', 'b', 's'), split='x',\n"
+        "                timings=('s',)) as table:\n"
+        "        table.add('first', open(sys.argv[1]).read(), str(time.time()))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "cell").write_text("1.5")
+    return f"python -m made_by_me {tmp_path / 'cell'}"
+
+
+def test_a_rerun_finds_a_cell_that_moved(tmp_path: Path, command: str) -> None:
+    before = list(sys.argv)
+    (tmp_path / "kept").mkdir()
+    figures.run(command, tmp_path / "kept")
+    made = figures.read(tmp_path / "kept" / "page" / "table.json")
+    assert made.command == command
+    assert figures.rerun([made]) == []
+    (tmp_path / "cell").write_text("1.6")
+    assert figures.rerun([made]) == ["page/table, first, b: 1.5 -> 1.6"]
+    assert figures.rerun([made.model_copy(update={"name": "page/other"})]) == ["page/other: not made"]
+    assert sys.argv == before
+
+
+def test_a_command_that_fails_says_so(tmp_path: Path, command: str) -> None:
+    with pytest.raises(FigureError, match="failed: no votes"):
+        figures.run(f"{command.rsplit(' ', 1)[0]} fail", tmp_path)
+    with pytest.raises(FigureError, match="only `python -m"):
+        figures.run("rm -r figures", tmp_path)
