@@ -17,7 +17,6 @@ from consilium.protocol.progress.stages import BASELINES, POOLED, stage
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.simulations.compare.means import over_parties
 from consilium.simulations.compare.noisy_average import (
-    Allowance,
     ClippedSums,
     judged_noisy_average,
     linear_scores,
@@ -26,6 +25,7 @@ from consilium.simulations.compare.noisy_average import (
 )
 from consilium.simulations.compare.pooled import pooled_probabilities
 from consilium.simulations.compare.probabilities import class_probabilities, vote_shares
+from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.metrics.intervals import area_interval, mean_interval, metric_intervals
 from consilium.simulations.metrics.row_scores import auc_row_scores
@@ -93,7 +93,7 @@ def baselines(
         pooled = pooled_probabilities(schema, teacher, dataset.x[private], dataset.y[private], test_x)
     if not absent and not quality:
         absent = "no party has a teacher"
-    promise = Allowance(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)
+    promise = StatedGuarantee(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)
     noisy: dict[str, Any] = {"absent": absent}
     if not absent:
         pool_x = schema.inputs(public_rows.queries(dataset, partition))

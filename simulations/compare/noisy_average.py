@@ -23,6 +23,7 @@ from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.simulations.compare.means import mean_metrics
+from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 from consilium.simulations.metrics.intervals import drawn_intervals
 from consilium.simulations.metrics.row_scores import leading_metric, row_scores
 from consilium.student.evaluation import evaluate
@@ -52,16 +53,6 @@ class ClippedSums:
 
 
 @dataclass(frozen=True)
-class Allowance:
-    """What the average may cost. `epsilon` at `delta`, finite and above 0, for each `unit` under the relation."""
-
-    epsilon: float
-    delta: float
-    unit: Unit
-    neighbouring: Neighbouring
-
-
-@dataclass(frozen=True)
 class NoisyAverages:
     """The average with noise, once for each draw of it: weights float64 (inputs + 1, classes), the intercept last,
     times a factor that makes probabilities of them.
@@ -80,7 +71,7 @@ class NoisyAverages:
 
 
 def noisy_averages(
-    given: ClippedSums, promise: Allowance, pool_x: np.ndarray, pool_y: np.ndarray, seed: int
+    given: ClippedSums, promise: StatedGuarantee, pool_x: np.ndarray, pool_y: np.ndarray, seed: int
 ) -> NoisyAverages:
     """`_DRAWS` of them, with the norm whose draws are the best in the mean on the public rows `pool_x` float (pool,
     inputs), by their true labels `pool_y` int64 (pool,). At least one party has given its weights.
@@ -136,7 +127,7 @@ def _factor(scores: np.ndarray, y: np.ndarray) -> float:
     return math.exp(found.x)
 
 
-def _deviation(given: ClippedSums, promise: Allowance, noise: float, norm: float) -> float:
+def _deviation(given: ClippedSums, promise: StatedGuarantee, noise: float, norm: float) -> float:
     """Of the noise on a weight of the average; `noise`: on a sum of sensitivity 1."""
     return noise * sensitivity(norm, promise.unit, promise.neighbouring, given.teachers_per_party) / given.parties
 

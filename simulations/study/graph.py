@@ -174,7 +174,7 @@ class Graph:
 
 
 def settled_of(content: bytes) -> dict[str, Any]:
-    """What a settling step gave: scenario, depends, parties."""
+    """What a settling step gave: scenario, depends, guarantees, parties, left_out."""
     return json.loads(content)
 
 

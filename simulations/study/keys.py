@@ -19,7 +19,7 @@ from consilium.simulations.scenario import Scenario
 
 FORMATS = {
     "plan": 1,
-    "settle": 1,
+    "settle": 2,
     "ensemble": 1,
     "predict": 1,
     "judge": 1,

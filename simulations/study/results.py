@@ -13,14 +13,20 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
 from consilium.protocol.files import replacing, take_lock, writing
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.study.artifact import Arrays, to_bytes
 from consilium.simulations.study.cells import Plot, cell_id
-from consilium.simulations.study.spec import COLUMNS, StudySpec
+from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
 
 K = TypeVar("K", bound=Hashable)
+Stated = Mapping[str, Any] | None
+"""`StatedGuarantee.to_json`, or None for a method without a guarantee."""
+_PLOT = "_plot"
+_TABLE = {"set", "path", "options", "list", "split"}
+"""Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
 FORMAT = 1
 RESULTS, TOLD, MATRICES, PAGE = "results.parquet", "study.json", "matrices", "study.html"
 
@@ -75,25 +81,72 @@ def write_told(out: Path, told: Mapping[str, Any]) -> None:
         file.write(dumps(told, indent=2).encode() + b"\n")
 
 
-def tidy(parts: Sequence[tuple[Plot, str, pl.DataFrame]], spec: StudySpec) -> pl.DataFrame:
-    """The table of results: cell, the axes, seed, then a row's fields; sorted by all that names a row.
+def tidy(
+    parts: Sequence[tuple[Plot, str, pl.DataFrame]], spec: StudySpec, stated: Mapping[tuple[str, str], Stated]
+) -> pl.DataFrame:
+    """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
 
-    parts: of each plot, and what of it is told, the frame of the rows.
+    parts: of each plot, and what of it is told, the frame of the rows. stated: by plot and method, what it guarantees.
     """
     axes = [axis.column for axis in spec.axis]
     keys = {name: [plot.axes[name] for plot, _, _ in parts] for name in axes}
+    sets = data_sets({plot.id: plot for plot, _, _ in parts})
     of_part = pl.DataFrame(
         {
             "cell": [cell_id(plot, method) for plot, method, _ in parts],
             **keys,
             "seed": [plot.seed for plot, _, _ in parts],
+            _PLOT: [plot.id for plot, _, _ in parts],
+            "data_set": [sets[plot.id] for plot, _, _ in parts],
         },
-        schema={"cell": pl.String, **dict.fromkeys(axes, pl.String), "seed": pl.Int64},
+        schema={
+            "cell": pl.String,
+            **dict.fromkeys(axes, pl.String),
+            "seed": pl.Int64,
+            **dict.fromkeys((_PLOT, "data_set"), pl.String),
+        },
     )
     number = np.repeat(np.arange(len(parts)), [len(rows) for _, _, rows in parts])
     rows = pl.concat([_NO_ROWS, *(frame for _, _, frame in parts)])
     whole = pl.concat([of_part[number], rows], how="horizontal").with_columns(pl.col(pl.Float64).fill_nan(None))
-    return whole.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
+    whole = whole.join(_guarantees(stated), on=[_PLOT, "method"], how="left")
+    ordered = whole.select("cell", *axes, *COLUMNS[1:], *FACTS)
+    return ordered.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
+
+
+def _guarantees(stated: Mapping[tuple[str, str], Stated]) -> pl.DataFrame:
+    """What each method guarantees at each plot; unit "none" where it is nothing."""
+    keys = list(stated)
+    told: list[Mapping[str, Any]] = [{"unit": "none"} if each is None else each for each in stated.values()]
+    return pl.DataFrame(
+        {
+            _PLOT: [plot for plot, _ in keys],
+            "method": [method for _, method in keys],
+            **{fact: [each.get(fact.removeprefix("guarantee_")) for each in told] for fact in FACTS[:4]},
+        },
+        schema={
+            **dict.fromkeys((_PLOT, "method"), pl.String),
+            **dict.fromkeys(FACTS[:2], pl.Float64),
+            **dict.fromkeys(FACTS[2:4], pl.String),
+        },
+    )
+
+
+def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
+    """Of each plot, by id, which data set its rows are of, whatever their division.
+
+    A name, numbered where several sets have it. No path is in it: results are the same wherever files lie.
+    """
+    names: dict[str, dict[str, str]] = {}
+    found = {}
+    for id, plot in plots.items():
+        data = plot.teaching.data
+        options = " ".join(str(value) for value in data.options.values())
+        name = f"{data.set} {options}".strip()
+        same = names.setdefault(name, {})
+        table = canonical_digest(data.model_dump(mode="json", include=_TABLE))
+        found[id] = same.setdefault(table, name if not same else f"{name} ({len(same) + 1})")
+    return found
 
 
 _NO_ROWS = pl.DataFrame(

@@ -33,6 +33,7 @@ from consilium.simulations.study.results import (
     FORMAT,
     PAGE,
     RESULTS,
+    Stated,
     study_folder,
     tidy,
     write_matrices,
@@ -140,6 +141,8 @@ class _Study:
     failed: list[dict[str, Any]] = field(default_factory=list)
     absent: list[dict[str, Any]] = field(default_factory=list)
     parties: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+    stated: dict[tuple[str, str], Stated] = field(default_factory=dict)
     told: list[ToldStep] = field(default_factory=list)
 
     def carry_out(self, rows: OpenedRows) -> None:
@@ -176,7 +179,8 @@ class _Study:
                 self._fail(plot, "", self.tally.failures[address])
             else:
                 settled = settled_of(self._content(address))
-                self.parties[plot.id] = settled["parties"]
+                self.parties[plot.id], self.left_out[plot.id] = settled["parties"], settled["left_out"]
+                self.stated |= {(plot.id, label): each for label, each in settled["guarantees"].items()}
                 found.append((plot, settled))
         return found
 
@@ -220,7 +224,7 @@ class _Study:
                 drawn.setdefault(each.plot.id, []).append(each.address)
             elif why := reasons[each.address]:
                 self.absent.append({**_place(each.plot), "method": each.method, "why": why})
-        write_results(out, tidy(parts, self.spec))
+        write_results(out, tidy(parts, self.spec, self.stated))
         same: dict[tuple[str, ...], list[str]] = {}
         for plot, found in drawn.items():
             same.setdefault(tuple(found), []).append(plot)
@@ -274,7 +278,14 @@ class _Study:
             ],
             "measures": list(spec.study.measures),
             "cells": len(self.plots) * len(self.methods),
-            "cases": {plot.id: {**_place(plot), "parties": self.parties.get(plot.id)} for plot in self.plots},
+            "cases": {
+                plot.id: {
+                    **_place(plot),
+                    "parties": self.parties.get(plot.id),
+                    "left_out": self.left_out.get(plot.id),
+                }
+                for plot in self.plots
+            },
             "failed": self.failed,
             "absent": self.absent,
             "data": self.rows.sets,

@@ -19,6 +19,9 @@ from consilium.simulations.scenario import apply_override
 Measure = Literal["division", "teachers", "influence", "gain"]
 COLUMNS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")
 """Of the results, beside the axes."""
+FACTS = ("guarantee_epsilon", "guarantee_delta", "guarantee_unit", "guarantee_neighbouring", "data_set")
+"""Further columns of the results: what the method of a row guarantees (unit "none": nothing), and which data set it is
+of, whatever its division."""
 MOST_CELLS = 100_000
 
 
@@ -64,7 +67,7 @@ class StudyAxis(Frozen):
             raise ValueError("points need a name for the axis")
         if not self.points and not self.key:
             raise ValueError("values and range need a key")
-        if self.column in COLUMNS:
+        if self.column in (*COLUMNS, *FACTS):
             raise ValueError(f"is called {self.column!r} as a column of the results is: give it another name")
         return self
 

@@ -123,7 +123,8 @@ def _plan(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
 
 
 def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
-    """The scenario with its noise calibrated, and for each method the hash of what it depends on."""
+    """The scenario with its noise calibrated, for each method the hash of what it depends on and what it guarantees,
+    and how many parties the division made and left out."""
     table = dict(step.params["table"])
     if "plan" in step.needs:
         planned = json.loads(read(step.needs["plan"]))
@@ -131,11 +132,17 @@ def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
         table["student"] = {"trainer": planned["trainer"], **table.get("student", {})}
     full = scenario_json(validate(table, Scenario, "scenario"))
     case = desk.case(full, step.params, read)
-    depends = {
-        label: canonical_digest(method_of(dict(keys)).depends_on(case))
-        for label, keys in step.params["methods"].items()
-    }
-    return json.dumps({"scenario": full, "depends": depends, "parties": len(case.parties)}).encode()
+    methods = {label: method_of(dict(keys)) for label, keys in step.params["methods"].items()}
+    stated = {label: method.guarantee(case) for label, method in methods.items()}
+    return json.dumps(
+        {
+            "scenario": full,
+            "depends": {label: canonical_digest(method.depends_on(case)) for label, method in methods.items()},
+            "guarantees": {label: None if each is None else each.to_json() for label, each in stated.items()},
+            "parties": len(case.parties),
+            "left_out": case.partition.left_out,
+        }
+    ).encode()
 
 
 def _ensemble(step: StudyStep, read: Read, desk: StepDesk) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from consilium.protocol.models import Frozen
+from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
@@ -78,6 +79,11 @@ class StudyMethod(Frozen):
         """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`. A kind of which that
         is always so, or never, says it as a `ClassVar` of this name."""
         raise NotImplementedError
+
+    def guarantee(self, case: Case) -> StatedGuarantee | None:
+        """What it promises whoever gets its result, before it is computed; None where there is no guarantee. A study
+        compares only methods with an equal one."""
+        return None
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from consilium.accounting.units import Unit
 from consilium.coordinator.ledger.privacy import promised_to_student
+from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 from consilium.simulations.federated.averaging import Federated, federate
 from consilium.simulations.federated.local_training import LocalTraining, TrainingRows
 from consilium.simulations.federated.networks import AveragedNetwork
@@ -77,6 +79,13 @@ class FederatedMethod(StudyMethod):
         """Whether `epsilon` is set."""
         return self.epsilon is not None
 
+    def guarantee(self, case: Case) -> StatedGuarantee | None:
+        """See `StudyMethod.guarantee`: for a whole party, the one unit that private averaging is accounted for."""
+        epsilon, privacy = self._epsilon(case), case.config.privacy
+        if not self.private or not 0 < epsilon < math.inf:
+            return None
+        return StatedGuarantee(epsilon, privacy.delta, Unit.PARTY, privacy.neighbouring)
+
     def plan(self) -> Rounds:
         """Flower's strategy and its rounds."""
         raise NotImplementedError
@@ -94,19 +103,20 @@ class FederatedMethod(StudyMethod):
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""
-        epsilon = self._epsilon(case)
-        if self.private and not 0 < epsilon < math.inf:
+        stated = self.guarantee(case)
+        if self.private and stated is None:
             return Predicted(absent="the federation promises no epsilon that private averaging could keep")
-        setting, terms, privacy = _Setting.of(case, self), case.config.privacy, None
+        setting, privacy = _Setting.of(case, self), None
         rate = setting.best(LEARNING_RATES if self.learning_rate is None else (self.learning_rate,), setting.with_rate)
         figures: dict[str, float] = {}
-        if self.private:
+        if stated is not None:
             clips = CLIPS if self.clip is None else (self.clip,)
             kinds = {
-                clip: PartyPrivacy(epsilon, terms.delta, terms.neighbouring, clip, self.clipped_by) for clip in clips
+                clip: PartyPrivacy(stated.epsilon, stated.delta, stated.neighbouring, clip, self.clipped_by)
+                for clip in clips
             }
             clip = setting.best(clips, lambda clip: setting.with_rate(rate, kinds[clip]))
-            privacy, figures = kinds[clip], {"delta": terms.delta, "clip": clip}
+            privacy, figures = kinds[clip], {"delta": stated.delta, "clip": clip}
         found = setting.federated(rate, privacy)
         if not found.rounds:
             return Predicted(absent="no round gave a model: training failed at every party")

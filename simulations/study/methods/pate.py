@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from consilium.accounting.planning.target import as_histograms
-from consilium.coordinator.ledger.privacy import published_epsilon
+from consilium.coordinator.ledger.privacy import promised_to_student, published_epsilon
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.strict_json import number
+from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
 from consilium.simulations.study.methods.base import BY_CLASS, Predicted, StudyMethod, needed
@@ -36,6 +37,10 @@ class Pate(StudyMethod):
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["pate"] = "pate"
+
+    def guarantee(self, case: Case) -> StatedGuarantee | None:
+        """See `StudyMethod.guarantee`: what the caps allow, towards the student."""
+        return StatedGuarantee.of(promised_to_student(case.config))
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """See `StudyMethod.depends_on`. Votes hang on the whole federation where scores are equal, see `study.said`."""

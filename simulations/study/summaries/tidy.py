@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from consilium.protocol.errors import DataError
+from consilium.simulations.study.spec import COLUMNS as FIELDS
+from consilium.simulations.study.spec import FACTS
 
-FIELDS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")
-"""Columns that every table of results has; the others are its axes."""
+_FACT_TYPES = dict(zip(FACTS, (pl.Float64, pl.Float64, pl.String, pl.String, pl.String), strict=True))
 MEASURED = ("division", "teachers")
 """In the column `method`: what is measured of the division and of the votes, and no method."""
 LEADING = ("auc", "accuracy")
@@ -21,7 +22,8 @@ NATURAL = ("natural", "owners", "owner")
 def tidy(frame: pl.DataFrame) -> pl.DataFrame:
     """The same with every figure once: one of several cells of a point is kept of what the cells share.
 
-    Figures that are no number, or that belong to no seed, are left out. An epsilon may be infinite.
+    The columns `FACTS`, which tables of 0.9 lack, are there, null where nothing is known. Figures that are no number,
+    or that belong to no seed, are left out. An epsilon may be infinite.
 
     Raises
     ------
@@ -30,7 +32,10 @@ def tidy(frame: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in FIELDS if name not in frame.columns]
     if missing:
         raise DataError(f"a table of a study's results has no column {', '.join(missing)}", "Run: consilium study")
-    plain = frame.with_columns(pl.col("value", "low", "high").cast(pl.Float64), pl.col("seed").cast(pl.Int64))
+    unknown = {name: pl.lit(None, dtype=kind) for name, kind in _FACT_TYPES.items() if name not in frame.columns}
+    plain = frame.with_columns(**unknown).with_columns(
+        pl.col("value", "low", "high").cast(pl.Float64), pl.col("seed").cast(pl.Int64)
+    )
     key = [*axis_names(frame), "seed", "method", "scope", "name", "metric"]
     return (
         plain.with_columns(pl.col(axis_names(frame)).cast(pl.String).fill_null(""), pl.col("name").fill_null(""))
@@ -40,12 +45,12 @@ def tidy(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def axis_names(frame: pl.DataFrame) -> list[str]:
-    """Of the columns those that are axes, in their order.
+    """Of the columns those that are axes, in their order: all but `COLUMNS` and `FACTS` of `study.spec`.
 
     >>> axis_names(pl.DataFrame(schema=["cell", "division", "seed", *FIELDS[2:]]))
     ['division']
     """
-    return [name for name in frame.columns if name not in FIELDS]
+    return [name for name in frame.columns if name not in (*FIELDS, *FACTS)]
 
 
 def as_number(text: str) -> float | None:

@@ -26,7 +26,6 @@ from consilium.protocol.parties.teachers import (
 )
 from consilium.simulations.compare.noisy_average import (
     NORMS,
-    Allowance,
     ClippedSums,
     clipped,
     judged_noisy_average,
@@ -35,6 +34,7 @@ from consilium.simulations.compare.noisy_average import (
     sensitivity,
     why_none,
 )
+from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 
 INPUTS = 4
 UNITS = [(unit, relation) for unit in Unit for relation in Neighbouring]
@@ -77,7 +77,9 @@ def deviation_by_hand(epsilon: float, delta: float) -> float:
 @pytest.mark.parametrize(("unit", "relation"), UNITS)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.99, 1e-5), (0.3, 1e-6), (8.0, 1e-5)])
 def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring, epsilon: float, delta: float) -> None:
-    found = noisy_averages(parties(12, teachers=4), Allowance(epsilon, delta, unit, relation), *rows(2, seed=5), 0)
+    found = noisy_averages(
+        parties(12, teachers=4), StatedGuarantee(epsilon, delta, unit, relation), *rows(2, seed=5), 0
+    )
     # of the sum: a party's mean of four moves by C if it leaves; a teacher trained anew moves it by 2 C / 4
     per_norm = {
         (Unit.PARTY, Neighbouring.REPLACE): 2,
@@ -133,13 +135,13 @@ def test_more_epsilon_is_never_worse_and_without_noise_it_is_the_average() -> No
     sums, pool, test = parties(12), rows(2, seed=4), rows(2, seed=5)
     aucs = []
     for epsilon in (0.01, 0.1, 1.0, 10.0, 1e5):
-        averages = noisy_averages(sums, Allowance(epsilon, 1e-5, Unit.PARTY, Neighbouring.REPLACE), *pool, 0)
+        averages = noisy_averages(sums, StatedGuarantee(epsilon, 1e-5, Unit.PARTY, Neighbouring.REPLACE), *pool, 0)
         aucs.append(judged_noisy_average(averages, *test, ("a", "b"))["auc"])
     assert aucs == sorted(aucs) and aucs[0] < 0.9 < 0.99 < aucs[-1]
 
 
 def test_is_seeded() -> None:
-    promise = Allowance(0.1, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
+    promise = StatedGuarantee(0.1, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
     made = [noisy_averages(parties(5), promise, *rows(2, seed=5), seed) for seed in (0, 0, 1)]
     first, again, other = (judged_noisy_average(each, *rows(2, seed=6), ("a", "b")) for each in made)
     assert first == again != other
@@ -147,7 +149,7 @@ def test_is_seeded() -> None:
 
 def test_the_norm_is_chosen_on_the_pool_and_its_probabilities_are_the_softmax_of_each_draw() -> None:
     """Whatever the labels of the pool say, and nothing else: with all of them wrong, other norms lead."""
-    promise, (x, y) = Allowance(0.5, 1e-5, Unit.PARTY, Neighbouring.REPLACE), rows(2, seed=5)
+    promise, (x, y) = StatedGuarantee(0.5, 1e-5, Unit.PARTY, Neighbouring.REPLACE), rows(2, seed=5)
     right, wrong = (noisy_averages(parties(12), promise, x, labels, 0) for labels in (y, 1 - y))
     assert right.norm != wrong.norm
     for weights, found in zip(right.weights, right.probabilities(x), strict=True):

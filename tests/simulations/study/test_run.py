@@ -24,7 +24,7 @@ from consilium.simulations.study.judging import judged
 from consilium.simulations.study.methods import kinds
 from consilium.simulations.study.results import MATRICES, PAGE, RESULTS, TOLD
 from consilium.simulations.study.run import StudyInterrupted, on_this_machine, run_study
-from consilium.simulations.study.spec import load_study
+from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from tests.simulations.study.test_keys import opened
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
@@ -56,7 +56,17 @@ def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
     assert (summary["cells"], summary["cases"], summary["failed"]) == (24, 8, [])
     table = pl.read_parquet(out / RESULTS)
     axes = ["federation.mechanism.sigma", "division"]
-    assert table.columns == ["cell", *axes, "seed", "method", "scope", "name", "metric", "value", "low", "high"]
+    assert table.columns == ["cell", *axes, *COLUMNS[1:], *FACTS]
+    promised = table.filter(pl.col("metric") == "epsilon").select("method", "value", *FACTS[:4]).unique()
+    assert {row[0] for row in promised.iter_rows()} == {"pate"} and promised["value"].n_unique() == 2
+    assert all((row[2], *row[3:]) == (row[1], 1e-3, "party", "replace") for row in promised.iter_rows())
+    units = {method: set(some["guarantee_unit"]) for (method,), some in table.group_by("method")}
+    assert units == {
+        "pate": {"party"},
+        **{key: {"none"} for key in ("local", "plurality")},
+        **{key: {None} for key in ("division", "teachers")},
+    }
+    assert set(table["data_set"]) == {"table"}
     assert table.schema["seed"] == pl.Int64 and table.select(axes).dtypes == [pl.String, pl.String]
     assert table["cell"].str.len_chars().unique().to_list() == [12]
     assert not table["value"].is_null().any() and not table["value"].is_nan().any()
@@ -289,7 +299,8 @@ def test_rows_in_memory(tmp_path: Path, cache: StepCache) -> None:
     spec = load_study(str(write_tiny(tmp_path / "memory", **{**SMALL, "base": base})))
     run_study(spec, tmp_path / "memory" / "out", cache, source=opened(tmp_path))
     tables = [pl.read_parquet(folder / "out" / RESULTS).drop("cell") for folder in (tmp_path, tmp_path / "memory")]
-    assert tables[0].equals(tables[1])
+    assert [set(table["data_set"]) for table in tables] == [{"table"}, {"memory"}]
+    assert tables[0].drop("data_set").equals(tables[1].drop("data_set"))
     assert "rows" not in kinds_kept(cache)
 
 

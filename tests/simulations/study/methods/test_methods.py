@@ -12,9 +12,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from consilium.coordinator.ledger.privacy import promised_to_student
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import Outcome
 from consilium.simulations.compare.hand_labels import by_lot
+from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 from consilium.simulations.study.artifact import from_bytes, to_bytes
 from consilium.simulations.study.case import Case, make_case
 from consilium.simulations.study.methods.base import BY_CLASS, TEST_DRAWS, Predicted
@@ -35,6 +37,7 @@ GIVEN = (
     {"name": "hand_labels", "labels": 60},
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2},
     {"name": "fedprox", "rounds": 3, "learning_rate": 0.2},
+    {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "epsilon": "federation", "clip": 0.3},
 )
 
 
@@ -63,6 +66,11 @@ def test_what_every_method_gives(given: object) -> None:
         assert roc_auc_score(y, probabilities[:, 1]) > 0.6
     assert all(not math.isnan(value) for value in found.figures.values())
     assert ({"epsilon", "delta"} <= found.figures.keys()) == method.private
+    stated = method.guarantee(case)
+    assert (stated is not None) == method.private
+    if stated is not None:
+        assert (stated.epsilon, stated.delta) == pytest.approx((found.figures["epsilon"], found.figures["delta"]))
+        assert StatedGuarantee.of_json(json.loads(json.dumps(stated.to_json()))) == stated
     again = Predicted.of_arrays(from_bytes(to_bytes(found.to_arrays())))
     second = Predicted.of_arrays(method.predict(case, ensemble).to_arrays())
     for each in (again, second):
@@ -74,6 +82,29 @@ def test_what_every_method_gives(given: object) -> None:
 
 def test_every_method_is_in_the_table() -> None:
     assert {type(method_of(given)) for given in GIVEN} == set(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "unit", "epsilon"),
+    [
+        ("pate", ("federation.privacy.unit=record",), "record", None),
+        ("noisy_average", ("federation.privacy.unit=record",), "record", None),
+        ({"name": "noisy_average", "epsilon": 5.0}, ("federation.privacy.unit=record",), "record", 5.0),
+        ({"name": "fedavg", "epsilon": "federation"}, ("federation.privacy.unit=record",), "party", None),
+        ({"name": "fedavg", "epsilon": 1.0}, ("federation.privacy.unit=record",), "party", 1.0),
+        ({"name": "fedprox", "epsilon": 1.0}, (), "party", 1.0),
+    ],
+    ids=str,
+)
+def test_each_says_whose_data_it_protects(
+    given: object, changes: tuple[str, ...], unit: str, epsilon: float | None
+) -> None:
+    """Federated averaging is accounted for whole parties, whatever the federation's own unit is."""
+    case = other(*changes)
+    stated, privacy = method_of(given).guarantee(case), case.config.privacy
+    assert stated is not None and stated.unit == unit
+    assert stated.epsilon == (promised_to_student(case.config).epsilon if epsilon is None else epsilon)
+    assert (stated.delta, stated.neighbouring) == (privacy.delta, privacy.neighbouring)
 
 
 @pytest.mark.parametrize(
