@@ -25,6 +25,7 @@ from consilium.simulations.study.cache import StepCache, usual_cache
 from consilium.simulations.study.cells import expand
 from consilium.simulations.study.citing import citation
 from consilium.simulations.study.results import PAGE, RESULTS, read_told
+from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import on_this_machine, run_study
 from consilium.simulations.study.spec import StudySpec, load_study
 from consilium.simulations.study.summaries import findings, over_seeds, paired
@@ -146,6 +147,7 @@ class StudyResults:
         if not path.is_file():
             raise PathError(f"{self.folder} has no {RESULTS}", "Run the study again: it goes on where it was")
         self.frame = pl.read_parquet(path)
+        self.row_scores = RowScores.read(self.folder)
 
     def __repr__(self) -> str:
         return f"StudyResults({self.told['title']!r}, {len(self.frame):,} figures, {str(self.folder)!r})"
@@ -162,7 +164,7 @@ class StudyResults:
 
     def means(self, *metrics: str, scope: str = "run") -> pl.DataFrame:
         """Means over seeds with their intervals, of all metrics or of these: see `summaries.over_seeds`."""
-        return over_seeds(self.frame, metrics or None, scope)
+        return over_seeds(self.frame, metrics or None, scope, self.row_scores)
 
     def table(self, metric: str, axis: str | None = None) -> pl.DataFrame:
         """Means over seeds: a row for each method, a column for each point of an axis (the first, if None)."""
@@ -182,12 +184,12 @@ class StudyResults:
 
     def differences(self, metric: str, reference: str, along: str = "method") -> pl.DataFrame:
         """What each has more than the reference at the same seed, with intervals: see `summaries.paired`."""
-        return paired(self.frame, metric, reference, along=along)
+        return paired(self.frame, metric, reference, along=along, row_scores=self.row_scores)
 
     def findings(self) -> list[str]:
         """Sentences that the numbers carry, as the report has them."""
         order = {axis["name"]: axis["values"] for axis in self.told["axes"]}
-        return findings(self.frame, order)
+        return findings(self.frame, order, self.row_scores)
 
     def cite(self) -> dict[str, Any]:
         """Versions, seeds, hashes."""

@@ -44,10 +44,15 @@ def auc_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray | Non
 
 
 def balanced_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """float64 (n,) whose mean is the balanced accuracy: the mean recall of the classes that occur in `y` int64 (n,)."""
+    """The balanced accuracy (mean recall of the classes that occur in `y` int64 (n,)) plus each row's influence on it.
+
+    float64 (n,), whose mean it is. Recalls do not depend on how many rows of a class were drawn.
+    """
     counts = np.bincount(y, minlength=probabilities.shape[1])
-    right = probabilities.argmax(axis=1) == y
-    return right * len(y) / (np.count_nonzero(counts) * counts[y])
+    right = (probabilities.argmax(axis=1) == y).astype(np.float64)
+    recall = np.bincount(y, weights=right, minlength=len(counts)) / np.maximum(counts, 1)
+    occur = np.count_nonzero(counts)
+    return float(recall.sum()) / occur + (right - recall[y]) * len(y) / (occur * counts[y])
 
 
 def brier_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:

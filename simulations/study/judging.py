@@ -16,8 +16,10 @@ from consilium.simulations.metrics.intervals import (
     wilson,
 )
 from consilium.simulations.metrics.row_scores import auc_row_scores, balanced_row_scores, brier_row_scores
+from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.methods.base import BY_CLASS, TEST_DRAWS, Predicted
+from consilium.simulations.study.row_scores import unit_arrays
 from consilium.simulations.study.rows import Row
 from consilium.student.calibration import calibration
 from consilium.student.evaluation import evaluate
@@ -43,12 +45,21 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     rows = [Row(method, RUN, "", metric, value) for metric, value in predicted.figures.items()]
     rows += _own_by_class(method, case, predicted)
     if predicted.test is not None:
-        drawn = predicted.arrays.get(TEST_DRAWS)
-        found = [predicted.test] if drawn is None else [each.astype(np.float64) for each in drawn]
-        rows += _on_test_rows(method, case, found)
+        rows += _on_test_rows(method, case, _drawn(predicted, predicted.test))
     if predicted.home is not None:
         rows += _at_home(method, case, predicted.home)
     return rows
+
+
+def judged_row_scores(case: Case, predicted: Predicted) -> Arrays:
+    """What units of test rows add to the figures of runs on test rows, see `study.row_scores`; nothing without any."""
+    return {} if predicted.test is None else unit_arrays(case, _drawn(predicted, predicted.test))
+
+
+def _drawn(predicted: Predicted, test: np.ndarray) -> list[np.ndarray]:
+    """Probabilities float64 (test, classes) of each draw of a method's luck."""
+    drawn = predicted.arrays.get(TEST_DRAWS)
+    return [test] if drawn is None else [each.astype(np.float64) for each in drawn]
 
 
 def _own_by_class(method: str, case: Case, predicted: Predicted) -> Iterator[Row]:

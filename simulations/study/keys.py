@@ -22,7 +22,7 @@ FORMATS = {
     "settle": 2,
     "ensemble": 1,
     "predict": 1,
-    "judge": 1,
+    "judge": 2,
     "worth": 1,
     "division": 1,
     "teachers": 1,

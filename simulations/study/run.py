@@ -26,7 +26,7 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.cache import LostStep, StepCache
-from consilium.simulations.study.cells import ComparedMethod, Plot, compared, plots
+from consilium.simulations.study.cells import ComparedMethod, Plot, cell_id, compared, plots
 from consilium.simulations.study.executors import Shelf, local_executor
 from consilium.simulations.study.graph import Graph, ToldStep, settled_of
 from consilium.simulations.study.results import (
@@ -40,6 +40,7 @@ from consilium.simulations.study.results import (
     write_results,
     write_told,
 )
+from consilium.simulations.study.row_scores import unit_arrays_in, write_row_scores
 from consilium.simulations.study.rows_opened import OpenedRows, open_rows
 from consilium.simulations.study.schedule import Executor, Tally, do_steps
 from consilium.simulations.study.spec import StudySpec
@@ -210,6 +211,8 @@ class _Study:
         """The study's folder; what the command prints."""
         frames: dict[str, pl.DataFrame] = {}
         reasons: dict[str, str] = {}
+        scores: dict[str, Arrays] = {}
+        of_cells: dict[str, tuple[str, Arrays]] = {}
         parts, drawn = [], {}
         for each in self.told:
             failure = self.tally.failures.get(each.address)
@@ -219,12 +222,16 @@ class _Study:
             if each.address not in frames:
                 frames[each.address], matrices = frame_and_matrices(self._content(each.address))
                 reasons[each.address] = str(matrices.get(ABSENT, ""))
+                scores[each.address] = unit_arrays_in(matrices)
+            if scores[each.address]:
+                of_cells[cell_id(each.plot, each.method)] = self.rows.plots[each.plot.id].digest, scores[each.address]
             parts.append((each.plot, each.method, frames[each.address]))
             if each.method in _DRAWN:
                 drawn.setdefault(each.plot.id, []).append(each.address)
             elif why := reasons[each.address]:
                 self.absent.append({**_place(each.plot), "method": each.method, "why": why})
         write_results(out, tidy(parts, self.spec, self.stated))
+        write_row_scores(out, of_cells)
         same: dict[tuple[str, ...], list[str]] = {}
         for plot, found in drawn.items():
             same.setdefault(tuple(found), []).append(plot)

@@ -26,7 +26,7 @@ from consilium.simulations.study.cache import LostStep
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.desk import Read, StepDesk
 from consilium.simulations.study.ensemble import train_ensemble
-from consilium.simulations.study.judging import judged
+from consilium.simulations.study.judging import judged, judged_row_scores
 from consilium.simulations.study.keys import deciding_versions, without_mechanism
 from consilium.simulations.study.measures.division import division_matrices, division_rows
 from consilium.simulations.study.measures.gain import gain_rows
@@ -162,7 +162,8 @@ def _judge(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     predicted = desk.predicted(step.needs["predicted"], read)
     if predicted.absent:
         return rows_bytes([], {ABSENT: np.array(predicted.absent)})
-    return rows_bytes(judged(step.params["label"], _taught(step, read, desk), predicted))
+    case = _taught(step, read, desk)
+    return rows_bytes(judged(step.params["label"], case, predicted), judged_row_scores(case, predicted))
 
 
 def _worth(step: StudyStep, read: Read, desk: StepDesk) -> bytes:

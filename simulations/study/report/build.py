@@ -53,13 +53,13 @@ def render_study(found: StudyFolder, name: str) -> str:
     DataError : a column of the results is missing, or a file of matrices is damaged.
     """
     told = read_told(found.told, name)
-    view = study_view(found.results, told.order, logarithmic=told.logarithmic)
+    view = study_view(found.results, told.order, logarithmic=told.logarithmic, row_scores=found.row_scores)
     return page_template().render(
         told=told,
         view=view,
         summary=_summary(view),
         sections=_sections(view, _matrices(found, told, view)),
-        findings=findings(found.results, told.order),
+        findings=findings(found.results, told.order, found.row_scores),
         cells=_cells(found.results),
         is_picture=lambda exhibit: isinstance(exhibit, PictureExhibit),
     )

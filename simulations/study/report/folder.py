@@ -12,6 +12,7 @@ import polars as pl
 
 from consilium.protocol.errors import DataError, PathError
 from consilium.simulations.study.artifact import Arrays, from_bytes
+from consilium.simulations.study.row_scores import RowScores
 
 RESULTS, TOLD, MATRICES = "results.parquet", "study.json", "matrices"
 AGAIN = "Run: consilium study"
@@ -19,11 +20,15 @@ AGAIN = "Run: consilium study"
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """results: one row for each figure. told: what study.json says. matrices: files by the id of their case."""
+    """results: one row for each figure. told: what study.json says. matrices: files by the id of their case.
+
+    row_scores: None where a version before 0.10 wrote the study.
+    """
 
     results: pl.DataFrame = field(repr=False)
     told: Mapping[str, Any] = field(repr=False)
     matrices: Mapping[str, Path] = field(repr=False)
+    row_scores: RowScores | None = field(repr=False, default=None)
 
     def arrays(self, case: str) -> Arrays:
         """Matrices of one case; none where the study kept none.
@@ -56,4 +61,4 @@ def open_folder(folder: Path) -> StudyFolder:
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f"{folder / RESULTS} cannot be read ({type(error).__name__})", AGAIN) from None
     found = {path.stem: path for path in sorted((folder / MATRICES).glob("*.npz"))}
-    return StudyFolder(results, told, found)
+    return StudyFolder(results, told, found, RowScores.read(folder))

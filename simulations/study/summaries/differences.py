@@ -1,45 +1,41 @@
 """Differences paired by seed, and which of many are more than chance.
 
-Interval: bootstrap over seeds with expanded percentiles (Hesterberg 2015, "What Teachers Should Know About the
-Bootstrap", section 5.3): the usual percentiles of a handful of seeds are too narrow, so those are taken that for normal
-differences give the length of Student's interval. With fewer than `LEAST_BOOTSTRAP` seeds: Student's t, for no mean of
-resampled values lies outside the values. Of 3,000 samples of normal differences the expanded percentiles covered the
-truth in 92 of 100 with 5 seeds, 94 with 6 and 7, 95 from 8 on, Student's in 95 of all; of exponential ones, which are
-far from normal, 87, 89, 90 and Student's 89, 89, 90. The lot of the bootstrap is fixed and the same for all comparisons
-of as many seeds.
-Many comparisons: p of the paired t-test, corrected by Holm (1979, "A simple sequentially rejective multiple test
-procedure"), over all comparisons of one table.
+Interval and p: `summaries.inference`. Many comparisons: p corrected by Holm (1979, "A simple sequentially rejective
+multiple test procedure"), over all comparisons of one table.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import norm, t
 
-from consilium.simulations.study.summaries.seeds import LEVEL, t_interval
+from consilium.simulations.study.row_scores import RowScores, UnitScores
+from consilium.simulations.study.summaries.inference import LEVEL, Spread, minus, spread
 from consilium.simulations.study.summaries.tidy import MEASURED, axis_names, tidy
-
-LEAST_BOOTSTRAP = 8
-REPLICATES = 10_000
-_PURPOSE = 0x706169726564
 
 
 def paired(
-    frame: pl.DataFrame, metric: str, reference: str, by: Sequence[str] | None = None, along: str = "method"
+    frame: pl.DataFrame,
+    metric: str,
+    reference: str,
+    by: Sequence[str] | None = None,
+    along: str = "method",
+    row_scores: RowScores | None = None,
 ) -> pl.DataFrame:
     """What every method has more than the reference at the same seed and the same point of the axes.
 
     frame: `results.parquet`. metric: of runs. along: what is compared; an axis's name compares its points, each with
     the point `reference`, for the same method. by: what both sides have in common; None: the axes, or the other axes
-    and the method.
+    and the method. row_scores: of the same study; without them nothing is known of test rows, and intervals are of
+    seeds alone.
 
-    Columns: `by`, `along`, difference (mean over the common seeds), low, high, seeds, how ("bootstrap", "t", "one
-    seed"), p and p_holm (null without at least 2 seeds that differ), significant (p_holm < 0.05).
+    Columns: `by`, `along`, difference (mean over the common seeds), low, high, seeds, over ("seeds and rows", "seeds",
+    "rows" of one seed, "none": what might have been otherwise), unit and units (of test rows, what and how many; "" and
+    0 where nothing is known of them), df (degrees of freedom), p and p_holm (null without at least 2 seeds),
+    significant (p_holm < 0.05).
 
     Raises
     ------
@@ -50,51 +46,38 @@ def paired(
         by = [name for name in (*axis_names(frame), "method") if name != along]
     keys = [*by, "seed"]
     plain = plain.filter(~pl.col("method").is_in(MEASURED)) if along == "method" else plain
-    base = plain.filter(pl.col(along) == reference).select(*keys, pl.col("value").alias("other"))
+    base = plain.filter(pl.col(along) == reference)
+    base = base.select(*keys, pl.col("value").alias("other"), pl.col("cell").alias("other_cell"))
     both = plain.filter(pl.col(along) != reference).join(base, on=keys, how="inner")
     both = both.with_columns(step=pl.col("value") - pl.col("other")).sort(*by, along, "seed")
-    grouped = both.group_by(*by, along, maintain_order=True).agg(pl.col("step"))
-    compared = [difference(np.array(steps)) for steps in grouped["step"].to_list()]
-    corrected = holm([each[3] for each in compared])
+    grouped = both.group_by(*by, along, maintain_order=True).agg("step", "cell", "other_cell")
+    rows = [(np.mean(row["step"]), _spread(row, metric, row_scores)) for row in grouped.iter_rows(named=True)]
+    corrected = holm([found.p(mean) for mean, found in rows])
     columns = {
-        "difference": pl.Series([float(np.mean(steps)) for steps in grouped["step"].to_list()], dtype=pl.Float64),
-        "low": pl.Series([each[0] for each in compared], dtype=pl.Float64),
-        "high": pl.Series([each[1] for each in compared], dtype=pl.Float64),
+        "difference": pl.Series([float(mean) for mean, _ in rows], dtype=pl.Float64),
+        "low": pl.Series([found.interval(mean)[0] for mean, found in rows], dtype=pl.Float64),
+        "high": pl.Series([found.interval(mean)[1] for mean, found in rows], dtype=pl.Float64),
         "seeds": grouped["step"].list.len().cast(pl.Int64),
-        "how": pl.Series([each[2] for each in compared], dtype=pl.String),
-        "p": pl.Series([each[3] for each in compared], dtype=pl.Float64),
+        "over": pl.Series([found.over for _, found in rows], dtype=pl.String),
+        "unit": pl.Series([found.unit for _, found in rows], dtype=pl.String),
+        "units": pl.Series([found.units for _, found in rows], dtype=pl.Int64),
+        "df": pl.Series([found.df for _, found in rows], dtype=pl.Float64),
+        "p": pl.Series([found.p(mean) for mean, found in rows], dtype=pl.Float64),
         "p_holm": pl.Series(corrected, dtype=pl.Float64),
         "significant": pl.Series([p is not None and p < 1 - LEVEL for p in corrected], dtype=pl.Boolean),
     }
     return grouped.select(*by, along).with_columns(**columns)
 
 
-def difference(steps: np.ndarray) -> tuple[float | None, float | None, str, float | None]:
-    """Low, high, how, p of the mean of paired differences float64 (seeds,), at least 1.
-
-    Seeds that all give the same difference tell nothing of its spread: then there is no p, but for a difference of 0,
-    which is none: p is 1.
-    """
-    count = len(steps)
-    if count < 2:
-        return None, None, "one seed", None
-    mean, deviation = float(steps.mean()), float(steps.std(ddof=1))
-    if deviation <= 1e-12 * max(abs(mean), 1e-12):
-        return mean, mean, "t", 1.0 if mean == 0 else None
-    p = float(2 * t.sf(abs(mean) / (deviation / math.sqrt(count)), count - 1))
-    if count < LEAST_BOOTSTRAP:
-        return *t_interval(mean, deviation, count), "t", p
-    low, high = np.quantile(steps[_lot(count)].mean(axis=1), [expanded(count), 1 - expanded(count)])
-    return float(low), float(high), "bootstrap", p
-
-
-def expanded(count: int) -> float:
-    """The percentile, as a share, in place of 0.025 for so many seeds.
-
-    >>> round(expanded(5), 5), round(expanded(20), 4), round(expanded(1000), 4)
-    (0.00095, 0.0159, 0.0248)
-    """
-    return float(norm.cdf(-math.sqrt(count / (count - 1)) * t.ppf((1 + LEVEL) / 2, count - 1)))
+def _spread(row: Mapping[str, Any], metric: str, row_scores: RowScores | None) -> Spread:
+    """row: step, cell and other_cell, a list over seeds each."""
+    scores: list[UnitScores] = []
+    for one, other in zip(row["cell"], row["other_cell"], strict=True):
+        found = None if row_scores is None else (row_scores.of(one, metric), row_scores.of(other, metric))
+        if found is None or found[0] is None or found[1] is None:
+            return spread(np.array(row["step"]))
+        scores.append(minus(found[0], found[1]))
+    return spread(np.array(row["step"]), scores)
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
@@ -110,9 +93,3 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
         least = max(least, min(1.0, (len(there) - rank) * p))
         corrected[index] = least
     return corrected
-
-
-@cache
-def _lot(count: int) -> np.ndarray:
-    """Which seeds each replicate draws: int64 (replicates, count)."""
-    return np.random.default_rng([_PURPOSE, count]).integers(count, size=(REPLICATES, count))

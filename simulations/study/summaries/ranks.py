@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm, rankdata
 
-from consilium.simulations.study.summaries.seeds import LEVEL
+from consilium.simulations.study.summaries.inference import LEVEL
 
 LEAST = 5
 """Pairs; of fewer no correlation is told."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import polars as pl
-from scipy.stats import t
 
+from consilium.simulations.study.row_scores import RowScores
+from consilium.simulations.study.summaries.inference import spread
 from consilium.simulations.study.summaries.tidy import axis_names, tidy
 
-LEVEL = 0.95
-"""Probability that an interval of these summaries covers what it is for."""
 SHARES = frozenset(
     {
         "accuracy",
@@ -32,31 +32,20 @@ SHARES = frozenset(
 """Metrics between 0 and 1: their intervals end there."""
 
 
-def t_interval(mean: float, deviation: float, count: int) -> tuple[float, float]:
-    """Of a mean of `count` draws, at least 2, by Student's law; deviation: of the sample, with count - 1.
-
-    >>> [round(end, 3) for end in t_interval(0.5, 0.1, 5)]
-    [0.376, 0.624]
-    """
-    half = _quantile(count) * deviation / math.sqrt(count)
-    return mean - half, mean + half
-
-
-@cache
-def _quantile(count: int) -> float:
-    """Of Student's law with count - 1."""
-    return float(t.ppf((1 + LEVEL) / 2, count - 1))
-
-
-def over_seeds(frame: pl.DataFrame, metrics: Sequence[str] | None = None, scope: str = "run") -> pl.DataFrame:
+def over_seeds(
+    frame: pl.DataFrame,
+    metrics: Sequence[str] | None = None,
+    scope: str = "run",
+    row_scores: RowScores | None = None,
+) -> pl.DataFrame:
     """The mean over seeds of every metric of this scope, for each point of the axes.
 
-    frame: `results.parquet`. metrics: all, where None.
+    frame: `results.parquet`. metrics: all, where None. row_scores: of the same study.
 
-    Columns: the axes, method, name, metric, mean, low, high, deviation, seeds, interval. The interval is the wider of
-    two, and `interval` says which: "seeds", Student's t over seeds; "rows", the mean of the cells' own intervals over
-    test rows, which seeds that share test rows do not average out. One seed has only the second, and where there is
-    neither, low and high are null and `interval` is "none". deviation: over seeds, null for one.
+    Columns: the axes, method, name, metric, mean, low, high, deviation (over seeds, null for one), seeds, over. `over`
+    says what the interval is of. "seeds and rows": of figures with row scores, see `summaries.inference`; of others
+    that have an interval within their cells, this is added as if all seeds shared all that it is over, which is never
+    too narrow. "seeds": of others. "rows": of one seed, the cell's own. "none": low and high are null.
 
     Raises
     ------
@@ -67,34 +56,40 @@ def over_seeds(frame: pl.DataFrame, metrics: Sequence[str] | None = None, scope:
         plain = plain.filter(pl.col("metric").is_in(list(metrics)))
     by = [*axis_names(frame), "method", "name", "metric"]
     grouped = plain.group_by(by).agg(
+        "value",
+        "cell",
         mean=pl.col("value").mean(),
         deviation=pl.col("value").std(),
         seeds=pl.len().cast(pl.Int64),
         below=(pl.col("value") - pl.col("low")).mean(),
         above=(pl.col("high") - pl.col("value")).mean(),
     )
-    ends = [_ends(row) for row in grouped.iter_rows(named=True)]
+    known = row_scores if scope == "run" else None
+    ends = [_ends(row, known) for row in grouped.iter_rows(named=True)]
     columns = {
         "low": pl.Series([each[0] for each in ends], dtype=pl.Float64),
         "high": pl.Series([each[1] for each in ends], dtype=pl.Float64),
-        "interval": pl.Series([each[2] for each in ends], dtype=pl.String),
+        "over": pl.Series([each[2] for each in ends], dtype=pl.String),
     }
     found = grouped.with_columns(**columns).sort(by)
-    return found.select(*by, "mean", "low", "high", "deviation", "seeds", "interval")
+    return found.select(*by, "mean", "low", "high", "deviation", "seeds", "over")
 
 
-def _ends(row: dict[str, float]) -> tuple[float | None, float | None, str]:
+def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float | None, float | None, str]:
     """Low, high and what the interval is over, of one row of `over_seeds`."""
-    mean, choices = row["mean"], []
+    mean = row["mean"]
     if not math.isfinite(mean):
         return None, None, "none"
-    if row["seeds"] > 1:
-        choices.append((*t_interval(mean, row["deviation"], int(row["seeds"])), "seeds"))
+    share = row["metric"] in SHARES
+    scores = [None if row_scores is None else row_scores.of(cell, row["metric"]) for cell in row["cell"]]
+    there = [each for each in scores if each is not None]
+    found = spread(np.array(row["value"]), there if len(there) == len(scores) else None)
     if row["below"] is not None and row["above"] is not None:
-        choices.append((mean - row["below"], mean + row["above"], "rows"))
-    if not choices:
-        return None, None, "none"
-    low, high, over = max(choices, key=lambda each: each[1] - each[0])
-    if row["metric"] in SHARES:
-        low, high = max(low, 0.0), min(high, 1.0)
-    return low, high, over
+        if row["seeds"] == 1:
+            return mean - row["below"], mean + row["above"], "rows"
+        if found.over == "seeds" or found.variance == 0:
+            half = found.half()
+            low, high = mean - math.hypot(half, row["below"]), mean + math.hypot(half, row["above"])
+            return (max(low, 0.0), min(high, 1.0), "seeds and rows") if share else (low, high, "seeds and rows")
+    low, high = found.share_interval(mean) if share else found.interval(mean)
+    return low, high, found.over

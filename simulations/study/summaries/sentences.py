@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.across import goes_with, set_axis
 from consilium.simulations.study.summaries.differences import paired
 from consilium.simulations.study.summaries.gains import ALONE, AT_HOME, party_gains, worst_decile
@@ -34,17 +35,23 @@ class _Lost(NamedTuple):
         return self.worse / self.parties
 
 
-def findings(frame: pl.DataFrame, order: Mapping[str, Sequence[str]] | None = None) -> list[str]:
-    """Of `results.parquet`; order: of axes their points as the study's file has them.
+def findings(
+    frame: pl.DataFrame, order: Mapping[str, Sequence[str]] | None = None, row_scores: RowScores | None = None
+) -> list[str]:
+    """Of `results.parquet`; order: of axes their points as the study's file has them. row_scores: of the same study.
 
     Raises
     ------
     DataError : a column is missing.
     """
-    view = study_view(frame, order or {})
+    view = study_view(frame, order or {}, row_scores=row_scores)
     if view.metric is None:
         return []
-    compared = paired(view.frame, view.metric, view.reference) if view.reference is not None else pl.DataFrame()
+    compared = (
+        paired(view.frame, view.metric, view.reference, row_scores=view.row_scores)
+        if view.reference is not None
+        else pl.DataFrame()
+    )
     found = [*_costs(view)]
     if view.private:
         found += _rivals(view, compared)
@@ -181,7 +188,7 @@ def _natural(view: StudyView) -> list[str]:
         natural = next((point for point in view.order[axis] if point.lower() in NATURAL), None)
         if natural is None or view.metric is None:
             continue
-        table = paired(_few(view), view.metric, natural, along=axis)
+        table = paired(_few(view), view.metric, natural, along=axis, row_scores=view.row_scores)
         for point in view.order[axis]:
             parts = [
                 _changed(name, table.filter((pl.col(axis) == point) & (pl.col("method") == name)).to_dicts())
@@ -209,7 +216,8 @@ def _along(view: StudyView) -> list[str]:
     found = []
     for axis in view.numeric_axes(2):
         first, last = view.order[axis][0], view.order[axis][-1]
-        table = paired(_few(view).filter(pl.col(axis).is_in([first, last])), view.metric or "", first, along=axis)
+        ends = _few(view).filter(pl.col(axis).is_in([first, last]))
+        table = paired(ends, view.metric or "", first, along=axis, row_scores=view.row_scores)
         parts = [
             _changed(name, table.filter((pl.col(axis) == last) & (pl.col("method") == name)).to_dicts())
             for name in _followed(view)

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.seeds import over_seeds
 from consilium.simulations.study.summaries.tidy import (
     as_number,
@@ -29,7 +30,7 @@ class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
 
     reference: the method that others are compared with, or None. means: `over_seeds` of runs, by point, method, metric.
-    logarithmic: axes that were said to be.
+    logarithmic: axes that were said to be. row_scores: None where a version before 0.10 wrote the study.
     """
 
     frame: pl.DataFrame = field(repr=False)
@@ -43,6 +44,7 @@ class StudyView:
     seeds: tuple[int, ...]
     means: Mapping[tuple[Point, str, str], Mapping[str, Any]] = field(repr=False)
     logarithmic: frozenset[str] = frozenset()
+    row_scores: RowScores | None = field(repr=False, default=None)
 
     def mean(self, point: Point, method: str, metric: str) -> float | None:
         """Over seeds; None where there is no such figure."""
@@ -114,6 +116,7 @@ def study_view(
     told: Mapping[str, Sequence[str]],
     reference: str | None = None,
     logarithmic: Collection[str] = (),
+    row_scores: RowScores | None = None,
 ) -> StudyView:
     """results: `results.parquet`. told: of axes their points in the order of the study's file.
 
@@ -133,7 +136,7 @@ def study_view(
         reference = next(iter([*private, *reversed(methods)]), None)
     means = {
         (tuple(row[axis] for axis in axes), row["method"], row["metric"]): row
-        for row in over_seeds(frame).iter_rows(named=True)
+        for row in over_seeds(frame, row_scores=row_scores).iter_rows(named=True)
     }
     return StudyView(
         frame,
@@ -147,4 +150,5 @@ def study_view(
         tuple(sorted(frame["seed"].unique().to_list())),
         means,
         frozenset(logarithmic),
+        row_scores,
     )

@@ -62,7 +62,7 @@ def lines_picture(
     return PictureExhibit(
         f"lines-{short(axis)}-{words}".replace(" ", "-"),
         f"{upper_first(words)} along {short(axis)}",
-        "Bars are 95% intervals over seeds, or over test rows where these are wider; lines stand a little beside each"
+        "Bars are 95% intervals over seeds and test rows together; lines stand a little beside each"
         f" other so that bars can be told apart.{left}{more}",
         means_data(view, shown, columns),
         f"Lines of {words} over {short(axis)}: {', '.join(names)}; the download has the numbers.",

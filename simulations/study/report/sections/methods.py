@@ -9,7 +9,7 @@ import polars as pl
 from consilium.simulations.study.report.charts.forest import ForestRow, forest_axis, forest_chart
 from consilium.simulations.study.report.exhibits import Entry, PictureExhibit, Section, TableExhibit
 from consilium.simulations.study.report.sections.tables import ACROSS, figures_table, means_data
-from consilium.simulations.study.summaries.differences import LEAST_BOOTSTRAP, paired
+from consilium.simulations.study.summaries.differences import paired
 from consilium.simulations.study.summaries.tidy import title
 from consilium.simulations.study.summaries.view import Point, StudyView
 from consilium.simulations.study.summaries.words import (
@@ -44,12 +44,19 @@ def methods_section(view: StudyView) -> Section | None:
         "methods",
         "Methods",
         [
-            "Each value is a mean over seeds. Its interval (95%) is the wider of two: Student’s over seeds, and the"
-            " mean of the cells’ own over test rows, which seeds that share test rows do not average out; the"
-            " download says which."
+            "Each value is a mean over seeds. Its interval (95%) is over seeds (division, lots, noise) and test rows"
+            " together, or the owners that these came from; the download says what each is over.",
+            *([] if view.row_scores is not None else [_NO_ROW_SCORES]),
         ],
         found,
     )
+
+
+_NO_ROW_SCORES = (
+    "This folder was written by a version before 0.10, which kept nothing of single test rows: differences are tested"
+    " over seeds alone, as if every seed had test rows of its own, and are less certain than they look. Run the study"
+    " again to mend it."
+)
 
 
 def judged(view: StudyView, metric: str) -> list[str]:
@@ -130,7 +137,7 @@ def _differences(view: StudyView) -> list[TableExhibit]:
     metric, reference = view.metric, view.reference
     if metric is None or reference is None:
         return []
-    found = paired(view.frame, metric, reference)
+    found = paired(view.frame, metric, reference, row_scores=view.row_scores)
     names = [name for name in view.methods if name in set(found["method"].to_list())]
     return [
         _difference_table(view, found, names[at : at + ACROSS], at // ACROSS) for at in range(0, len(names), ACROSS)
@@ -145,17 +152,11 @@ def _difference_table(view: StudyView, found: pl.DataFrame, names: Sequence[str]
         if any(entry.text != "–" for entry in entries):
             rows.append((view.label(at), tuple(entries)))
     reference = title(view.reference or "")
-    fewest = min(found["seeds"].to_list())
-    how = (
-        f"bootstrap over seeds (10,000 draws, fixed lot, expanded percentiles) from {LEAST_BOOTSTRAP} seeds on,"
-        " Student’s"
-        " with fewer" + (f": here from {fewest} seeds" if fewest < LEAST_BOOTSTRAP else "")
-    )
+    over = "seeds and test rows together" if view.row_scores is not None else "seeds alone"
     reading = (
-        f"What each method has more {metric_words(view.metric or '')} than {reference}, at the same seed. Interval"
-        f" (95%): {how}. Significant: paired t-test with Holm’s correction for all {len(found)} comparisons, p below"
-        " 0.05; what is not, is grey and says so. Intervals are not corrected, and are over seeds: new divisions,"
-        " lots and noise."
+        f"What each method has more {metric_words(view.metric or '')} than {reference}, at the same seed. Interval:"
+        f" 95%, over {over}. Significant: p below 0.05 with Holm’s correction for all {len(found)} comparisons; what is"
+        " not, is grey and says so. Intervals are not corrected."
     )
     name = "differences" + (f"-{part + 1}" if part else "")
     headings = ("", *(f"{title(each)}" for each in names))

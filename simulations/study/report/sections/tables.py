@@ -49,7 +49,7 @@ def means_data(view: StudyView, points: Sequence[Point], columns: Sequence[Colum
         for method, metric in columns
         if (at, method, metric) in view.means
     ]
-    shown = [*view.axes, "method", "metric", "mean", "low", "high", "seeds", "interval"]
+    shown = [*view.axes, "method", "metric", "mean", "low", "high", "seeds", "over"]
     return pl.DataFrame([{name: row[name] for name in shown} for row in rows], infer_schema_length=None)
 
 

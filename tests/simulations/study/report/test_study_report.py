@@ -102,7 +102,7 @@ def test_the_table_says_what_is_not_significant(tmp_path: Path) -> None:
     assert sum("not significant" in noisy for _, noisy in cells) >= 3
     faint = [cell for cell in table.iter("td") if "faint" in cell.get("class", "")]
     assert all("not significant" in "".join(cell.itertext()) for cell in faint)
-    assert "for all 8 comparisons" in page and "Student’s" in page
+    assert "for all 8 comparisons" in page and "95%, over seeds alone" in page
 
 
 def test_what_failed_and_what_is_absent_is_told(tmp_path: Path) -> None:

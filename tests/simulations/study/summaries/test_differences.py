@@ -1,4 +1,4 @@
-"""Paired differences: scipy's tests and bootstrap, Holm by its closed test, and how often intervals cover the truth."""
+"""Paired differences: scipy's test where nothing is known of rows, and Holm by its closed test."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pytest
 from scipy import stats
 
 from consilium.simulations.study.summaries import paired
-from consilium.simulations.study.summaries.differences import LEAST_BOOTSTRAP, difference, expanded, holm
+from consilium.simulations.study.summaries.differences import holm
 from tests.simulations.study.made_up import figures
 
 FIVE = {"pate": [0.70, 0.71, 0.69, 0.72, 0.705], "pooled": [0.74, 0.76, 0.75, 0.75, 0.751]}
-EIGHT = {"pate": [*FIVE["pate"], 0.71, 0.7, 0.69], "pooled": [*FIVE["pooled"], 0.73, 0.77, 0.75]}
 
 
 def closed(values: list[float]) -> list[float]:
@@ -39,65 +38,28 @@ def test_holm_leaves_out_what_has_no_p() -> None:
     assert holm([]) == []
 
 
-@pytest.mark.parametrize("how", ["t", "bootstrap"])
-def test_p_is_that_of_the_paired_t_test(how: str) -> None:
-    values = {"t": FIVE, "bootstrap": EIGHT}[how]
-    row = paired(figures(values), "auc", "pate").row(0, named=True)
-    expected = stats.ttest_rel(values["pooled"], values["pate"])
-    assert (row["method"], row["seeds"], row["how"]) == ("pooled", len(values["pate"]), how)
-    assert row["difference"] == pytest.approx(np.mean(values["pooled"]) - np.mean(values["pate"]))
-    assert row["p"] == row["p_holm"] == pytest.approx(expected.pvalue)
-    assert row["significant"]
-
-
-def test_the_bootstrap_is_scipys_at_the_expanded_level() -> None:
-    steps = np.random.default_rng(3).normal(0.02, 0.01, 12)
-    low, high, how, _ = difference(steps)
-    level = 1 - 2 * expanded(12)
-    expected = stats.bootstrap(
-        (steps,), np.mean, confidence_level=level, n_resamples=100_000, method="percentile", rng=1
-    ).confidence_interval
-    assert how == "bootstrap"
-    assert (low, high) == pytest.approx((expected.low, expected.high), abs=4e-4)  # 10,000 draws against 100,000
-
-
-def test_fewer_seeds_have_students_interval() -> None:
-    steps = np.array([0.01, 0.03, 0.02])
-    low, high, how, p = difference(steps)
-    assert len(steps) < LEAST_BOOTSTRAP and how == "t"
-    assert (low, high) == pytest.approx(stats.t.interval(0.95, 2, steps.mean(), stats.sem(steps)))
-    assert p == pytest.approx(stats.ttest_1samp(steps, 0).pvalue)
+def test_without_row_scores_it_is_the_paired_t_test_over_seeds() -> None:
+    row = paired(figures(FIVE), "auc", "pate").row(0, named=True)
+    steps = np.subtract(FIVE["pooled"], FIVE["pate"])
+    assert (row["method"], row["seeds"], row["over"], row["unit"], row["units"]) == ("pooled", 5, "seeds", "", 0)
+    assert row["difference"] == pytest.approx(steps.mean())
+    assert row["p"] == row["p_holm"] == pytest.approx(stats.ttest_rel(FIVE["pooled"], FIVE["pate"]).pvalue)
+    assert (row["low"], row["high"]) == pytest.approx(stats.t.interval(0.95, 4, steps.mean(), stats.sem(steps)))
+    assert row["significant"] and row["df"] == 4
 
 
 @pytest.mark.parametrize(
-    ("steps", "expected"),
+    ("steps", "low", "over", "p"),
     [
-        ([0.1], (None, None, "one seed", None)),
-        ([0.1, 0.1, 0.1], (pytest.approx(0.1), pytest.approx(0.1), "t", None)),
-        ([0.0, 0.0], (0.0, 0.0, "t", 1.0)),
+        ([0.1], None, "none", None),
+        ([0.1, 0.1, 0.1], pytest.approx(0.1), "seeds", None),
+        ([0.0, 0.0], 0.0, "seeds", 1.0),
     ],
 )
-def test_seeds_that_tell_no_spread_have_no_p(steps: list[float], expected: tuple) -> None:
-    assert difference(np.array(steps)) == expected
-
-
-@pytest.mark.statistics
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [3, 5, 8, 20])
-def test_intervals_cover_the_truth_as_often_as_they_say(count: int) -> None:
-    """1,500 normal samples: 95% within 2.5 points, which is beyond four standard errors (by chance 1 in 16,000)."""
-    drawn = np.random.default_rng([17, count]).normal(0, 1, (1500, count))
-    ends = [difference(steps)[:2] for steps in drawn]
-    covered = np.mean([low <= 0 <= high for low, high in ends if low is not None and high is not None])
-    assert 0.925 < covered < 0.975
-
-
-def test_usual_percentiles_would_be_too_narrow() -> None:
-    """The control: with 5 seeds they cover the truth in fewer than 88 of 100 samples."""
-    drawn = np.random.default_rng(17).normal(0, 1, (2000, 5))
-    lot = np.random.default_rng(1).integers(5, size=(2000, 5))
-    ends = np.quantile(drawn[:, lot].mean(axis=2), [0.025, 0.975], axis=1)
-    assert np.mean((ends[0] <= 0) & (ends[1] >= 0)) < 0.88
+def test_seeds_that_tell_no_spread_have_no_p(steps: list[float], low: float | None, over: str, p: float | None) -> None:
+    values = {"pate": [0.5] * len(steps), "pooled": [0.5 + step for step in steps]}
+    row = paired(figures(values), "auc", "pate").row(0, named=True)
+    assert (row["low"], row["high"], row["over"], row["p"]) == (low, low, over, p)
 
 
 def test_only_common_seeds_are_paired_and_the_same_lot_is_drawn() -> None:

@@ -1,4 +1,4 @@
-"""Means over seeds: scipy's intervals, the wider of two, every figure once."""
+"""Means over seeds: scipy's intervals, both parts of them, every figure once."""
 
 from __future__ import annotations
 
@@ -21,32 +21,37 @@ def test_what_others_use_has_its_names() -> None:
 
 @pytest.mark.parametrize("values", [[0.5, 0.51], [0.5, 0.52, 0.55, 0.49, 0.51], list(np.linspace(0.2, 0.4, 12))])
 def test_the_interval_over_seeds_is_students(values: list[float]) -> None:
-    row = over_seeds(figures({"pate": values})).row(0, named=True)
+    row = over_seeds(figures({"pate": values}, metric="gap_mean")).row(0, named=True)
     low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
     assert (row["mean"], row["low"], row["high"]) == pytest.approx((np.mean(values), low, high))
-    assert (row["seeds"], row["interval"]) == (len(values), "seeds")
+    assert (row["seeds"], row["over"]) == (len(values), "seeds")
 
 
 @pytest.mark.parametrize(
-    ("values", "half", "interval"),
+    ("values", "half", "over"),
     [
-        ([0.5, 0.501, 0.499], 0.05, "rows"),
-        ([0.4, 0.5, 0.6], 0.01, "seeds"),
+        ([0.5, 0.501, 0.499], 0.05, "seeds and rows"),
+        ([0.4, 0.5, 0.6], 0.01, "seeds and rows"),
+        ([0.4, 0.5, 0.6], None, "seeds"),
         ([0.5], 0.05, "rows"),
         ([0.5], None, "none"),
     ],
 )
-def test_the_wider_interval_is_told(values: list[float], half: float | None, interval: str) -> None:
-    row = over_seeds(figures({"pate": values}, half)).row(0, named=True)
-    assert row["interval"] == interval
-    if interval == "rows":
-        assert (row["low"], row["high"]) == pytest.approx((np.mean(values) - 0.05, np.mean(values) + 0.05))
-    if interval == "none":
+def test_what_seeds_may_share_is_added_to_their_own(values: list[float], half: float | None, over: str) -> None:
+    row = over_seeds(figures({"pate": values}, half, metric="gap_mean")).row(0, named=True)
+    assert row["over"] == over
+    if over == "none":
         assert (row["low"], row["high"]) == (None, None)
+        return
+    own = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values) if len(values) > 1 else 0.0
+    both = math.hypot(own, half or 0.0)
+    assert (row["low"], row["high"]) == pytest.approx((np.mean(values) - both, np.mean(values) + both))
 
 
 def test_shares_end_at_0_and_1() -> None:
     row = over_seeds(figures({"pate": [0.9, 1.0, 0.95]})).row(0, named=True)
+    assert 0.95 < row["high"] < 1.0 and row["mean"] - row["low"] > row["high"] - row["mean"]
+    row = over_seeds(figures({"pate": [0.9, 1.0, 0.95]}, 0.1)).row(0, named=True)
     assert row["high"] == 1.0
     row = over_seeds(figures({"pate": [0.9, 1.0, 0.95]}, metric="gap_mean")).row(0, named=True)
     assert row["high"] > 1.0
@@ -70,7 +75,7 @@ def test_no_number_is_left_out_and_an_infinite_epsilon_is_not() -> None:
     frame = figures({"pate": [0.5, math.nan]})
     assert over_seeds(frame)["seeds"].to_list() == [1]
     row = over_seeds(figures({"pate": [math.inf, math.inf]}, metric="epsilon")).row(0, named=True)
-    assert (row["mean"], row["low"], row["interval"]) == (math.inf, None, "none")
+    assert (row["mean"], row["low"], row["over"]) == (math.inf, None, "none")
 
 
 @pytest.mark.parametrize("column", ["cell", "metric", "value", "low"])
