@@ -7,8 +7,9 @@ planted bugs (about 2 minutes), false alarms over 200 seeds (about 15 minutes; C
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -34,6 +35,7 @@ from consilium.coordinator.mechanisms import (
 from consilium.coordinator.mechanisms.base import stated
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource, SeededNoise
+from docs.figures import figure
 
 SOUND: tuple[Mechanism, ...] = (
     LNMax(gamma=0.02),
@@ -215,18 +217,34 @@ PLANTED: tuple[tuple[str, Planted, GameSetup], ...] = (
 """Name, mechanism with the bug, setup."""
 
 
-def _print_header() -> None:
-    print(f"{'mechanism':88s} {'delta':>7s} {'claimed':>8s} {'bound':>7s} {'claimed':>8s} {'bound':>7s}  verdict")
+COLUMNS = (
+    "mechanism", "delta that decides", "claimed", "bound", "claimed at 1e-5", "bound at 1e-5", "verdict",
+)  # fmt: skip
+SPLIT = "seeded noise; pair, statistic and set are chosen on other draws than those that decide"
 
 
-def _print_row(name: str, audit: MechanismAudit) -> None:
+def row(name: str, audit: MechanismAudit) -> list[str]:
+    """Of COLUMNS: where nothing is refuted, the bound at 1e-5 stands twice."""
     result, headline = audit.headline
     best = max((each.at_delta for each in audit.results), key=lambda each: each.lower)
-    verdict = f"VIOLATED ({result.pair})" if audit.violated else "holds up"
     claimed = "none" if best.claimed == float("inf") else f"{best.claimed:.3f}"
-    at = f"{headline.delta:g}" if audit.violated else f"{best.delta:g}"
-    sharp = (headline.claimed, headline.lower) if audit.violated else (best.claimed, best.lower)
-    print(f"{name:88s} {at:>7s} {sharp[0]:8.3f} {sharp[1]:7.3f} {claimed:>8s} {best.lower:7.3f}  {verdict}", flush=True)
+    sharp = headline if audit.violated else best
+    verdict = f"VIOLATED ({result.pair})" if audit.violated else "holds up"
+    bounds = [f"{sharp.delta:g}", f"{sharp.claimed:.3f}", f"{sharp.lower:.3f}", claimed, f"{best.lower:.3f}"]
+    return [name, *bounds, verdict]
+
+
+def sound(mechanisms: Iterable[Mechanism] = (*SOUND, *UNSOUND), setup: GameSetup | None = None) -> Iterator[list[str]]:
+    """A row for each mechanism as it is."""
+    for index, mechanism in enumerate(mechanisms):
+        yield row(mechanism.describe(), audit_mechanism(mechanism, SeededNoise(index), setup or GameSetup()))
+
+
+def planted(bugs: Iterable[tuple[str, Planted, GameSetup]] = PLANTED) -> Iterator[list[str]]:
+    """A row for each planted bug."""
+    for index, (name, mechanism, setup) in enumerate(bugs):
+        audit = audit_mechanism(cast(Mechanism, mechanism), SeededNoise(1000 + index), setup)
+        yield row(f"{name} ({mechanism.describe()})", audit)
 
 
 def false_alarms(seeds: int, setup: GameSetup) -> Iterator[tuple[str, int]]:
@@ -237,28 +255,10 @@ def false_alarms(seeds: int, setup: GameSetup) -> Iterator[tuple[str, int]]:
         yield mechanism.describe(), accused
 
 
-def main() -> None:
-    """Print the three tables."""
-    setup = GameSetup()
-    print(f"{setup.queries} queries a run, {setup.runs} runs each of D and D', confidence {setup.confidence:g}")
-    print("left: the bound that decides; right: the highest bound at delta 1e-5")
+def alarms(seeds: int) -> None:
+    """Print how often sound mechanisms are accused."""
     start = time.perf_counter()
-    _print_header()
-    for index, mechanism in enumerate((*SOUND, *UNSOUND)):
-        _print_row(mechanism.describe(), audit_mechanism(mechanism, SeededNoise(index), setup))
-    print(f"{time.perf_counter() - start:.0f} s\n\nplanted bugs")
-    start = time.perf_counter()
-    _print_header()
-    missed = []
-    for index, (name, mechanism, one) in enumerate(PLANTED):
-        audit = audit_mechanism(cast(Mechanism, mechanism), SeededNoise(1000 + index), one)
-        _print_row(f"{name} ({mechanism.describe()})"[:88], audit)
-        if not audit.violated:
-            missed.append(name)
-    print(f"missed: {', '.join(missed) or 'none'}; {time.perf_counter() - start:.0f} s\n")
-    seeds = int(os.environ.get("CONSILIUM_AUDIT_SEEDS", "200"))
-    start = time.perf_counter()
-    few = replace(setup, queries=20, runs=2_000, one_call=True)
+    few = replace(GameSetup(), queries=20, runs=2_000, one_call=True)
     total = 0
     for name, accused in false_alarms(seeds, few):
         total += accused
@@ -270,5 +270,17 @@ def main() -> None:
     print(f"{time.perf_counter() - start:.0f} s")
 
 
+def main(*parts: str) -> None:
+    """The tables of the parts that are named (sound, planted, alarms), or of all."""
+    chosen = parts or ("sound", "planted", "alarms")
+    for name, part, make in (("mechanisms", "sound", sound), ("planted-bugs", "planted", planted)):
+        if part in chosen:
+            with figure(f"audit/{name}", f"python -m benchmarks.audit {part}", COLUMNS, split=SPLIT) as table:
+                for cells in make():
+                    table.add(*cells)
+    if "alarms" in chosen:
+        alarms(int(os.environ.get("CONSILIUM_AUDIT_SEEDS", "200")))
+
+
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

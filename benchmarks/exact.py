@@ -15,7 +15,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,13 +38,14 @@ from consilium.accounting.research.mechanisms import Aggregator
 from consilium.accounting.units import Noise, Towards
 from consilium.coordinator.ledger.privacy import promised, promised_to_student
 from consilium.simulations.scenario import load_scenario
+from docs.figures import figure
 
 LABELLED = {
     "stroke-labels": ("Confident, at most 300", ()),
     "stroke-distributed": ("300, noise by the parties", ("federation.mechanism.release_counts=false",)),
     **{
         name: (
-            f"GNMax, {queries}",
+            f"GNMax, {queries:,}",
             (
                 f"federation.mechanism={{name='gnmax', sigma={sigma}}}",
                 f"federation.caps={{queries={queries}, answers={queries}}}",
@@ -209,17 +210,18 @@ def speed() -> None:
             print(f"{title:16}{noise:>12}{published:12.3f}{exact:12.3f}{exact / published:8.1f}")
 
 
-def promises() -> None:
-    """Print what the scenarios promise for labels, charged as histograms and as labels."""
-    print("| scenario | labels | as the papers charge | towards the coordinator | towards the student |")
-    print("|---|---|---|---|---|")
+PROMISES = ("scenario", "labels", "as the papers charge", "towards the coordinator", "towards the student")
+
+
+def promises() -> Iterator[list[str]]:
+    """What the scenarios promise for labels, charged as histograms and as labels; a row for each, under PROMISES."""
     for name, (labels, changes) in LABELLED.items():
         federation = load_scenario(name, changes).federation
         (event,) = federation.promised_events()
         before = worst_case_as_histogram(event, federation.privacy.delta).epsilon
         now, student = promised(federation), promised_to_student(federation)
         seen = f"{now.epsilon:.3f}" if now.towards is Towards.COORDINATOR else "none"
-        print(f"| {name} | {labels} | {before:.3f} | {seen} | {student.epsilon:.3f} |", flush=True)
+        yield [name, labels, f"{before:.3f}", seen, f"{student.epsilon:.3f}"]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -232,7 +234,10 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.speed:
         speed()
     elif chosen.promises:
-        promises()
+        command = "python -m benchmarks.exact --promises"
+        with figure("results/label-promises", command, PROMISES, split="a function of public settings alone") as table:
+            for row in promises():
+                table.add(*row)
     else:
         table(chosen.rows)
 

@@ -17,7 +17,7 @@ stands in F; the script goes on from there.
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from benchmarks.cells import command_of
+from benchmarks.papers import Kept
 from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.plan import PlannedFederation, Tasks, plan
 from consilium.party.data import Rows
@@ -43,6 +45,7 @@ from consilium.student.evaluation import evaluate
 from consilium.student.run import train as train_student
 from consilium.student.trainers.base import Shares
 from consilium.student.trainers.kinds import TrainerSpec
+from docs.figures import figure
 
 LINEAR = ("federation.teacher.model=logistic_regression", "federation.teacher.C=0.03")
 """Teachers that are trained in milliseconds."""
@@ -211,27 +214,28 @@ def measure(run: Run, labelled: int) -> dict[str, Any]:
     }
 
 
-def lines(found: list[dict[str, Any]]) -> Iterator[str]:
-    """The tables, in Markdown."""
-    yield "| run | parties | epsilon | plan | forecast | student | |"
-    yield "|---|---|---|---|---|---|---|"
-    for item in found:
-        where = "" if item["inside"] else ("below" if item["student"] < item["low"] else "above")
-        warned = " (expect nothing)" if "expect-nothing" in item["warned"] else ""
-        question = item["question"] + (", unequal" if item["unequal"] else "")
-        yield (
-            f"| {question} | {item['parties'] or 'all'} | {item['epsilon']:g} | {item['plan']}, {item['queries']} |"
-            f" {item['low']:.2f} to {item['high']:.2f}{warned} | {item['student']:.3f} | {where} |"
-        )
-    yield ""
-    yield "| half | in the range | mean width | correlation of median and student |"
-    yield "|---|---|---|---|"
+COLUMNS = ("half", "in the range", "mean width of a range", "correlation of median and student")
+SPLIT = "each student on public test rows; the prior was chosen on the first half, the second had been looked at once"
+
+
+def line(item: dict[str, Any]) -> str:
+    """One run: question, parties, epsilon, plan, forecast, student, and where it lies outside of its range."""
+    where = "" if item["inside"] else ("below" if item["student"] < item["low"] else "above")
+    warned = " (expect nothing)" if "expect-nothing" in item["warned"] else ""
+    question = item["question"] + (", unequal" if item["unequal"] else "")
+    of = f"{question}, {item['parties'] or 'all'} parties, epsilon {item['epsilon']:g}"
+    forecast = f"{item['low']:.2f} to {item['high']:.2f}{warned}"
+    return f"{of}: {item['plan']}, {item['queries']}: {forecast}; student {item['student']:.3f} {where}"
+
+
+def halves(found: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """A row for each half of which there are two runs or more, under COLUMNS."""
     for half in ("chosen on", "judged on"):
         mine = [item for item in found if item["half"] == half]
         if len(mine) > 1:
             width = np.mean([item["high"] - item["low"] for item in mine])
             alike = np.corrcoef([item["median"] for item in mine], [item["student"] for item in mine])[0, 1]
-            yield f"| {half} | {sum(item['inside'] for item in mine)} of {len(mine)} | {width:.3f} | {alike:.2f} |"
+            yield [half, f"{sum(item['inside'] for item in mine)} of {len(mine)}", f"{width:.2f}", f"{alike:.2f}"]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -240,19 +244,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--labelled", type=int, default=0, help="labelled public rows; 0: made-up tasks alone")
     parser.add_argument("--out", type=Path, default=Path("forecast.jsonl"))
     chosen = parser.parse_args(arguments or [])
-    kept = [json.loads(line) for line in chosen.out.read_text().splitlines()] if chosen.out.exists() else []
-    found = {(item["key"], item["labelled"]): item for item in kept}
+    kept = Kept(chosen.out)
     for run in runs():
-        if (run.key, chosen.labelled) not in found:
-            item = measure(run, chosen.labelled)
-            found[run.key, chosen.labelled] = item
-            with open(chosen.out, "a", encoding="utf-8") as file:
-                file.write(json.dumps(item) + "\n")
-    for line in lines([found[run.key, chosen.labelled] for run in runs()]):
-        print(line)
+        if not kept.has(key=run.key, labelled=chosen.labelled):
+            kept.add(**measure(run, chosen.labelled))
+    found = [item for item in kept.found if item["labelled"] == chosen.labelled]
+    print(*map(line, found), sep="\n")
+    name = "planning/forecast-from-labelled-rows" if chosen.labelled else "planning/forecast"
+    command = command_of("benchmarks.forecast", arguments or [])
+    with figure(name, command, COLUMNS, seeds=sorted({run.seed for run in runs()}), split=SPLIT, quick=False) as table:
+        for row in halves(found):
+            table.add(*row)
+        table.seconds = kept.seconds
 
 
 if __name__ == "__main__":
-    import sys
-
     main(sys.argv[1:])

@@ -11,20 +11,20 @@ One JSON line for each fold stands in F; the script goes on from there. It has t
 from __future__ import annotations
 
 import argparse
-import math
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers import Kept, Place, Row, queries, shares, spread, student, teachers_votes, worst_case
+from benchmarks.cells import command_of, spread, student_interval
+from benchmarks.papers import Kept, Place, Row, queries, shares, student, teachers_votes, worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
+from docs.figures import figure
 
 FOLDS = 10
-NORMAL = 1.96
-"""Standard deviations on each side of an interval that covers 95 in 100."""
 
 
 def measure(name: str, seed: int, folds: list[int], kept: Kept) -> None:
@@ -62,43 +62,31 @@ def fit(place: Place, row: Row, votes: np.ndarray, truth: np.ndarray, fold: int)
     return {"right": right, "epsilon": worst_case(event), **found}
 
 
-def wilson(right: float, rows: int) -> tuple[float, float]:
-    """95 percent interval of a share `right` of so many rows (Wilson, JASA 1927).
+COLUMNS = ("thousand", "student, %", "labels right, %", "plurality, %")
+SPLIT = "each thousand judges a student of its own, which learnt from the nine others; all have the same teachers"
+NOTE = "The interval is Student's over the thousands: it says how much they differ, and nothing of other teachers"
 
-    >>> [round(100 * end, 2) for end in wilson(0.994, 1000)]
-    [98.7, 99.73]
+
+def over_thousands(values: Sequence[float]) -> str:
+    """Mean of the thousands in percent, with the 95 % interval of Student's t, each thousand one observation.
+
+    >>> over_thousands([0.98, 0.99, 0.985])
+    '98.50 (97.26 to 99.74)'
     """
-    square = NORMAL**2 / rows
-    middle = (right + square / 2) / (1 + square)
-    half = NORMAL / (1 + square) * math.sqrt(right * (1 - right) / rows + square / (4 * rows))
-    return middle - half, middle + half
+    low, high = student_interval(values)
+    return f"{100 * np.mean(values):.2f} ({100 * low:.2f} to {100 * high:.2f})"
 
 
-def table(kept: Kept) -> None:
-    """Accuracy on the public rows by seed, with binomial intervals, and by fold over the seeds."""
-    for scenario in dict.fromkeys(item["scenario"] for item in kept.found):
-        found = [item for item in kept.found if item["scenario"] == scenario]
-        print(f"\n{scenario}, worst-case epsilon {max(item['epsilon'] for item in found):.3f}")
-        print("| seed, folds | rows | student, % | 95 % interval | labels right, % | plurality, % | seconds |")
-        print("|---|---|---|---|---|---|---|")
-        whole = []
-        for seed in dict.fromkeys(item["seed"] for item in found):
-            mine = [item for item in found if item["seed"] == seed]
-            rows = sum(item["rows"] for item in mine)
-            means = {
-                key: sum(item[key] * item["rows"] for item in mine) / rows
-                for key in ("accuracy", "right", "plurality", "seconds")
-            }
-            whole.append(means)
-            low, high = wilson(means["accuracy"], rows)
-            cells = [f"{100 * means['accuracy']:.2f}", f"{100 * low:.2f} to {100 * high:.2f}"]
-            cells += [f"{100 * means[key]:.2f}" for key in ("right", "plurality")] + [f"{means['seconds']:.0f}"]
-            print(f"| {seed}, {len(mine)} | {rows} | " + " | ".join(cells) + " |")
-        print(f"\nOver the seeds: student {spread(whole, 'accuracy', 100)} %\n")
-        print("| fold | student, % |")
-        print("|---|---|")
-        for fold in sorted({item["fold"] for item in found}):
-            print(f"| {fold} | {spread([item for item in found if item['fold'] == fold], 'accuracy', 100)} |")
+def rows(found: Sequence[dict[str, float]]) -> Iterator[list[str]]:
+    """A row for each thousand of one scenario, over its seeds; the last is of all, with its interval."""
+    keys = ("accuracy", "right", "plurality")
+    folds = sorted({item["fold"] for item in found})
+    each = {fold: [item for item in found if item["fold"] == fold] for fold in folds}
+    for fold, mine in each.items():
+        yield [str(fold), *(spread([100 * item[key] for item in mine], 1) for key in keys)]
+    means = {key: [float(np.mean([item[key] for item in mine])) for mine in each.values()] for key in keys}
+    rest = [f"{100 * np.mean(means[key]):.2f}" for key in keys[1:]]
+    yield [f"all {len(folds)}", over_thousands(means["accuracy"]) if len(folds) > 1 else "", *rest]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -112,7 +100,13 @@ def main(arguments: list[str] | None = None) -> None:
     kept = Kept(chosen.out)
     for seed in chosen.seeds:
         measure(chosen.scenario, seed, chosen.folds, kept)
-    table(kept)
+    found = [item for item in kept.found if item["scenario"] == chosen.scenario]
+    seeds = sorted({item["seed"] for item in found})
+    name, command = f"results/{chosen.scenario}-held-out", command_of("benchmarks.held_out", arguments or [])
+    with figure(name, command, COLUMNS, seeds=seeds, split=SPLIT, note=NOTE, quick=False) as table:
+        for row in rows(found):
+            table.add(*row)
+        table.seconds = kept.seconds
 
 
 if __name__ == "__main__":

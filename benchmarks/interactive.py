@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import gzip
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import spread
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps, FederationConfig
@@ -33,13 +35,14 @@ from consilium.student.asking.pool import Pool
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student
 from consilium.student.trainers.kinds import LogisticRegressionStudent
+from docs.figures import figure
 
 SEEDS = range(5)
 LINEAR = LogisticRegressionStudent(C=0.1)
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TEACHERS = 250
 POOL = 9000
-COLUMNS = ("asked", "answered", "reinforced", "promised", "data-dep.", "labels right", "student")
+COLUMNS = ("", "asked", "answered", "reinforced", "promised", "data-dependent", "labels right", "student")
 STROKE = {
     "confident": [],
     "confident, 3 rounds, margin": ["student.rounds=3", "student.selection=margin"],
@@ -124,34 +127,39 @@ def mnist(mechanism: Confident | Interactive, spec: StudentSpec, seed: int, fold
     ]  # fmt: skip
 
 
-def show(name: str, rows: list[list[float]]) -> None:
-    """One line: mean and standard deviation over the seeds."""
-    mean, deviation = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1)
-    cells = (f"{m:.3f} ± {d:.3f}" if m < 10 else f"{m:.0f} ± {d:.0f}" for m, d in zip(mean, deviation, strict=True))
-    print(f"{name:32}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+def cells(name: str, runs: list[list[float]]) -> list[str]:
+    """One row: mean and standard deviation over the seeds; of the first three columns whole numbers."""
+    return [name, *(spread(values, 0 if at < 3 else 3) for at, values in enumerate(zip(*runs, strict=True)))]
+
+
+def rows(seeds: Iterable[int] = SEEDS) -> Iterator[list[str]]:
+    """Both halves of the table; without the data sets the first alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, overrides) in enumerate(STROKE.items()):
+            runs = [stroke(overrides, seed, Path(folder) / f"{number}-{seed}") for seed in seeds]
+            yield cells(f"stroke: {name}", runs)
+        if not DATA.is_dir():
+            return
+        confident = Confident(threshold=200, sigma1=150, sigma2=40)
+        interactive = Interactive(threshold=200, sigma1=150, sigma2=40, confidence=0.98)
+        margin = StudentSpec(trainer=LINEAR, rounds=3, selection="margin")
+        cases = {
+            "confident": (confident, StudentSpec(trainer=LINEAR)),
+            "confident, 3 rounds, margin": (confident, margin),
+            "interactive, 3 rounds, random": (interactive, StudentSpec(trainer=LINEAR, rounds=3)),
+            "interactive, 3 rounds, margin": (interactive, margin),
+        }
+        for number, (name, (mechanism, spec)) in enumerate(cases.items()):
+            runs = [mnist(mechanism, spec, seed, Path(folder) / f"m{number}-{seed}") for seed in seeds]
+            yield cells(f"MNIST: {name}", runs)
 
 
 def main() -> None:
-    """Print both tables."""
-    print(f"{'stroke, seeds 0 to 4; AUC':32}" + "".join(f"{name:>16}" for name in COLUMNS))
-    with tempfile.TemporaryDirectory() as folder:
-        for number, (name, overrides) in enumerate(STROKE.items()):
-            show(name, [stroke(overrides, seed, Path(folder) / f"{number}-{seed}") for seed in SEEDS])
-        if not DATA.is_dir():
-            print(f"MNIST votes: skipped, no data sets at {DATA}")
-            return
-        print(f"{'MNIST votes, accuracy':32}" + "".join(f"{name:>16}" for name in COLUMNS))
-        confident = Confident(threshold=200, sigma1=150, sigma2=40)
-        interactive = Interactive(threshold=200, sigma1=150, sigma2=40, confidence=0.98)
-        rounds = StudentSpec(trainer=LINEAR, rounds=3, selection="margin")
-        cases = {
-            "confident": (confident, StudentSpec(trainer=LINEAR)),
-            "confident, 3 rounds, margin": (confident, rounds),
-            "interactive, 3 rounds, random": (interactive, StudentSpec(trainer=LINEAR, rounds=3)),
-            "interactive, 3 rounds, margin": (interactive, rounds),
-        }
-        for number, (name, (mechanism, spec)) in enumerate(cases.items()):
-            show(name, [mnist(mechanism, spec, seed, Path(folder) / f"m{number}-{seed}") for seed in SEEDS])
+    """Print the table."""
+    split = "stroke: AUC on patients of hospitals that took no part; MNIST: accuracy on the last 1,000 test images"
+    with figure("results/interactive", "python -m benchmarks.interactive", COLUMNS, seeds=SEEDS, split=split) as table:
+        for row in rows():
+            table.add(*row)
 
 
 if __name__ == "__main__":

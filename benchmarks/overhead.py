@@ -11,6 +11,7 @@ import contextlib
 import multiprocessing
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.workspace import federation_config
+from docs.figures import figure
 
 ROUNDS = 5
 KINDS = {
@@ -69,29 +71,39 @@ def two_at_once() -> float:
     return 2 * alone / both
 
 
-def main() -> None:
-    """Print the table: medians over rounds that alternate between the two."""
-    print(f"two processes at once do the work of {two_at_once():.2f} on this machine")
+COLUMNS = (
+    "teachers", "plain loop, one process", "federation, train and vote", "times the loop", "enrolment", "whole run",
+)  # fmt: skip
+
+
+def rows(rounds: int = ROUNDS) -> Iterator[list[str]]:
+    """A row for each kind of teacher: medians of seconds over rounds that alternate between loop and federation."""
     for kind, overrides in KINDS.items():
         scenario = load_scenario("stroke-labels", overrides)
-        rows = []
+        seconds = []
         with tempfile.TemporaryDirectory() as folder:
-            for round_number in range(ROUNDS):
+            for number in range(rounds):
                 plain, votes, ids = plain_loop(overrides)
-                out = Path(folder) / str(round_number)
+                out = Path(folder) / str(number)
                 summary = run_scenario("stroke", scenario, "local", 0, out, lambda _: contextlib.nullcontext())
                 (file,) = (out / "private").glob("votes-*.npz")
                 with kept_votes(file) as kept:
                     said = np.stack([kept.votes(party) for party in sorted(kept.weights)])
                     assert (said == votes[:, [ids.index(i) for i in kept.query_ids]]).all()
-                seconds = summary["seconds"]
-                rows.append((plain, seconds["train"] + seconds["vote"], seconds["enrol"], seconds["total"]))
-        plain, work, enrol, total = np.median(np.array(rows), axis=0)
-        print(f"{kind}: median of {ROUNDS} rounds, 207 parties, 800 queries; same votes in both")
-        print(f"  plain loop, one process              {plain:6.2f} s")
-        print(f"  federation, train + vote             {work:6.2f} s   {work / plain:5.2f} x the loop")
-        print(f"    and enrolment (worker start-up)    {enrol:6.2f} s")
-        print(f"    whole run with report              {total:6.2f} s   {total / plain:5.2f} x the loop")
+                took = summary["seconds"]
+                seconds.append((plain, took["train"] + took["vote"], took["enrol"], took["total"]))
+        plain, work, enrol, total = np.median(np.array(seconds), axis=0)
+        yield [kind, f"{plain:.2f} s", f"{work:.2f} s", f"{work / plain:.2f}", f"{enrol:.2f} s", f"{total:.2f} s"]
+
+
+def main() -> None:
+    """Print the table."""
+    split = f"stroke, 207 parties, 800 queries, the same votes in both; medians of {ROUNDS} rounds"
+    note = f"Two processes at once do the work of {two_at_once():.2f} on this machine"
+    name, command = "results/overhead", "python -m benchmarks.overhead"
+    with figure(name, command, COLUMNS, split=split, timings=COLUMNS[1:], note=note, quick=False) as table:
+        for row in rows():
+            table.add(*row)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import argparse
 import gzip
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.held_out import wilson
+from benchmarks.cells import command_of
 from benchmarks.papers import ROWS, Kept, Place, queries, spread, teachers_votes
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.metrics.intervals import wilson
 from consilium.student.trainers.base import Job
 from consilium.student.trainers.images.feature_matching import BATCH, EPOCHS
 from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, ImprovedGanTraining
 from consilium.student.trainers.kinds import FeatureMatchingStudent
+from docs.figures import figure
 
 POOL = 8000
 OWN_POOL = 9000
@@ -147,34 +150,32 @@ def _right(training: ImprovedGanTraining, images: np.ndarray, truth: np.ndarray)
     return float((training.model().predict_proba(images).argmax(axis=1) == truth).mean())
 
 
-def tables(kept: Kept) -> None:
-    """Accuracy of finished students, and curves of all."""
-    head = (
-        "labels",
-        "queries",
-        "right %",
-        "epochs",
-        "16 bits",
-        "seeds",
-        "last 1,000",
-        "interval",
-        "last 2,000",
-        "interval",
-    )
-    print("\n| " + " | ".join((*head, "paper")) + " |\n" + "|---" * (1 + len(head)) + "|")
-    done = [item for item in kept.found if item["judged"]]
+COLUMNS = (
+    "labels", "queries", "right, %", "epochs", "16 bits", "seeds", "last 2,000 (the script's)", "interval",
+    "last 1,000 (the paper's)", "interval of the last 1,000", "paper",
+)  # fmt: skip
+SPLIT = "nothing was chosen, all settings are the published ones; intervals are of so many images, which seeds share"
+
+
+def rows(found: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """Accuracy in percent of finished students, under COLUMNS."""
+    done = [item for item in found if item["judged"]]
     names = ("labels", "count", "epochs", "bfloat16")
     for key in dict.fromkeys(tuple(item[name] for name in names) for item in done):
         mine = [item for item in done if tuple(item[name] for name in names) == key]
         labels, count, epochs, short = key
         cells = [labels, f"{count:,}", spread(mine, "labels_right", 100), str(epochs), "yes" if short else "no"]
         cells += [", ".join(str(item["seed"]) for item in mine)]
-        for rows in (1000, 2000):
-            name = f"last {rows:,}"
+        for judges in (2000, 1000):
+            name = f"last {judges:,}"
             right = [item[name] for item in mine if name in item]
-            low, high = wilson(float(np.mean(right)), rows) if right else (0.0, 0.0)
+            low, high = wilson(float(np.mean(right)) * judges, judges) if right else (0.0, 0.0)
             cells += [spread(mine, name, 100), f"{100 * low:.2f} to {100 * high:.2f}" if right else ""]
-        print("| " + " | ".join([*cells, f"{100 * PAPER[count]:.2f}"]) + " |")
+        yield [*cells, f"{100 * PAPER[count]:.2f}"]
+
+
+def curves(kept: Kept) -> None:
+    """Print how the accuracy of each student rose."""
     print("\nAccuracy in % on the pool's images without a label, by epoch:")
     for key in dict.fromkeys(tuple(item[name] for name in RUN) for item in kept.found):
         points = [item for item in kept.found if not item["judged"] and tuple(item[name] for name in RUN) == key]
@@ -202,7 +203,12 @@ def main(arguments: list[str] | None = None) -> None:
         for count in asked.counts:
             for seed in asked.seeds:
                 measure(labels, count, seed, asked, kept)
-    tables(kept)
+    command, seeds = command_of("benchmarks.pate_gan", arguments or []), asked.seeds
+    with figure("results/pate-g", command, COLUMNS, seeds=seeds, split=SPLIT, quick=False) as table:
+        for row in rows(kept.found):
+            table.add(*row)
+        table.seconds = kept.seconds
+    curves(kept)
 
 
 if __name__ == "__main__":

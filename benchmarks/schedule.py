@@ -23,11 +23,10 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import time
 
 import numpy as np
-from scipy.stats import t
 
+from benchmarks.cells import command_of, spread, student_interval
 from consilium.coordinator.ledger.privacy import published_epsilon
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import Outcome
@@ -39,8 +38,10 @@ from consilium.simulations.study.case import Case, make_case
 from consilium.simulations.study.ensemble import train_ensemble
 from consilium.simulations.study.replay import replay
 from consilium.simulations.study.said import Said
+from docs.figures import figure
 
 COLUMNS = ("promised", "at hand", "paper's", "asked", "answered", "confirmed", "labels right", "student")
+SPLIT = "test rows on which nothing was chosen; labels right: of the rows that were answered"
 COUNTS = ("asked", "answered", "confirmed")
 ALONE, TWICE, BOTH = "confident alone", "confident twice", "confident, then interactive"
 TEACHERS, PUBLISHED = 250, 9000
@@ -164,14 +165,13 @@ def played(case: Case, said: Said) -> tuple[list[float], np.ndarray]:
     return [*told, float(scores.mean())], scores
 
 
-def line(name: str, rows: list[list[float]]) -> str:
-    """Mean and standard deviation over the seeds."""
-    means, spread = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1) if len(rows) > 1 else None
+def line(name: str, runs: list[list[float]]) -> list[str]:
+    """Mean and standard deviation over the seeds; nothing where a figure cannot be had."""
     cells = []
-    for at, mean in enumerate(means):
-        digits = 0 if COLUMNS[at] in COUNTS else 3
-        cells.append(f"{mean:.{digits}f}" + ("" if spread is None else f" ± {spread[at]:.{digits}f}"))
-    return f"{name:30}" + "".join(f"{cell:>16}" for cell in cells)
+    for column, values in zip(COLUMNS, zip(*runs, strict=True), strict=True):
+        known = not np.isnan(values).any()
+        cells.append(spread(values, 0 if column in COUNTS else 3) if known else "")
+    return [name, *cells]
 
 
 def difference(scores: list[np.ndarray], alone: list[np.ndarray]) -> str:
@@ -180,31 +180,26 @@ def difference(scores: list[np.ndarray], alone: list[np.ndarray]) -> str:
     if len(pairs) == 1:
         low, high = mean_interval(scores[0] - alone[0])
         return f"{pairs[0]:+.4f} ({low:+.4f} to {high:+.4f}, over the test rows of one seed)"
-    half = t.ppf(0.975, len(pairs) - 1) * pairs.std(ddof=1) / np.sqrt(len(pairs))
-    return f"{pairs.mean():+.4f} ({pairs.mean() - half:+.4f} to {pairs.mean() + half:+.4f}, {len(pairs)} seeds)"
+    low, high = student_interval(pairs.tolist())
+    return f"{pairs.mean():+.4f} ({low:+.4f} to {high:+.4f}, {len(pairs)} seeds)"
 
 
-def compare(name: str, seeds: int) -> None:
-    """Print the table of one set."""
+def compare(name: str, seeds: int) -> tuple[list[list[str]], dict[str, str]]:
+    """One set: a row for each way, and what differs -> the student's difference with its interval."""
     base, shared, ways = WAYS[name]
     scenarios: dict[str, Scenario] = {way: load_scenario(base, [*shared, *own]) for way, own in ways.items()}
-    rows: dict[str, list[list[float]]] = {way: [] for way in ways}
+    runs: dict[str, list[list[float]]] = {way: [] for way in ways}
     scores: dict[str, list[np.ndarray]] = {way: [] for way in ways}
-    start = time.monotonic()
     for seed in range(seeds):
         case = make_case(scenarios[ALONE], seed, 0.0)
         said = published(case) if name.startswith("published") else train_ensemble(case).pool
         for way, scenario in scenarios.items():
-            told, each = played(case.of(scenario), said)
-            rows[way].append(told)
+            columns, each = played(case.of(scenario), said)
+            runs[way].append(columns)
             scores[way].append(each)
-    print(f"{name + f', {seeds} seeds':30}" + "".join(f"{column:>16}" for column in COLUMNS))
-    for way, told in rows.items():
-        print(line(way, told))
-    for way in list(ways)[1:]:
-        print(f"{way} less {ALONE}: {difference(scores[way], scores[ALONE])}")
-    print(f"{BOTH} less {TWICE}: {difference(scores[BOTH], scores[TWICE])}")
-    print(f"{time.monotonic() - start:.0f} s", flush=True)
+    less = {f"{way}, less {ALONE}": difference(scores[way], scores[ALONE]) for way in list(ways)[1:]}
+    less[f"{BOTH}, less {TWICE}"] = difference(scores[BOTH], scores[TWICE])
+    return [line(f"{name}: {way}", each) for way, each in runs.items()], less
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -213,11 +208,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=5, help="from 0")
     parser.add_argument("--sets", nargs="+", choices=list(WAYS), default=list(WAYS))
     chosen = parser.parse_args(arguments or [])
-    for name in chosen.sets:
-        try:
-            compare(name, chosen.seeds)
-        except DataError as error:
-            print(f"{name}: skipped, {error}")
+    command, seeds = command_of("benchmarks.schedule", arguments or []), range(chosen.seeds)
+    differences: dict[str, dict[str, str]] = {}
+    with figure("results/schedule", command, ("", *COLUMNS), seeds=seeds, split=SPLIT, quick=False) as table:
+        for name in chosen.sets:
+            try:
+                rows, differences[name] = compare(name, chosen.seeds)
+            except DataError as error:
+                print(f"{name}: skipped, {error}")
+                continue
+            for row in rows:
+                table.add(*row)
+    names, columns = list(differences), ("student", *(f"{name}, {chosen.seeds} seeds" for name in differences))
+    with figure("results/schedule-differences", command, columns, seeds=seeds, split=SPLIT, quick=False) as table:
+        for what in dict.fromkeys(what for each in differences.values() for what in each):
+            table.add(what, *(differences[name].get(what, "") for name in names))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from flwr.common.secure_aggregation.crypto.shamir import combine_shares, create_
 from flwr.common.secure_aggregation.crypto.symmetric_encryption import encrypt, generate_shared_key
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 
+from benchmarks.cells import command_of
 from consilium.coordinator.secagg.drive import drive
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import from_record, to_record
@@ -29,6 +30,7 @@ from consilium.protocol.secagg.agreement import Agreement, new_private, public_o
 from consilium.protocol.secagg.masks import MaskAdder, pair_key
 from consilium.protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
 from consilium.protocol.secagg.stages import Stage
+from docs.figures import figure
 from tests.secagg.network import Federation, make_queries
 
 FEATURES = 10
@@ -148,20 +150,33 @@ def primitives(n: int, queries: int, classes: int) -> list[tuple[str, float, flo
     return [(name, milliseconds(mine), milliseconds(flower), times) for name, mine, flower, times in calls]
 
 
-def main() -> None:
-    """Print both tables."""
-    heads = ("party ms", "masked ms", "up, kB", "of clear", "down, kB", "coordinator s")
-    print(f"{'parties':>8}{'queries x classes':>19}" + "".join(f"{head:>14}" for head in heads))
+COLUMNS = (
+    "parties", "queries x classes", "party, ms", "of them masked", "up, kB", "of the votes as a matrix", "down, kB",
+    "coordinator, s",
+)  # fmt: skip
+
+
+TIMINGS = ("party, ms", "of them masked", "coordinator, s")
+
+
+def rows() -> Iterator[list[str]]:
+    """A session for each shape and number of parties."""
     for queries, classes in SHAPES:
         for n in map(int, os.environ.get("CONSILIUM_SECAGG_PARTIES", "10 50 250").split()):
             with tempfile.TemporaryDirectory() as folder:
                 cost = session(n, queries, classes, Path(folder))
-            shape = f"{queries} x {classes}"
-            print(
-                f"{n:8d}{shape:>19}{cost.party_ms:14.0f}{cost.masked_ms:14.0f}{cost.up / 1000:14.0f}"
-                f"{cost.up / cost.clear:14.2f}{cost.down / 1000:14.0f}{cost.coordinator:14.2f}",
-                flush=True,
-            )
+            party = [f"{cost.party_ms:.0f}", f"{cost.masked_ms:.0f}", f"{cost.up / 1000:,.0f}"]
+            rest = [f"{cost.up / cost.clear:.2f}", f"{cost.down / 1000:.0f}", f"{cost.coordinator:.2f}"]
+            yield [str(n), f"{queries:,} x {classes}", *party, *rest]
+
+
+def main() -> None:
+    """Print both tables."""
+    command = command_of("benchmarks.secagg", variables=["CONSILIUM_SECAGG_PARTIES"])
+    split = "made-up votes, sums checked cell by cell"
+    with figure("results/secagg", command, COLUMNS, split=split, timings=TIMINGS) as table:
+        for row in rows():
+            table.add(*row)
     n, (queries, classes) = 250, SHAPES[0]
     print(f"\nprimitives at {n} parties, {queries} x {classes}, milliseconds")
     print(f"{'':36}" + "".join(f"{head:>12}" for head in ("here", "Flower", "ratio", "needed")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from unittest import mock
@@ -19,6 +19,7 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.teacher_audit.audit import AuditEffort, TeacherAudit, audit_teachers
 from consilium.simulations.teacher_audit.command import subject_of_scenario
+from docs.figures import figure
 
 SIGMA = 10.0
 CHANGES = 200
@@ -56,35 +57,45 @@ def audited(
     with tempfile.TemporaryDirectory() as folder, divided_by_position() if old else nullcontext():
         home, config, queries = subject_of_scenario("stroke-labels", overrides, None, 1, Path(folder))
         changed = {"teachers_per_party": teachers, "mechanism": GNMax(sigma=SIGMA)}
-        plan = AuditEffort(unit=Unit.RECORD, neighbouring=relation, changes=CHANGES, seed=1)
+        plan = AuditEffort(unit=Unit.RECORD, neighbouring=relation, changes=changes, runs=runs, seed=1)
         return audit_teachers(home, config.model_copy(update=changed), queries, plan, SeededNoise(1))
+
+
+COLUMNS = (
+    "teachers", "shards", "a record", "votes claimed", "votes moved at most", "teachers changed at most",
+    "changes beyond the claim", "epsilon claimed", "at least", "verdict",
+)  # fmt: skip
+
+
+def rows(counts: Iterable[int] = (10, 25), changes: int = CHANGES, runs: int = 20_000) -> Iterator[list[str]]:
+    """A row for each number of teachers, relation and way to divide a party's rows."""
+    for teachers in counts:
+        for relation in Neighbouring:
+            for old in (True, False):
+                audit = audited(teachers, relation, old, changes, runs)
+                assert audit.game is not None
+                _, bound = audit.game.headline
+                yield [
+                    str(teachers),
+                    "by position" if old else "keyed",
+                    "replaced" if relation is Neighbouring.REPLACE else "added or removed",
+                    str(audit.claimed),
+                    str(audit.most_moved),
+                    str(audit.most_teachers),
+                    f"{audit.beyond} of {len(audit.changes)}",
+                    f"{bound.claimed:.3f} (delta {bound.delta:g})",
+                    f"{bound.lower:.3f}",
+                    "VIOLATED" if audit.violated else "holds up",
+                ]
 
 
 def main() -> None:
     """Print the table of docs/audit.md."""
-    print("| teachers | shards | a record | votes claimed | votes moved at most | teachers changed at most |", end="")
-    print(" changes beyond the claim | epsilon claimed | at least | verdict |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for teachers in (10, 25):
-        for relation in Neighbouring:
-            for old in (True, False):
-                found = audited(teachers, relation, old)
-                assert found.game is not None
-                _, bound = found.game.headline
-                done = "replaced" if relation is Neighbouring.REPLACE else "added or removed"
-                shown = (
-                    teachers,
-                    "by position" if old else "keyed",
-                    done,
-                    found.claimed,
-                    found.most_moved,
-                    found.most_teachers,
-                    f"{found.beyond} of {len(found.changes)}",
-                    f"{bound.claimed:.3f} (delta {bound.delta:g})",
-                    f"{bound.lower:.3f}",
-                    "VIOLATED" if found.violated else "holds up",
-                )
-                print("| " + " | ".join(map(str, shown)) + " |", flush=True)
+    name, command = "audit/teacher-shards", "python -m benchmarks.teacher_shards"
+    split = "the largest hospital of stroke, 524 records, 800 queries"
+    with figure(name, command, COLUMNS, seeds=[1], split=split) as table:
+        for row in rows():
+            table.add(*row)
 
 
 if __name__ == "__main__":

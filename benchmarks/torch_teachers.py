@@ -1,8 +1,8 @@
 """Teachers per second: a plain PyTorch loop, one teacher after the other, against `party.teachers.network_training`.
 
 Both train the same networks for the same epochs on as many rows in batches of the same size. The images are noise: how
-long training takes does not depend on what is on them. CPU seconds are printed beside, since on a machine that others
-use as well they alone can be compared.
+long training takes does not depend on what is on them. Seconds are of the clock: on a machine that others use as well
+ratios within a row alone can be compared.
 
 `python -m benchmarks torch_teachers`; on the GPU too where there is one.
 """
@@ -10,7 +10,7 @@ use as well they alone can be compared.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -21,12 +21,13 @@ from consilium.party.teachers.network import train_many
 from consilium.party.teachers.network_training import SMALL
 from consilium.protocol.node.device import resolve_device, using_device
 from consilium.protocol.parties.teachers import CnnSpec, MlpSpec, NetworkSpec
+from docs.figures import figure
 
 ROUNDS = 3
 CASES = {
-    "cnn, 240 images of 28x28": (CnnSpec(epochs=5), 240, 784, 10, 4),
-    "mlp, 240 images of 28x28": (MlpSpec(), 240, 784, 10, 10),
-    "mlp, 60 patients of 48 features": (MlpSpec(hidden=32), 60, 48, 2, 50),
+    "CNN of Papernot 2017, 240 images, 5 epochs": (CnnSpec(epochs=5), 240, 784, 10, 4),
+    "perceptron, 240 images, 20 epochs": (MlpSpec(), 240, 784, 10, 10),
+    "perceptron, 60 rows of 48 features, 20 epochs": (MlpSpec(hidden=32), 60, 48, 2, 50),
 }
 """Specification, rows of a teacher, inputs, classes, teachers."""
 
@@ -76,54 +77,61 @@ def made_up(count: int, inputs: int, classes: int, teachers: int) -> Rows:
     return x, y, np.split(np.arange(len(x)), teachers)
 
 
-def measured(run: Callable[[], None]) -> tuple[float, float]:
-    """Seconds on the clock and of the CPU."""
-    clock, cpu = time.perf_counter(), time.process_time()
+def measured(run: Callable[[], None]) -> float:
+    """Seconds on the clock."""
+    start = time.perf_counter()
     run()
-    return time.perf_counter() - clock, time.process_time() - cpu
+    return time.perf_counter() - start
 
 
-def compare(name: str, device: str) -> None:
-    """Print the rows of one case: medians over rounds that alternate between the ways."""
+WAYS = (
+    "plain sequential PyTorch loop, one thread", "the same, two threads", "here, one after the other on one core",
+    "here, stacked with `torch.func`",
+)  # fmt: skip
+
+
+def row(name: str, device: str) -> list[str]:
+    """Teachers per second of each of WAYS: medians over rounds that alternate between them. Bold: what a party does."""
     spec, count, inputs, classes, teachers = CASES[name]
     if device == "cuda":
         teachers = 250
-    data = made_up(count, inputs, classes, teachers)
+    data, small = made_up(count, inputs, classes, teachers), made_up(count, inputs, classes, 1)
     threads = torch.get_num_threads()
 
-    def on_one_thread() -> None:
-        torch.set_num_threads(1)
+    def on_threads(number: int) -> None:
+        torch.set_num_threads(number)
         plain_loop(spec, data, device)
         torch.set_num_threads(threads)
 
-    ways: dict[str, Callable[[], None]] = {"plain loop, 1 thread": on_one_thread}
-    if threads > 1:
-        ways[f"plain loop, {threads} threads"] = lambda: plain_loop(spec, data, device)
-    ways["ours, one after the other"] = lambda: ours(spec, data, device, stacked=False)
-    ways["ours, stacked"] = lambda: ours(spec, data, device, stacked=True)
-    small = made_up(count, inputs, classes, 1)
+    runs: tuple[Callable[[], None], ...] = (
+        lambda: on_threads(1),
+        lambda: on_threads(2),
+        lambda: ours(spec, data, device, stacked=False),
+        lambda: ours(spec, data, device, stacked=True),
+    )
     for stacked in (True, False):
         ours(spec, small, device, stacked)  # whatever is loaded at the first use
     plain_loop(spec, small, device)
-    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
-    for _ in range(ROUNDS):
-        for way, run in ways.items():
-            found[way].append(measured(run))
-    print(f"{name}; {teachers} teachers, {spec.epochs} epochs, on {device}: medians of {ROUNDS} rounds")
+    clocks = np.median([[measured(run) for run in runs] for _ in range(ROUNDS)], axis=0)
+    rates = [f"{teachers / clock:,.{1 if clock > teachers / 50 else 0}f}" for clock in clocks]
     stack = device == "cuda" or (not spec.of_images and spec.hidden * inputs <= SMALL)
-    chosen = "ours, stacked" if stack else "ours, one after the other"
-    for way, values in found.items():
-        clock, cpu = np.median(np.array(values), axis=0)
-        mark = "  <- what a party does" if way == chosen else ""
-        print(f"  {way:28} {teachers / clock:8.2f} teachers/s, {1000 * cpu / teachers:8.1f} ms CPU each{mark}")
+    rates[3 if stack else 2] = f"**{rates[3 if stack else 2]}**"
+    return [name + (", GPU" if device == "cuda" else ""), *rates]
+
+
+def rows() -> Iterator[list[str]]:
+    """All cases on each device that there is."""
+    for device in ("cpu", *(("cuda",) if resolve_device("auto") == "cuda" else ())):
+        for name in CASES:
+            yield row(name, device)
 
 
 def main() -> None:
-    """Print the tables."""
-    devices = ["cpu", *(["cuda"] if resolve_device("auto") == "cuda" else [])]
-    for device in devices:
-        for name in CASES:
-            compare(name, device)
+    """Print the table."""
+    name, command, split = "results/network-teachers", "python -m benchmarks.torch_teachers", "rows of noise"
+    with figure(name, command, ("", *WAYS), split=split, timings=WAYS) as table:
+        for row in rows():
+            table.add(*row)
 
 
 if __name__ == "__main__":

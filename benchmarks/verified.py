@@ -12,15 +12,17 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.cells import command_of
 from consilium.protocol.verified.client import VoteClient
 from consilium.protocol.verified.helper import Helper
 from consilium.protocol.verified.leader import Leader
 from consilium.protocol.verified.proof import Prover, soundness_error
+from docs.figures import figure
 from tests.protocol.verified.federation import VerifiedFederation, make_votes
 from tests.protocol.verified.liars import Forger
 
@@ -109,35 +111,55 @@ def session(parties: int, shape: tuple[int, ...], liars: int) -> VerifiedRun:
 
 def named(shape: tuple[int, ...]) -> str:
     """For the tables."""
-    return " x ".join(map(str, shape))
+    return " x ".join(f"{each:,}" for each in shape[:2]) + (f", {shape[2]} teachers" if len(shape) > 2 else "")
+
+
+COLUMNS = (
+    "queries x classes", "party, ms", "coordinator, ms a party", "second aggregator, ms a party", "limit, ms",
+    "up, kB", "between the two, kB a party", "a forged vote passes, 2^",
+)  # fmt: skip
+
+
+def shapes() -> list[tuple[int, ...]]:
+    """Of CONSILIUM_VERIFIED_SHAPES."""
+    return [tuple(map(int, each.split("x"))) for each in _setting("SHAPES", "10000x10 10000x10x5 12000x150")]
+
+
+def rows() -> Iterator[list[str]]:
+    """Of each shape, by the party."""
+    for shape in shapes():
+        session(3, shape, 0)
+        run = session(MEASURED, shape, 0)
+        grid = make(2, shape).session.grid
+        milliseconds = [1000 * run.clock.spent[name] / MEASURED for name in ("party", "leader", "helper")]
+        yield [
+            named(shape),
+            *(f"{each:.1f}" for each in milliseconds),
+            f"{floor_ms(grid.cells):.2f}",
+            f"{run.up / 1000:,.0f}",
+            f"{run.between / MEASURED / 1000:.1f}",
+            f"{np.log2(soundness_error(grid, 2.0**60)):.0f}",
+        ]
 
 
 def main() -> None:
     """Print both tables."""
-    shapes = [tuple(map(int, each.split("x"))) for each in _setting("SHAPES", "10000x10 10000x10x5 12000x150")]
-    heads = ("party ms", "leader ms", "helper ms", "limit ms", "up, kB", "between, kB", "error, 2^")
-    print(f"{'queries x classes':>18}" + "".join(f"{head:>13}" for head in heads))
-    for shape in shapes:
-        session(3, shape, 0)
-        run = session(MEASURED, shape, 0)
-        grid = make(2, shape).session.grid
-        spent = {what: 1000 * seconds / MEASURED for what, seconds in run.clock.spent.items()}
-        print(
-            f"{named(shape):>18}{spent['party']:13.2f}{spent['leader']:13.2f}{spent['helper']:13.2f}"
-            f"{floor_ms(grid.cells):13.2f}{run.up / 1000:13.1f}{run.between / MEASURED / 1000:13.1f}"
-            f"{np.log2(soundness_error(grid, 2.0**60)):13.1f}",
-            flush=True,
-        )
+    command = command_of("benchmarks.verified", variables=["CONSILIUM_VERIFIED_SHAPES"])
+    split = "made-up votes; the limit is numpy drawing and adding as many bytes"
+    with figure("results/verified", command, COLUMNS, split=split, timings=COLUMNS[1:5]) as table:
+        for row in rows():
+            table.add(*row)
+    shape = shapes()[0]
     print(f"\n{'parties':>8}{'queries x classes':>19}{'liars':>7}{'left out':>10}", end="")
     print("".join(f"{head:>12}" for head in ("sum", "parties s", "leader s", "helper s", "all s", "peak MB")))
     for parties in map(int, _setting("PARTIES", "250")):
         liars = parties * int(_setting("LIARS", "1")[0]) // 100
         start = time.perf_counter()
-        run = session(parties, shapes[0], liars)
+        run = session(parties, shape, liars)
         everything = time.perf_counter() - start
         spent, peak = run.clock.spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(
-            f"{parties:8d}{named(shapes[0]):>19}{liars:7d}{run.named:10d}{'right' if run.right else 'WRONG':>12}"
+            f"{parties:8d}{named(shape):>19}{liars:7d}{run.named:10d}{'right' if run.right else 'WRONG':>12}"
             f"{spent['party']:12.1f}{spent['leader']:12.1f}{spent['helper']:12.1f}{everything:12.1f}{peak:12.0f}",
             flush=True,
         )

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-
+from benchmarks.cells import spread
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from docs.figures import figure
 
 SEEDS = range(5)
 DISTRIBUTED = "federation.votes=distributed"
 SETTINGS = {
     "clear": [],
     "secure": ["federation.votes=secure"],
-    "distributed, all answered": [
+    "distributed, all answered (sigma 92)": [
         DISTRIBUTED,
         "federation.mechanism={name='distributed', threshold=0, sigma=92.0, noise_shares=139}",
         "federation.caps={queries=300, answers=300}",
     ],
-    "distributed, threshold": [
+    "distributed, threshold 30 (sigma 92)": [
         DISTRIBUTED,
         "federation.mechanism={name='distributed', threshold=30, sigma=92.0, noise_shares=139}",
         "federation.caps={queries=300, answers=300}",
     ],
-    "distributed, two phases": [
+    "distributed, two phases, threshold 30 (sigma1 168, sigma2 90)": [
         DISTRIBUTED,
         "federation.mechanism={name='distributed_two_phase', threshold=30, sigma1=168, sigma2=90, noise_shares=139}",
         "federation.caps={queries=300, answers=150}",
@@ -34,36 +35,45 @@ SETTINGS = {
 }
 
 
-def main() -> None:
-    """Print one row for each mode: mean and standard deviation over the seeds."""
-    columns = ("student AUC", "to student", "to coordinator", "answered", "labels right", "seconds", "votes, s")
-    print(f"{'seeds ' + str(list(SEEDS)):28}" + "".join(f"{name:>16}" for name in columns))
+COLUMNS = (
+    "votes", "student AUC", "epsilon towards student and public", "towards the coordinator", "labels",
+    "of them right", "seconds in all", "of them voting",
+)  # fmt: skip
+
+
+def rows(seeds: Iterable[int] = SEEDS) -> Iterator[list[str]]:
+    """One row for each way: mean and standard deviation over the seeds; epsilon is what was released costs at most."""
     with tempfile.TemporaryDirectory() as folder:
         for index, (name, overrides) in enumerate(SETTINGS.items()):
-            rows = []
-            for seed in SEEDS:
+            scenario = load_scenario("stroke-labels", overrides)
+            runs = []
+            for seed in seeds:
                 out = Path(folder) / f"{index}-{seed}"
-                scenario = load_scenario("stroke-labels", overrides)
                 summary = run_scenario("stroke", scenario, "local", seed, out, lambda _: contextlib.nullcontext())
-                privacy = summary["privacy"]
-                epsilon = float(privacy["epsilon_worst_case"])
-                rows.append(
-                    [
+                privacy, seconds = summary["privacy"], summary["seconds"]
+                runs.append(
+                    (
                         summary["student"]["auc"],
-                        epsilon,
-                        epsilon if scenario.federation.votes == "distributed" else np.inf,
+                        float(privacy["epsilon_worst_case"]),
                         summary["queries"]["answered"],
                         privacy["released_label_accuracy"],
-                        summary["seconds"]["total"],
-                        summary["seconds"]["vote"],
-                    ]
+                        seconds["total"],
+                        seconds["vote"],
+                    )
                 )
-            table = np.array(rows)
-            cells = [
-                "none" if np.isinf(column).any() else f"{column.mean():.3f} ± {column.std(ddof=1):.3f}"
-                for column in table.T
-            ]
-            print(f"{name:28}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+            auc, epsilon, labels, right, whole, voting = zip(*runs, strict=True)
+            seen = spread(epsilon) if scenario.federation.votes == "distributed" else "none"
+            answered = [spread(labels, 0), spread(right), spread(whole, 1), spread(voting, 1)]
+            yield [name, spread(auc), spread(epsilon), seen, *answered]
+
+
+def main() -> None:
+    """Print the table."""
+    split = "AUC on patients of hospitals that took no part"
+    name, command = "results/vote-modes", "python -m benchmarks.vote_modes"
+    with figure(name, command, COLUMNS, seeds=SEEDS, split=split, timings=COLUMNS[-2:]) as table:
+        for row in rows():
+            table.add(*row)
 
 
 if __name__ == "__main__":

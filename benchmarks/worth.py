@@ -13,22 +13,26 @@ import json
 import math
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import command_of, spread
 from benchmarks.papers import Kept
 from consilium.coordinator.ledger.privacy import promised
 from consilium.simulations.report.worth import METRIC_NAMES
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from docs.figures import figure
 
 BASELINES = ("mean_teacher", "noisy_average", "plurality", "pooled")
 HEADER = (
     "scenario", "seeds", "epsilon", "metric", "released", "student", "as many labels by hand", "mean teacher",
     "noisy average", "plurality", "pooled", "worth in hand labels", "of public rows",
 )  # fmt: skip
+SPLIT = "On public test rows; how the settings of a scenario were chosen stands in its file"
 _MOST_FACTOR = 64.0
 
 
@@ -67,34 +71,43 @@ def measure(name: str, overrides: list[str], half: bool, seed: int) -> dict[str,
     }
 
 
-def table(found: list[dict[str, Any]]) -> None:
-    """Markdown; means and standard deviations over the seeds, of numbers of labels the medians."""
-    print("| " + " | ".join(HEADER) + " |")
-    print("|" + "---|" * len(HEADER))
-    for name, half in dict.fromkeys((item["scenario"], item["half"]) for item in found):
-        rows = [item for item in found if (item["scenario"], item["half"]) == (name, half)]
-        first = rows[0]
-        low, middle, high = (_labels(rows, key) for key in ("low", "hand_labels", "high"))
-        cells = (
-            name, str(len(rows)), f"{first['epsilon']:.3f}", METRIC_NAMES[first["metric"]],
-            f"{np.mean([row['released'] for row in rows]):.0f}",
-            *(_spread(rows, key) for key in ("student", "by_hand", *BASELINES)),
-            f"{middle} ({low} to {high})", f"{np.median([row['public_rows'] for row in rows]):.0f}",
-        )  # fmt: skip
-        print("| " + " | ".join(cells) + " |", flush=True)
+def row(runs: list[dict[str, Any]]) -> list[str]:
+    """Of one scenario and epsilon: means and standard deviations over the seeds, of numbers of labels the medians."""
+    low, middle, high = (_labels(runs, key) for key in ("low", "hand_labels", "high"))
+    return [
+        runs[0]["scenario"],
+        str(len(runs)),
+        f"{runs[0]['epsilon']:.3f}",
+        METRIC_NAMES[runs[0]["metric"]],
+        f"{np.mean([run['released'] for run in runs]):,.0f}",
+        *(_present(runs, key) for key in ("student", "by_hand", *BASELINES)),
+        f"{middle} ({low} to {high})",
+        f"{np.median([run['public_rows'] for run in runs]):,.0f}",
+    ]
 
 
-def _spread(rows: list[dict[str, Any]], key: str) -> str:
-    values = [row[key] for row in rows if row[key] is not None]
-    if not values:
-        return "–"
-    return f"{np.mean(values):.3f}" + (f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else "")
+def rows(names: Iterable[str], seeds: Sequence[int], overrides: list[str], kept: Kept) -> Iterator[list[str]]:
+    """Two rows for each scenario, from `kept` or measured."""
+    for name in names:
+        for half in (False, True):
+            runs = []
+            for seed in seeds:
+                keys = {"scenario": name, "half": half, "seed": seed, "set": json.dumps(overrides)}
+                if not kept.has(**keys):
+                    kept.add(**keys, **measure(name, overrides, half, seed))
+                runs += [item for item in kept.found if keys.items() <= item.items()]
+            yield row(runs)
+
+
+def _present(runs: list[dict[str, Any]], key: str) -> str:
+    values = [run[key] for run in runs if run[key] is not None]
+    return spread(values) if values else "–"
 
 
 def _labels(rows: list[dict[str, Any]], key: str) -> str:
     """The median; that no number of labels was enough counts as more than any."""
     middle = float(np.median([math.inf if row[key] is None else row[key] for row in rows]))
-    return "more than all" if math.isinf(middle) else f"{middle:.0f}"
+    return "more than all" if math.isinf(middle) else f"{middle:,.0f}"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -108,16 +121,11 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments or [])
     overrides = [*chosen.overrides, f"simulation.hand_labels={chosen.hand_labels}"]
     kept = Kept(chosen.out)
-    wanted = [
-        {"scenario": name, "half": half, "seed": seed, "set": json.dumps(overrides)}
-        for name in chosen.scenarios
-        for half in (False, True)
-        for seed in chosen.seeds
-    ]
-    for keys in wanted:
-        if not kept.has(**keys):
-            kept.add(**keys, **measure(keys["scenario"], overrides, keys["half"], keys["seed"]))
-    table([item for item in kept.found if any(keys.items() <= item.items() for keys in wanted)])
+    command = command_of("benchmarks.worth", arguments or [])
+    with figure("results/worth", command, HEADER, seeds=chosen.seeds, split=SPLIT, quick=False) as table:
+        for row in rows(chosen.scenarios, chosen.seeds, overrides, kept):
+            table.add(*row)
+        table.seconds = kept.seconds
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cells import command_of
 from benchmarks.cost.fitting import constants_of
 from benchmarks.cost.meter import Meter
 from benchmarks.cost.sessions import SESSIONS, SIGMA
@@ -35,6 +36,7 @@ from consilium.coordinator.planning.cost.terms import (
 )
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.secagg.masks import MaskAdder, pair_key
+from docs.figures import figure
 
 MOST_TRACED = 300_000
 """Parties times counts: tracing takes three times as long as the work itself."""
@@ -46,6 +48,8 @@ POOLED: dict[CostedMode, CostedMode] = {"distributed": "secure"}
 """One protocol, but for who adds noise: fitted together."""
 Figures = dict[str, dict[str, float]]
 """Seconds and bytes by node."""
+Row = tuple[CostedMode, Load, bool, Figures]
+"""Mode, size, whether it is held out, and what was measured."""
 
 
 def measured(mode: CostedMode, load: Load) -> Figures:
@@ -88,8 +92,8 @@ def mask_rate() -> float:
     return best / total.nbytes
 
 
-def measurements(modes: list[str]) -> Iterator[tuple[CostedMode, Load, bool, Figures]]:
-    """Mode, size, whether it is held out, and what was measured."""
+def measurements(modes: list[str]) -> Iterator[Row]:
+    """All that is asked for."""
     chosen: list[CostedMode] = [mode for mode in COSTED_MODES if mode in modes]
     for mode in chosen:
         SESSIONS[mode](FITTED[mode][0], Meter(traced=False))  # what is imported on first use
@@ -102,7 +106,7 @@ def measurements(modes: list[str]) -> Iterator[tuple[CostedMode, Load, bool, Fig
                 yield mode, load, held_out, measured(mode, load)
 
 
-def kept(path: Path | None, modes: list[str]) -> list[tuple[CostedMode, Load, bool, Figures]]:
+def kept(path: Path | None, modes: list[str]) -> list[Row]:
     """All measurements, from the file where it has them."""
     if path is not None and path.exists():
         rows = [json.loads(line) for line in path.read_text().splitlines()]
@@ -117,38 +121,84 @@ def kept(path: Path | None, modes: list[str]) -> list[tuple[CostedMode, Load, bo
     return rows
 
 
-def main() -> None:
-    """Print what was measured beside what is fitted, and the constants."""
-    modes = os.environ.get("CONSILIUM_COST_MODES", " ".join(COSTED_MODES)).split()
-    place = os.environ.get("CONSILIUM_COST_KEEP")
-    rows = kept(Path(place) if place else None, modes)
+Constants = dict[str, dict[tuple[CostedMode, NodeKind], list[float]]]
+"""seconds or memory -> mode and node -> a constant for each of its terms."""
+TERMS = {"seconds": SECONDS_TERMS, "memory": MEMORY_TERMS}
+COLUMNS = ("votes", "size", "node", "measured", "model")
+
+
+def fitted(rows: list[Row]) -> Constants:
+    """Constants of all terms that were measured; of what is held out nothing is used."""
     rates = dict.fromkeys((MASK_BYTE, LOST_BYTE), mask_rate())
-    for what, unit, table in (("seconds", "ms", SECONDS_TERMS), ("memory", "MB", MEMORY_TERMS)):
-        times = {"ms": 1e3, "MB": 1e-6}[unit]
+    constants: Constants = {"seconds": {}, "memory": {}}
+    for what, table in TERMS.items():
+        known = rates if what == "seconds" else {KEPT_PART: KEPT_BYTES}
+        for (mode, node), terms in table.items():
+            used = [
+                (load, figures[what][node])
+                for of, load, held_out, figures in rows
+                if POOLED.get(of, of) == POOLED.get(mode, mode) and node in figures[what] and not held_out
+            ]
+            if used:
+                loads, values = zip(*used, strict=True)
+                constants[what][mode, node] = constants_of(terms, loads, values, known)
+    return constants
+
+
+def modelled(constants: Constants, what: str, mode: CostedMode, node: NodeKind, load: Load) -> float:
+    """Seconds or bytes."""
+    terms = TERMS[what][mode, node]
+    return sum(each * term.of(load) for each, term in zip(constants[what][mode, node], terms, strict=True))
+
+
+def judged(rows: list[Row], constants: Constants) -> Iterator[list[str]]:
+    """A row for each node of each federation that is held out, under COLUMNS."""
+    for mode, load, held_out, figures in rows:
+        for node in figures["seconds"] if held_out else ():
+            known = [what for what in TERMS if node in figures[what] and (mode, node) in constants[what]]
+            measured = [_shown(what, figures[what][node]) for what in known]
+            model = [_shown(what, modelled(constants, what, mode, node, load)) for what in known]
+            teachers = f", {load.teachers} teachers" if load.teachers > 1 else ""
+            size = f"{load.parties:,} parties, {load.queries:,} x {load.classes}{teachers}"
+            yield [f"`{mode}`", size, str(node), ", ".join(measured), ", ".join(model)]
+
+
+def _shown(what: str, value: float) -> str:
+    if what == "memory":
+        return f"{value / 1e6:.3g} MB"
+    return f"{value:.3g} s" if value >= 0.15 else f"{1000 * value:.3g} ms"
+
+
+def show_fit(rows: list[Row], constants: Constants) -> None:
+    """Print what was measured beside what is fitted, and the constants."""
+    for what, unit, times in (("seconds", "ms", 1e3), ("memory", "MB", 1e-6)):
         print(f"\n{what}: {unit} of one exchange; * held out")
         print(f"{'':28}{'parties':>9}{'queries':>9}{'classes':>9}{'measured':>12}{'fitted':>12}{'off':>8}")
-        constants = {}
-        for (mode, node), terms in table.items():
-            here = [
-                (of, load, held, each[what][node])
-                for of, load, held, each in rows
-                if POOLED.get(of, of) == POOLED.get(mode, mode) and node in each[what]
-            ]
-            if not here:
-                continue
-            used = [(load, value) for _, load, held, value in here if not held]
-            known = rates if what == "seconds" else {KEPT_PART: KEPT_BYTES}
-            found = constants_of(terms, [load for load, _ in used], [value for _, value in used], known)
-            constants[mode, node] = dict(zip([term.unit for term in terms], found, strict=True))
-            for of, load, held, value in here:
-                if of != mode:
-                    continue
-                fitted = sum(each * term.of(load) for each, term in zip(found, terms, strict=True))
-                print(
-                    f"{f'{mode}, {node}' + ' *' * held:28}{load.parties:9d}{load.queries:9d}{load.classes:9d}"
-                    f"{times * value:12.2f}{times * fitted:12.2f}{fitted / value - 1:8.0%}"
-                )
-        print(f"\nconstants, {what if what == 'seconds' else 'bytes'}")
-        for (mode, node), found in constants.items():
-            print(f"    {mode}, {node}: {tuple(found.values())}")
-            print("        " + ", ".join(f"{value:.3g} a {unit or 'exchange'}" for unit, value in found.items()))
+        for (mode, node), values in constants[what].items():
+            for of, load, held_out, figures in rows:
+                if of == mode and node in figures[what]:
+                    value, fit = figures[what][node], modelled(constants, what, mode, node, load)
+                    print(
+                        f"{f'{mode}, {node}' + ' *' * held_out:28}{load.parties:9d}{load.queries:9d}{load.classes:9d}"
+                        f"{times * value:12.2f}{times * fit:12.2f}{fit / value - 1:8.0%}"
+                    )
+            units = [term.unit for term in TERMS[what][mode, node]]
+            print(f"    {mode}, {node}: {tuple(values)}")
+            print(
+                "        "
+                + ", ".join(f"{each:.3g} a {of or 'exchange'}" for each, of in zip(values, units, strict=True))
+            )
+
+
+def main() -> None:
+    """Print the fit, and the table of what judges it."""
+    modes = os.environ.get("CONSILIUM_COST_MODES", " ".join(COSTED_MODES)).split()
+    place = os.environ.get("CONSILIUM_COST_KEEP")
+    command = command_of("benchmarks", ["cost"], variables=["CONSILIUM_COST_MODES", "CONSILIUM_COST_KEEP"])
+    split = "sizes that are held out: nothing is fitted to them"
+    with figure("scale/held-out", command, COLUMNS, split=split, timings=COLUMNS[3:], quick=False) as table:
+        rows = kept(Path(place) if place else None, modes)
+        constants = fitted(rows)
+        for row in judged(rows, constants):
+            table.add(*row)
+    show_fit(rows, constants)

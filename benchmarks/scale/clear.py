@@ -15,7 +15,7 @@ import os
 import sys
 import tempfile
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ from flwr.app import Message
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
+from benchmarks.cells import command_of
 from benchmarks.scale.measured import Apart, answering, in_own_process, peak_mb
 from consilium.coordinator.collection.flower_transport import FlowerTransport
 from consilium.coordinator.config import Caps
@@ -37,6 +38,7 @@ from consilium.protocol.parties.records import BODY, decode_array, encode_array,
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.engines.flower_internals import assign_message_id, assume_identity
+from docs.figures import figure
 from tests.federation import make_config
 
 QUERIES, CLASSES, FEATURES = 12_000, 150, 10
@@ -168,25 +170,36 @@ def matrices(count: int) -> dict[str, Any]:
     return {"before": before, "memory": peak_mb(), "votes": apart.own() - start, "up": size}
 
 
+COLUMNS = ("parties", "memory", "of it before the federation", "votes", "ms a party", "all until labels", "up")
+
+
+def rows() -> Iterator[list[str]]:
+    """A federation for each number of parties, and the control for the smallest, each in a process of its own."""
+    counts = [int(each) for each in os.environ.get("CONSILIUM_SCALE_PARTIES", PARTIES).split()]
+    for count in counts:
+        yield _row(f"{count:,}", count, in_own_process(__spec__.name, "federation", count))
+    control = in_own_process(__spec__.name, "matrices", counts[0])
+    yield _row(f"{counts[0]:,}, matrices as before (control)", counts[0], control)
+
+
+def _row(name: str, count: int, found: dict[str, Any]) -> list[str]:
+    return [
+        name,
+        f"{found['memory']:,.0f} MB",
+        f"{found['before']:,.0f} MB",
+        f"{found['votes']:.2f} s",
+        f"{1000 * found['votes'] / count:.2f}",
+        f"{found['all']:.1f} s" if "all" in found else "",
+        f"{found['up'] / 1000:,.1f} kB",
+    ]
+
+
 def main() -> None:
     """Print the table."""
-    counts = [int(each) for each in os.environ.get("CONSILIUM_SCALE_PARTIES", PARTIES).split()]
-    print(f"{QUERIES} queries x {CLASSES} classes, one thread; of the memory, what the program takes before it starts")
-    heads = ("memory, MB", "of it", "votes, s", "ms a party", "in all, s", "up, kB")
-    print(f"{'parties':<24}" + "".join(f"{head:>12}" for head in heads))
-    for count in counts:
-        row = in_own_process(__spec__.name, "federation", count)
-        _line(str(count), count, row, f"{row['all']:12.1f}")
-    for count in counts[:1]:
-        _line(f"{count}, matrices (control)", count, in_own_process(__spec__.name, "matrices", count), f"{'':12}")
-
-
-def _line(name: str, count: int, row: dict[str, Any], whole: str) -> None:
-    print(
-        f"{name:<24}{row['memory']:12.0f}{row['before']:12.0f}{row['votes']:12.2f}"
-        f"{1000 * row['votes'] / count:12.2f}{whole}{row['up'] / 1000:12.1f}",
-        flush=True,
-    )
+    command = command_of("benchmarks.scale.clear", variables=["CONSILIUM_SCALE_PARTIES"])
+    with figure("results/thousands-clear", command, COLUMNS, split="made-up votes", timings=COLUMNS[1:6]) as table:
+        for row in rows():
+            table.add(*row)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Flower's part is its own code as it ships: `SecAggPlusWorkflow` at the server an
 Flower's defaults (22 bits for a number, masks of 32 bits) and a plain ClientApp that gives its votes as one array of
 floats. Messages are coded and decoded as Flower sends them, outside the time that is measured; the network is not
 there. Its neighbour graph is that of `num_shares`: all parties (the secure mode's threat model, threshold two thirds),
-and 3 log2 of them (SecAgg+). Of CONSILIUM_SCALE_SECAGG parties (default "25 50") a tenth is lost before the masked
+and 3 log2 of them (SecAgg+). Of CONSILIUM_SCALE_SECAGG parties (default "25 50 100") a tenth is lost before the masked
 votes. A party's milliseconds are a mean over all.
 
 SecAgg+ has no signatures, no check of shares, no proof that queries are public rows and no durable writes; the secure
@@ -20,7 +20,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -36,6 +36,7 @@ from flwr.server.workflow.secure_aggregation.secaggplus_workflow import SecAggPl
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
+from benchmarks.cells import command_of
 from benchmarks.cost.meter import Meter
 from benchmarks.cost.sessions import SIGMA, masked, verified
 from benchmarks.scale.measured import answering, in_own_process
@@ -44,10 +45,11 @@ from consilium.coordinator.planning.cost.terms import NodeKind
 from consilium.coordinator.planning.cost.wire import SENT
 from consilium.protocol.noise import SystemNoise
 from consilium.simulations.engines.flower_internals import assign_message_id, assume_identity
+from docs.figures import figure
 from tests.secagg.network import make_votes
 
 QUERIES, CLASSES = 4000, 10
-PARTIES = "25 50"
+PARTIES = "25 50 100"
 
 
 @dataclass(frozen=True)
@@ -178,25 +180,35 @@ def proved(count: int) -> dict[str, Any]:
     return _ours("verified", count)
 
 
-def main() -> None:
-    """Print the table."""
-    print(f"{QUERIES} queries x {CLASSES} classes, a tenth lost (verified: nobody), one thread")
-    heads = ("party ms", "coordinator s", "second s", "up, kB", "down, kB", "sum")
-    print(f"{'parties':<9}{'':26}" + "".join(f"{head:>15}" for head in heads))
+COLUMNS = ("parties", "", "party, ms", "coordinator, s", "second aggregator, s", "up, kB", "down, kB")
+
+
+def rows() -> Iterator[list[str]]:
+    """Four ways for each number of parties, each in a process of its own. Raises SystemExit where a sum is wrong."""
     for count in map(int, os.environ.get("CONSILIUM_SCALE_SECAGG", PARTIES).split()):
         few = max(3, min(count, 2 * round(1.5 * math.log2(count)) + 1))
         for name, measure, *more in (
-            ("Flower, all pairs", "flower", count, count),
-            (f"Flower, {few} shares", "flower", count, few),
+            ("Flower's, all pairs", "flower", count, count),
+            (f"Flower's, {few} shares", "flower", count, few),
             ("secure", "secure", count),
             ("verified", "proved", count),
         ):
-            row = in_own_process(__spec__.name, measure, *more)
-            print(
-                f"{count:<9}{name:<26}{row['party']:15.1f}{row['coordinator']:15.2f}{row.get('second', 0.0):15.2f}"
-                f"{row['up'] / 1000:15.0f}{row['down'] / 1000:15.0f}{'right' if row['right'] else 'WRONG':>15}",
-                flush=True,
-            )
+            found = in_own_process(__spec__.name, measure, *more)
+            if not found["right"]:
+                raise SystemExit(f"{name}, {count} parties: the sum is wrong")
+            coordinator = f"{found['coordinator']:.2f}" if found["coordinator"] < 10 else f"{found['coordinator']:.1f}"
+            second = f"{found['second']:.2f}" if found.get("second") else ""
+            kilobytes = [f"{found[way] / 1000:,.0f}" for way in ("up", "down")]
+            yield [str(count), name, f"{found['party']:,.0f}", coordinator, second, *kilobytes]
+
+
+def main() -> None:
+    """Print the table."""
+    command = command_of("benchmarks.scale.secaggplus", variables=["CONSILIUM_SCALE_SECAGG"])
+    split = "made-up votes, all sums right"
+    with figure("results/secaggplus", command, COLUMNS, split=split, timings=COLUMNS[2:5]) as table:
+        for row in rows():
+            table.add(*row)
 
 
 if __name__ == "__main__":
