@@ -221,7 +221,7 @@ def promises() -> Iterator[list[str]]:
         before = worst_case_as_histogram(event, federation.privacy.delta).epsilon
         now, student = promised(federation), promised_to_student(federation)
         seen = f"{now.epsilon:.3f}" if now.towards is Towards.COORDINATOR else "none"
-        yield [name, labels, f"{before:.3f}", seen, f"{student.epsilon:.3f}"]
+        yield [name, labels, f"{before:.3f}", seen, f"**{student.epsilon:.3f}**"]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -57,8 +57,12 @@ RECORD = "RECORD_FIGURES"
 QUICK_SECONDS = 10
 MADE = ("papers", "results", "scale", "planning", "audit")
 """Pages without a typed table of figures."""
-WORDS = ("| mark | document |", "| verdict | terminal |", "| votes | a party | coordinator |")
-"""How those of their tables begin that hold words."""
+WORDS = {
+    "| mark | document |": "papers.md: which documents the marks stand for",
+    "| verdict | terminal |": "audit.md: what a verdict means, as the command says it",
+    "| votes | a party | coordinator |": "scale.md: what grows with what, by the theory of each way",
+}
+"""How those of their tables begin that hold words and no figures -> what they say."""
 
 
 class FigureError(Exception):
@@ -131,6 +135,7 @@ class Figure(BaseModel):
             made += f" (`{self.command}`)" if self.command else ""
         else:
             made = f"`{self.command}`, version {self.version}"
+            made += f", at a load of {self.load[1]:g}" if self.timings and self.load else ""
         parts = (made + (f", {_seeds(self.seeds)}" if self.seeds else ""), self.split, self.note)
         return " ".join(f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
 
@@ -314,7 +319,7 @@ def rerun(figures: Sequence[Figure]) -> list[str]:
 
 
 def _without_words(text: str) -> list[TypedTable]:
-    return [table for table in typed_tables(text) if not table.head.startswith(WORDS)]
+    return [table for table in typed_tables(text) if not table.head.startswith(tuple(WORDS))]
 
 
 def transcribe(page: Path, version: str, day: str) -> list[str]:

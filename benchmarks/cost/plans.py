@@ -46,10 +46,10 @@ def each_node() -> Iterator[list[str]]:
 def bytes_of(size: float) -> str:
     """
     >>> bytes_of(3133), bytes_of(245.93e6), bytes_of(19616e6)
-    ('3.1 kB', '246 MB', '20 GB')
+    ('3.13 kB', '246 MB', '19.6 GB')
     """
     unit, times = next((each for each in (("GB", 1e9), ("MB", 1e6)) if size >= each[1]), ("kB", 1e3))
-    return f"{size / times:.{1 if size / times < 10 else 0}f} {unit}"
+    return f"{size / times:.3g} {unit}"
 
 
 def extrapolated() -> Iterator[list[str]]:
