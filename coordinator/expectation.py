@@ -12,9 +12,17 @@ PAIRED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
 """Ways to collect votes in which each party masks its own with every other."""
 
 
-def expected(federation: Federation, parties: int, classes: int, votes: int | None = None) -> Expected:
-    """Of a federation in which so many parties vote. votes: on a query, where the parties' weights are known; else
-    every party counts once. Raises ConfigError where it cannot be charged.
+def expected(
+    federation: Federation, parties: int, classes: int, votes: int | None = None, *, asks_typical: bool | None
+) -> Expected:
+    """Of a federation in which so many parties vote.
+
+    votes: on a query, where the parties' weights are known; else every party counts once. asks_typical: what is known
+    of the student, see `Expected`; None where students choose for themselves.
+
+    Raises
+    ------
+    ConfigError : it cannot be charged.
     """
     guarantee, mechanisms = promised(federation), [phase.mechanism for phase in federation.phases]
     noise = [found for each in mechanisms if (found := each.label_noise(federation.givers(parties))) is not None]
@@ -25,6 +33,7 @@ def expected(federation: Federation, parties: int, classes: int, votes: int | No
         classes=classes,
         answers=federation.all_caps.answers,
         votes=parties * federation.teachers_per_party if votes is None else votes,
+        asks_typical=asks_typical,
         noise=max(noise, default=None),
         histogram=federation.mechanism.count_sigma(parties) > 0,
         undeclared=federation.ballot.undeclared,

@@ -33,9 +33,17 @@ from consilium.protocol.parties.messages import LedgerPosition
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.warnings.before import before_run
 
-Student = Callable[..., None]
-"""A student that runs inside the coordinator's process: it asks, trains and finishes before it returns. It is called
-with one `LabelSource` for each phase of the federation, in order: with one where there is no schedule."""
+
+@dataclass(frozen=True)
+class Student:
+    """A student that runs inside the coordinator's process.
+
+    run: asks, trains and finishes before it returns. It is called with one `LabelSource` for each phase of the
+    federation, in order: with one where there is no schedule. asks_typical: see `Expected`.
+    """
+
+    run: Callable[..., None]
+    asks_typical: bool | None
 
 
 def run_federation(
@@ -138,11 +146,12 @@ def _run(
     services = [service_of(phase) for phase in config.phase_numbers]
     service = services[0]
     log.write("promised", **service.promised.to_json())
-    for warning in before_run(expected(config, len(members), len(config.rows.classes), votes)):
+    typical = None if student is None else student.asks_typical
+    for warning in before_run(expected(config, len(members), len(config.rows.classes), votes, asks_typical=typical)):
         log.write("warned", **warning.to_json())
     with late or contextlib.nullcontext():
         if student is not None:
-            student(*services)
+            student.run(*services)
         else:
             _serve(services, config, log, door)
     clock.lap("student", minus=votes_of.seconds)

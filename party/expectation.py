@@ -68,5 +68,6 @@ def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning
         classes=len(terms.classes),
         answers=promise.answered,
         votes=0,  # how many others take part, terms do not say
+        asks_typical=None,
     )
     return before_run(expected)

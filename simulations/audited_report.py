@@ -6,20 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
-from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import epsilon_by_query
 from consilium.coordinator.ledger.verify import Recorded, Verdict, VerifiedRun, holds
 from consilium.coordinator.ledger.verify.files import Files
 from consilium.coordinator.ledger.verify.student import CARD
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import listed, well_formed
-from consilium.simulations.audit import REPORT_DATA, Audited, audit_path
+from consilium.simulations.audit import MANIFEST, REPORT_DATA, Audited, audit_path
 from consilium.simulations.report.data import LeftOut, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.store import load_report_data
+from consilium.student.config import StudentSpec
 
 NOBODY_KNOWS = [
     "How good each party's teachers are, and what a pooled model, the mean teacher or a vote without noise would reach:"
@@ -97,7 +98,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         unfinished=_unfinished(audited),
         by_party=coordinator.get("by_party", {}),
         phases=coordinator.get("phases", []),
-        warnings=_warnings(config, parties, student, recorded),
+        warnings=_warnings(audited, parties, student, recorded),
     )
 
 
@@ -105,13 +106,24 @@ def _metrics(student: Path | None) -> dict[str, Any] | None:
     return None if student is None else Files(student, finished=True).object(CARD).get("metrics")
 
 
-def _warnings(config: FederationConfig, parties: int, student: Path | None, recorded: Recorded) -> list[dict[str, str]]:
+def _warnings(audited: Audited, parties: int, student: Path | None, recorded: Recorded) -> list[dict[str, str]]:
     """Those of the federation, and what the student says of itself beside them."""
-    votes = max((batch.votes for batch in recorded.batches if batch.votes is not None), default=None)
-    warnings = listed(before_run(expected(config, parties, len(config.rows.classes), votes)))
+    config = recorded.config
     card = {} if student is None else Files(student, finished=True).object(CARD)
+    typical = _asks_typical(audited.place.run_dir, card) if audited.kind == "simulation" or card else None
+    votes = max((batch.votes for batch in recorded.batches if batch.votes is not None), default=None)
+    warnings = listed(before_run(expected(config, parties, len(config.rows.classes), votes, asks_typical=typical)))
     given = {each["code"] for each in warnings}
     return [*warnings, *(each for each in well_formed(card.get("warnings")) if each["code"] not in given)]
+
+
+def _asks_typical(run_dir: Path, card: dict[str, Any]) -> bool | None:
+    """What the student's card, or the manifest of a simulation, says of the rows that are asked; None: nothing."""
+    try:
+        spec = card["spec"] if card else Files(run_dir, finished=False).object(MANIFEST)["scenario"]["student"]
+        return StudentSpec.model_validate(spec).asks_typical
+    except (ConsiliumError, KeyError, TypeError, ValidationError):
+        return None  # of another version, or not written
 
 
 def _left_out(event: dict[str, Any]) -> LeftOut:

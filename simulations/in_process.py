@@ -5,19 +5,20 @@ Registered as entry point `simulation` in group `consilium.in_process_student`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from consilium.coordinator.federation import Student
 from consilium.protocol.labels.service import Answers, LabelSource, LabelTerms, Progress, no_progress
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.workspace import Workspace
 from consilium.student.run import run_student
 
 
-def student(run_dir: Path) -> Callable[..., None]:
-    """The student of the run that is laid out in `run_dir`; its results go there. It takes a source for each phase."""
+def student(run_dir: Path) -> Student:
+    """The student of the run that is laid out in `run_dir`; its results go there."""
     space = Workspace(run_dir)
     pool, spec, seed = space.student()
 
@@ -26,7 +27,7 @@ def student(run_dir: Path) -> Callable[..., None]:
         with recording(run_dir / EVENTS) as record:
             run_student(first, pool, spec, run_dir, seed, record, later)
 
-    return run
+    return Student(run, spec.asks_typical)
 
 
 class _Recorded:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from consilium.coordinator.config import FederationConfig
@@ -30,7 +29,7 @@ def run_warnings(
     classes, tested = len(config.rows.classes), card["test"]
     weights = [own["weight"] for own in summary.get("by_party", {}).values()]
     votes = sum(weights) * config.teachers_per_party if weights else None
-    known = expected(config, summary["parties"], classes, votes)
+    known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
     reached = Reached(
         answered=summary["queries"]["answered"],
         constant=card["model"]["kind"] == CONSTANT,
@@ -40,7 +39,7 @@ def run_warnings(
         hand_labels=_hand_labels(summary.get("worth")),
         left_out=summary["parties_left_out_for_data"],
     )
-    return [*after_run(reached), *of_rows(looked), *before_run(replace(known, spread=spec.selection == "typical"))]
+    return [*after_run(reached), *of_rows(looked), *before_run(known)]
 
 
 def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:

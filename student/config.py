@@ -104,6 +104,11 @@ class StudentSpec(Terse, Frozen):
         return self.phases[-1]
 
     @property
+    def asks_typical(self) -> bool:
+        """Whether it asks about few rows that stand for many, in every phase."""
+        return all(spec.selection == "typical" for spec in self.phases)
+
+    @property
     def inputs(self) -> Inputs:
         """What the model takes."""
         return self.trainer.inputs

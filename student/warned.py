@@ -30,7 +30,7 @@ def student_warnings(
         classes=len(terms.schema.classes),
         answers=answered,
         votes=0,  # how many teachers a party has, and so the noise beside them, the terms do not say
-        spread=spec.selection == "typical",
+        asks_typical=spec.asks_typical,
     )
     rows = {} if tested is None else tested["rows_per_class"]
     reached = Reached(answered=answered, constant=kind == CONSTANT, metrics=metrics, rows=rows)

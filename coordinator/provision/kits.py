@@ -154,7 +154,9 @@ def make(plan_file: Path, out: Path) -> Made:
         authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),
         in_plain_words=promise_in_words(plan.federation),
-        warnings=tuple(before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes))),
+        warnings=tuple(
+            before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes, asks_typical=None))
+        ),
         planned=planned,
         least=least_together(plan.federation, 0 if found is None else found.least_sum),
     )

@@ -36,9 +36,11 @@ class Expected:
     epsilon, delta, unit: promised, with all caps used up. classes: to vote for. answers: most that are released.
     votes: for each query, of all parties together. noise: standard deviation on one count that a label or a histogram
     is read from, in votes; None where it is not known, or the winner is released exactly or not at all.
-    histogram: whether noisy counts are released, not labels alone. spread: whether the student asks about few rows that
-    stand for many (`selection = "typical"`). undeclared: whether teachers vote relative to their own scores, and nobody
-    says how frequent the classes are. paired: parties whose votes are masked in pairs; 0 where none are.
+    asks_typical: whether the student asks about few rows that stand for many (`selection = "typical"`); None where each
+    student chooses for itself, and whoever warns does not know. It has no default: a default would advise what is
+    already done. histogram: whether noisy counts are released, not labels alone. undeclared: whether teachers vote
+    relative to their own scores, and nobody says how frequent the classes are. paired: parties whose votes are masked
+    in pairs; 0 where none are.
     """
 
     epsilon: float
@@ -47,9 +49,9 @@ class Expected:
     classes: int
     answers: int
     votes: int
+    asks_typical: bool | None
     noise: float | None = None
     histogram: bool = False
-    spread: bool = False
     undeclared: bool = False
     paired: int = 0
 
@@ -116,12 +118,13 @@ def _information(expected: Expected) -> Iterator[RunWarning]:
 
 def _answers(expected: Expected) -> Iterator[RunWarning]:
     for_each = expected.answers / expected.classes
-    if for_each < LEAST_ANSWERS and not expected.spread:
+    if for_each < LEAST_ANSWERS and not expected.asks_typical:
+        who = "have it" if expected.asks_typical is False else "have each student"
         yield RunWarning(
             WarningCode.FEW_ANSWERS,
             f"at most {expected.answers} answers for {expected.classes} classes are {for_each:.3g} for each, below"
-            f" {LEAST_ANSWERS}: a student learns little from so few. Raise caps.answers, or have it ask about typical"
-            ' rows (selection = "typical")',
+            f" {LEAST_ANSWERS}: a student learns little from so few that are drawn at random. Raise caps.answers, or"
+            f' {who} ask about typical rows (selection = "typical")',
         )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from consilium.coordinator.collection import late
 from consilium.coordinator.conclusion import conclude_unserved
-from consilium.coordinator.federation import run_federation
+from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.grpc_server import Door
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.quorum import least_parties
@@ -58,7 +58,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         hall.there = there
         log = Told(tmp_path / "events.jsonl")
         run_federation(
-            hall, config, tmp_path, log, lambda source: student(source, hall, log), keys, nodes=hall, door=Door()
+            hall,
+            config,
+            tmp_path,
+            log,
+            Student(lambda source: student(source, hall, log), None),
+            keys,
+            nodes=hall,
+            door=Door(),
         )
         log.close()
         return json.loads((tmp_path / "coordinator.json").read_text())

@@ -22,7 +22,9 @@ from consilium.protocol.warnings.before import (
 from consilium.protocol.warnings.kinds import SECRET, RunWarning, WarningCode, listed, publishable, well_formed
 from consilium.protocol.warnings.rows import Looked, of_rows
 
-QUIET = Expected(epsilon=1.0, delta=1e-5, unit="party", classes=2, answers=300, votes=1000, noise=100.0)
+QUIET = Expected(
+    epsilon=1.0, delta=1e-5, unit="party", classes=2, answers=300, votes=1000, asks_typical=False, noise=100.0
+)
 """Nothing to warn of."""
 
 METRICS = {"accuracy": 0.8, "auc": 0.82, "recall_per_class": {"well": 0.9, "ill": 0.4}}
@@ -69,12 +71,22 @@ BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
     "few-answers": [
         ({"answers": 19}, True),
         ({"answers": 20}, False),
-        ({"answers": 19, "spread": True}, False),
+        ({"answers": 19, "asks_typical": True}, False),
         ({"answers": 99, "classes": 10}, True),
     ],
     "halves-not-classes": [({"undeclared": True}, True), ({"undeclared": False}, False)],
     "many-paired": [({"paired": 301}, True), ({"paired": 300}, False), ({"paired": 0}, False)],
 }
+
+
+@pytest.mark.parametrize(
+    ("known", "advice"), [(False, "or have it ask about typical"), (None, "or have each student ask about typical")]
+)
+def test_typical_rows_are_advised_to_who_may_lack_them(known: bool | None, advice: str) -> None:
+    (warning,) = before_run(replace(QUIET, answers=10, asks_typical=known))
+    assert advice in warning.text
+
+
 AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
     "nothing-learnt": [({"constant": True}, True), ({"constant": False}, False)],
     "not-above-majority": [
@@ -232,7 +244,7 @@ def test_the_error_of_a_share_is_that_of_least_squares() -> None:
     x, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(n, EFFECTIVE_PARAMETERS)))
     covariance = 2 * sigma**2 * x @ np.linalg.inv(x.T @ x) @ x.T
     expected = math.sqrt(np.diag(covariance).mean()) / votes
-    told = Expected(1.0, 1e-5, "party", 2, n, votes, sigma, histogram=True)
+    told = Expected(1.0, 1e-5, "party", 2, n, votes, False, sigma, histogram=True)
     assert share_error(told) == pytest.approx(expected, rel=1e-9)
     assert share_error(replace(told, histogram=False)) == pytest.approx(expected * math.sqrt(math.pi / 2), rel=1e-6)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consilium.coordinator.config import Caps
+from consilium.coordinator.expectation import expected
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
 from consilium.protocol.warnings.rows import Looked
+from consilium.simulations.study.case import make_case
 from consilium.simulations.warned import run_warnings
 from consilium.student.config import StudentSpec
 from tests.federation import make_config
+from tests.simulations.study.methods.cases import few, run_alone
 
 SUMMARY: dict[str, Any] = {
     "parties_left_out_for_data": 0,
@@ -47,6 +52,27 @@ def changed(table: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
         inner = inner[key]
     inner[path[-1]] = to
     return result
+
+
+@pytest.mark.parametrize(("selection", "advised"), [("typical", []), ("random", ["have it ask about typical rows"])])
+def test_a_run_does_not_advise_its_student_what_it_does(tmp_path: Path, selection: str, advised: list[str]) -> None:
+    """In the log, before the first query: the summary's warnings are of the same numbers."""
+    changes = (
+        f"student.selection={selection}",
+        "federation.mechanism.name=histogram",
+        "federation.mechanism.sigma=5",
+        "federation.caps.queries=10",
+        "federation.caps.answers=10",
+    )
+    run_alone(make_case(few(*changes), 0, 0.0), tmp_path)
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    told = [event["text"] for event in events if event["event"] == "warned" and event["code"] == "few-answers"]
+    assert [text.split("caps.answers, or ")[1].split(" (")[0] for text in told] == advised
+
+
+def test_what_a_student_asks_is_never_assumed() -> None:
+    with pytest.raises(TypeError, match="asks_typical"):
+        expected(make_config(), 5, 2)  # pyright: ignore[reportCallIssue]
 
 
 def test_nothing_to_warn_of() -> None:

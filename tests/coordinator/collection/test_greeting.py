@@ -11,7 +11,7 @@ import pytest
 
 from consilium.coordinator.collection.greeting import SEEN_FILE, Greeting, SeenPositions
 from consilium.coordinator.collection.members import enrol
-from consilium.coordinator.federation import run_federation
+from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
 from consilium.protocol.files import replace_text
@@ -54,7 +54,7 @@ def federation(homes: list[Path], run: Path, first: int) -> list[dict]:
     (run / "events.jsonl").unlink(missing_ok=True)
     log = EventLog(run / "events.jsonl")
     try:
-        run_federation(FakeTransport(homes), CONFIG, run, log, student(3, first))
+        run_federation(FakeTransport(homes), CONFIG, run, log, Student(student(3, first), None))
     finally:
         log.close()
     return [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]

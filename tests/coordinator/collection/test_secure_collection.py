@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import Caps
-from consilium.coordinator.federation import run_federation
+from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.party.secagg.store import SessionStatus, SessionStore
@@ -162,7 +162,7 @@ def test_a_whole_federation_with_secure_votes_gives_the_labels_of_the_clear_one(
             labels.append(source.ask(x))
             source.finish()
 
-        run_federation(made.transport, config, run_dir, log, student, made.keys)
+        run_federation(made.transport, config, run_dir, log, Student(student, None), made.keys)
     assert (labels[0].labels == labels[1].labels).all()
     assert (labels[0].outcomes == labels[1].outcomes).all()
     assert labels[0].answered.any()

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.federation import run_federation
+from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.ledger.store import GENESIS, chain_hash
 from consilium.coordinator.ledger.verify import Finding, find_run, verify_run, verify_student
 from consilium.coordinator.run_log import EventLog
@@ -45,7 +45,7 @@ def kit_run(folder: Path, **changes: Any) -> Path:
 
     try:
         transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
-        run_federation(transport, config, run, log, student, pool=tree)
+        run_federation(transport, config, run, log, Student(student, None), pool=tree)
     finally:
         log.close()
     return folder
