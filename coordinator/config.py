@@ -269,7 +269,8 @@ class Federation(Countable, Frozen):
         each = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
         told = "; ".join(each) if self.schedule else self.mechanism.describe()
         by_two = told.replace(BY_PARTIES, "noise by each of two aggregators")
-        return (by_two if self.votes == "verified" else told) + self.ballot.describe()
+        tuned = f"; charged for {count} candidate runs" if (count := self.privacy.candidates) > 1 else ""
+        return (by_two if self.votes == "verified" else told) + self.ballot.describe() + tuned
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""

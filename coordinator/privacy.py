@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
 
 from consilium.accounting.sanitise.release import SanitisedPlan
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.models import Frozen
-from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.parties.messages import MOST_CANDIDATES, VotesMode
 
 
 class Sanitised(Frozen):
@@ -30,8 +33,10 @@ class Sanitised(Frozen):
         return SanitisedPlan(**self.model_dump())
 
 
-class Privacy(Frozen):
+class Privacy(Terse, Frozen):
     """`unit` has no default on purpose: whoever states an epsilon says for what."""
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"candidates": 1}
 
     unit: Unit = Field(description="whose data the promise is about; no default on purpose")
     neighbouring: Neighbouring = Field(
@@ -51,6 +56,22 @@ class Privacy(Frozen):
         default=None,
         description="publish a data-dependent epsilon, with noise, when the run closes; clear or verified votes only",
     )
+    candidates: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_CANDIDATES,
+        description="runs on these parties' votes among which this one is chosen, itself among them: all are charged"
+        " ([why](decisions/tuning.md)); no `sanitised` beside it",
+    )
+
+    @model_validator(mode="after")
+    def _one_candidate_where_votes_decide(self) -> Privacy:
+        if self.sanitised is not None and self.candidates > 1:
+            raise ValueError(
+                f"privacy.candidates {self.candidates} and privacy.sanitised: a sanitised epsilon is of one run, and the"
+                " others' votes are not at hand. Leave one of them out"
+            )
+        return self
 
 
 CHECKED_VOTES: frozenset[VotesMode] = frozenset({"clear", "verified"})

@@ -21,7 +21,7 @@ def event_of(
         neighbouring=privacy.neighbouring,
         teachers_per_party=teachers,
     )
-    return replace(event, weight=weight)
+    return replace(event, weight=weight, candidates=privacy.candidates)
 
 
 def closing_of(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:

@@ -45,13 +45,13 @@ class DistributedEvent(ReleaseEvent):
     def party_noise(self, phase: int) -> PartyNoise | None:
         return PartyNoise(self.sigma, self.noise_shares) if phase == 1 else None
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         return self.asked * _one(self, self.sigma, self.noise_shares, orders)
 
-    def composed_parts(self) -> tuple[Composed, ...] | None:
+    def _composed_parts(self) -> tuple[Composed, ...] | None:
         return _composed(self, (self.asked, self.sigma, self.noise_shares))
 
-    def gaussian_parts(self) -> tuple[GaussianPart, ...]:
+    def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         slack = share_slack(self.noise, self.sigma, self.noise_shares)
         return (GaussianPart(self.asked, self.sigma, False, slack),)
 
@@ -83,15 +83,15 @@ class DistributedTwoPhaseEvent(ReleaseEvent):
         sigma = {1: self.sigma1, 2: self.sigma2}.get(phase)
         return None if sigma is None else PartyNoise(sigma, self.noise_shares)
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         screened = self.asked * _one(self, self.sigma1, self.noise_shares, orders)
         return screened + self.answered * _one(self, self.sigma2, self.noise_shares, orders)
 
-    def composed_parts(self) -> tuple[Composed, ...] | None:
+    def _composed_parts(self) -> tuple[Composed, ...] | None:
         shares = self.noise_shares
         return _composed(self, (self.asked, self.sigma1, shares), (self.answered, self.sigma2, shares))
 
-    def gaussian_parts(self) -> tuple[GaussianPart, ...]:
+    def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return tuple(
             GaussianPart(count, sigma, False, share_slack(self.noise, sigma, self.noise_shares))
             for count, sigma in ((self.asked, self.sigma1), (self.answered, self.sigma2))

@@ -46,13 +46,13 @@ class GNMaxEvent(ReleaseEvent):
     def label_sigma(self) -> float:
         return self.sigma
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         return self.answered * rdp_argmax(self.sigma, orders, self.noise, self.answers_moved, together=self.weight)
 
-    def composed_parts(self) -> tuple[Composed, ...]:
+    def _composed_parts(self) -> tuple[Composed, ...]:
         return (Composed(self.answered, "argmax", self.sigma, self.noise, self.answers_moved, self.weight),)
 
-    def gaussian_parts(self) -> tuple[GaussianPart, ...]:
+    def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
 
     def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:
@@ -85,13 +85,13 @@ class HistogramEvent(ReleaseEvent):
         check_scale(self.sigma, "sigma")
         check_answers_all(self)
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         return self.answered * rdp_gaussian(self.sigma, orders, self.votes_moved)
 
-    def composed_parts(self) -> tuple[Composed, ...]:
+    def _composed_parts(self) -> tuple[Composed, ...]:
         return (Composed(self.answered, "histogram", self.sigma, self.noise, self.answers_moved, self.weight),)
 
-    def gaussian_parts(self) -> tuple[GaussianPart, ...]:
+    def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
 
 
@@ -125,19 +125,19 @@ class ConfidentEvent(ReleaseEvent):
     def label_sigma(self) -> float:
         return self.sigma2
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         check = rdp_check(self.sigma1, orders, self.noise, self.votes_moved)
         return self.asked * check + self.answered * rdp_argmax(
             self.sigma2, orders, self.noise, self.answers_moved, together=self.weight
         )
 
-    def composed_parts(self) -> tuple[Composed, ...]:
+    def _composed_parts(self) -> tuple[Composed, ...]:
         return (
             Composed(self.asked, "check", self.sigma1, self.noise, self.answers_moved, self.weight),
             Composed(self.answered, "argmax", self.sigma2, self.noise, self.answers_moved, self.weight),
         )
 
-    def gaussian_parts(self) -> tuple[GaussianPart, ...]:
+    def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.asked, self.sigma1, True), GaussianPart(self.answered, self.sigma2, False))
 
     def comparison(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> Comparison:

@@ -29,7 +29,7 @@ class ImmutableEvent(ReleaseEvent):
         check_scale(self.gamma, "gamma")
         check_count(self.constant, "constant")
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         return unbounded(self, orders)
 
 
@@ -46,7 +46,7 @@ class ImmutableGaussianEvent(ReleaseEvent):
         check_scale(self.sigma, "sigma")
         check_count(self.constant, "constant")
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         return unbounded(self, orders)
 
 

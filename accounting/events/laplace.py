@@ -32,7 +32,7 @@ class LNMaxEvent(ReleaseEvent):
     def laplace_gamma(self) -> float:
         return self.gamma
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         return self.answered * rdp_laplace(self.gamma, orders, self.votes_moved, noise=self.noise)
 
     def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:

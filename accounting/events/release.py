@@ -25,6 +25,10 @@ from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes
 from consilium.accounting.worst.compose import Composed
 
 
+LEFT_OUT = frozenset({"weight", "candidates"})
+"""Fields that JSON has only where they are not 1."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEvent:
     """What all events share.
@@ -35,6 +39,8 @@ class ReleaseEvent:
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     weight : votes that every teacher's one answer counts for. They move together, from one class to one class.
     towards : who sees the release. noise : which noise was drawn.
+    candidates : runs on the same votes, this one among them, of which whoever chose one saw what was released; all of
+        them are charged, as a composition of so many.
 
     Of the class
     ------------
@@ -62,6 +68,7 @@ class ReleaseEvent:
     towards: Towards
     noise: Noise
     weight: int = 1
+    candidates: int = 1
 
     def __post_init__(self) -> None:
         for name, enum in (("unit", Unit), ("neighbouring", Neighbouring), ("towards", Towards), ("noise", Noise)):
@@ -78,6 +85,7 @@ class ReleaseEvent:
             raise EventError(f"answered ({self.answered}) exceeds asked ({self.asked}). Count the same batch.")
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
         check_count(self.weight, "weight", 1, UnitError)
+        check_count(self.candidates, "candidates", 1)
         self._check()
 
     def _check(self) -> None:
@@ -120,11 +128,19 @@ class ReleaseEvent:
         return None
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
-        """Curve that holds for all votes: float64 (orders,). Depends on asked and answered only."""
+        """Curve that holds for all votes: float64 (orders,). Depends on asked, answered and candidates only."""
+        return self.candidates * self._worst_case_rdp(orders)
+
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
+        """The same of one candidate run."""
         raise NotImplementedError
 
     def added_delta(self) -> float:
         """Probability of failure that the curve leaves out; subtracted from delta before conversion."""
+        return self.candidates * self._added_delta()
+
+    def _added_delta(self) -> float:
+        """The same of one candidate run."""
         return 0.0
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
@@ -132,10 +148,20 @@ class ReleaseEvent:
 
         What leaves may be less than they are: a winner of a noisy histogram.
         """
+        parts = self._gaussian_parts()
+        return parts and tuple(part._replace(releases=self.candidates * part.releases) for part in parts)
+
+    def _gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
+        """The same of one candidate run."""
         return None
 
     def composed_parts(self) -> tuple[Composed, ...] | None:
         """What leaves, for the composition of winners, bits and histograms; None where there is none for it."""
+        parts = self._composed_parts()
+        return parts and tuple(part._replace(releases=self.candidates * part.releases) for part in parts)
+
+    def _composed_parts(self) -> tuple[Composed, ...] | None:
+        """The same of one candidate run."""
         return None
 
     def comparison(
@@ -163,9 +189,14 @@ class ReleaseEvent:
 
         Raises
         ------
-        VotesError : rows differ in their number of votes. NoDataDependentBoundError : the event has no such bound.
+        VotesError : rows differ in their number of votes. NoDataDependentBoundError : the event has no such bound, or
+            is of several candidate runs, of which one is at hand.
         EventError : votes or predictions do not cover the queries asked.
         """
+        if self.candidates > 1:
+            raise NoDataDependentBoundError(
+                f"of {self.candidates} candidate runs the votes of one are at hand. Use worst_case_rdp."
+            )
         return self._evidence(votes, check_same_total(votes, teachers), probabilities)
 
     def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:
@@ -222,13 +253,14 @@ class ReleaseEvent:
     def to_json(self) -> dict[str, Any]:
         """Plain values with "type" and "version"; ``codec.event_from_json`` is the inverse.
 
-        A weight of 1 is left out: what was written before there were weights reads, and hashes, as it did.
+        A weight or number of candidates of 1 is left out: what was written before there were such reads, and hashes, as
+        it did.
         """
         out: dict[str, Any] = {"type": self.TYPE, "version": self.VERSION}
         for field in fields(self):
-            if field.name == "weight" and self.weight == 1:
-                continue
             value = getattr(self, field.name)
+            if field.name in LEFT_OUT and value == 1:
+                continue
             out[field.name] = value.value if isinstance(value, StrEnum) else value
         return out
 

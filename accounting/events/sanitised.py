@@ -38,7 +38,7 @@ class SanitisedEvent(ReleaseEvent):
         if self.asked or self.answered:
             raise EventError(f"a sanitised release asks nothing, but asked is {self.asked}. Count 0.")
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         alpha = check_orders(orders)
         _, beta = group_smooth_sensitivity(1.0, self.beta, self.votes_moved)
         cost = gnss_cost(alpha, beta, self.sigma_ss)

@@ -32,13 +32,13 @@ class StableEvent(ReleaseEvent):
         check_threshold(self.threshold)
         check_scale(self.sigma, "sigma")
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         return self.asked * rdp_gaussian(self.sigma, orders, self.votes_moved, scalar=True)
 
-    def gaussian_parts(self) -> tuple[GaussianPart, ...]:
+    def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.asked, self.sigma, True),)
 
-    def added_delta(self) -> float:
+    def _added_delta(self) -> float:
         return ptr_failure(self.asked, self.threshold, self.sigma, self.noise, self.votes_moved)
 
     def comparison(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> Comparison:
@@ -78,8 +78,8 @@ class SparseVectorEvent(ReleaseEvent):
         check_scale(self.scale, "scale")
         check_count(self.unstable_cap, "unstable_cap", 1)
 
-    def worst_case_rdp(self, orders: object) -> np.ndarray:
+    def _worst_case_rdp(self, orders: object) -> np.ndarray:
         return rdp_sparse_vector(self.scale, self.unstable_cap, orders, self.votes_moved)
 
-    def added_delta(self) -> float:
+    def _added_delta(self) -> float:
         return svt_failure(self.asked, self.threshold, self.scale, self.noise, self.votes_moved)

@@ -247,7 +247,10 @@ class MechanismModel(BaseModel, ABC):
         return None
 
     def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        """See `Mechanism.evidence`."""
+        """See `Mechanism.evidence`. Votes of one candidate run do not say what the others cost."""
+        return Evidence(None, None) if event.candidates > 1 else self._evidence(event, votes, probabilities)
+
+    def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
         return event.evidence(votes)
 
 

@@ -81,7 +81,7 @@ class _NoiseByParties(MechanismModel):
         """See `Mechanism.draw`: what the coordinator would decide if `noise_shares` parties had added their shares."""
         return self.release(lambda positions, _: votes[positions], len(votes), len(votes), noise)
 
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
+    def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
         """See `Mechanism.evidence`: nobody sees the votes, and the whole histogram is paid for."""
         return Evidence(None, None)
 

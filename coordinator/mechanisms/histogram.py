@@ -43,7 +43,7 @@ class NoisyHistogram(MechanismModel):
             **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT), sigma=self.sigma
         )
 
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
+    def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
         """See `Mechanism.evidence`: the whole histogram leaves, so that no vote makes it cheaper."""
         return Evidence(None, None)
 

@@ -38,7 +38,7 @@ class _Raised(MechanismModel):
         raised[np.arange(len(votes)), votes.argmax(axis=1)] += self._added
         return Drawn.from_teachers(raised.argmax(axis=1))
 
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
+    def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
         """See `Mechanism.evidence`: nothing bounds the cost."""
         return Evidence(None, None)
 

@@ -67,7 +67,7 @@ class Interactive(MechanismModel):
             sigma2=self.sigma2,
         )
 
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
+    def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
         """See `Mechanism.evidence`."""
         return event.evidence(votes, probabilities=self._checked(votes, probabilities))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from consilium.protocol.parties.messages import MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT
+from consilium.protocol.parties.messages import MOST_CANDIDATES, MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.secagg.roster import MOST_PARTIES
 
@@ -19,6 +19,7 @@ MOST: dict[str, float] = {
     "answered": MOST_QUERIES,
     "teachers_per_party": MOST_TEACHERS,
     "weight": MOST_WEIGHT,
+    "candidates": MOST_CANDIDATES,
     "threshold": MOST_VOTES,
     "constant": MOST_VOTES,
     "noise_shares": MOST_PARTIES,

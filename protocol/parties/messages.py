@@ -24,6 +24,8 @@ MOST_WEIGHT = 50
 MOST_CLASSES = 1000
 MOST_RELEASES = 8
 """In one promise: the phases of a federation's schedule."""
+MOST_CANDIDATES = 1000
+"""Runs on the same votes among which one is chosen, all of which are charged."""
 MOST_BATCHES = 10_000_000
 
 VotesMode = Literal["clear", "secure", "distributed", "verified"]

@@ -225,3 +225,48 @@ def test_whoever_sees_labels_alone_is_promised_less_than_a_coordinator_that_sees
         promised_to_student(make_config(mechanism=mechanism)).epsilon
         == promised(make_config(mechanism=mechanism)).epsilon
     )
+
+
+class TestCandidates:
+    """Runs among which this one is chosen: all are in the promise, and in the noise that is calibrated to it."""
+
+    @pytest.mark.parametrize("name", ["gnmax", "histogram", "distributed"])
+    def test_noise_is_calibrated_to_all_of_them(self, name: str) -> None:
+        mechanism = {"name": name, **PARTLY[name]}
+        one = Federation.model_validate(table(mechanism))
+        four = Federation.model_validate(table(mechanism, privacy={"candidates": 4}))
+        assert 0.99 < promise(four) <= 1.0
+        assert four.mechanism.sigma == pytest.approx(2 * one.mechanism.sigma, rel=0.05)  # of four times the releases
+        again = {**one.mechanism.model_dump(), "name": name}
+        with pytest.raises(ValidationError, match="promise"):
+            Federation.model_validate(table(again, privacy={"candidates": 4}))
+
+    def test_one_is_not_written_and_changes_no_digest(self) -> None:
+        plain = Federation.model_validate(table({"name": "gnmax"}))
+        stated = Federation.model_validate(table({"name": "gnmax"}, privacy={"candidates": 1}))
+        assert "candidates" not in stated.model_dump()["privacy"]
+        assert stated.federation_digest() == plain.federation_digest()
+        more = Federation.model_validate(table({"name": "gnmax", "sigma": 90.0}, privacy={"candidates": 2}))
+        less = Federation.model_validate(table({"name": "gnmax", "sigma": 90.0}))
+        assert more.federation_digest() != less.federation_digest()
+        assert "charged for 2 candidate runs" in more.describe() and "candidate" not in less.describe()
+
+    @pytest.mark.parametrize("candidates", [0, -1, 1001, 1.5])
+    def test_other_numbers_are_refused(self, candidates: float) -> None:
+        with pytest.raises(ValidationError, match="candidates"):
+            Federation.model_validate(table({"name": "gnmax"}, privacy={"candidates": candidates}))
+
+    def test_a_sanitised_epsilon_is_of_one_run(self) -> None:
+        sanitised = {"order": 8.0, "beta": 0.05, "sigma_ss": 6.0}
+        with pytest.raises(ValidationError, match=r"privacy\.candidates 2 and privacy\.sanitised"):
+            Federation.model_validate(
+                table({"name": "gnmax", "sigma": 90.0}, privacy={"candidates": 2, "sanitised": sanitised})
+            )
+
+    def test_every_phase_of_a_schedule_is_charged_for_all_of_them(self) -> None:
+        later = {"mechanism": {"name": "gnmax", "sigma": 90.0}, "caps": {"queries": 10, "answers": 10}}
+        mechanism = {"name": "gnmax", "sigma": 90.0}
+        federation = Federation.model_validate(
+            table(mechanism, schedule=[later], privacy={"candidates": 3, "epsilon": 9.0})
+        )
+        assert [event.candidates for event in federation.promised_events()] == [3, 3]

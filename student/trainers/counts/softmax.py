@@ -23,6 +23,9 @@ from consilium.student.trainers.linear import Linear
 _MOST_WEIGHTS = 300
 """Beyond so many, over all contrasts, the directions in which the rows vary least are left out."""
 
+POWER = 0.25
+"""Of the rows' variance along a direction, in the deviation of its weight."""
+
 _SCALES = np.geomspace(0.4, 6.0, 7)
 """Times the scale of the linear regression; deviations of a weight, so that their squares are the prior's."""
 
@@ -182,7 +185,7 @@ def _leading(rows: np.ndarray, most: int) -> np.ndarray:
     values, vectors = values[kept], vectors[:, kept]
     if wide:
         vectors = rows.T @ vectors / np.sqrt(values)
-    return vectors * (values / values.mean()) ** 0.25 if len(values) else vectors
+    return vectors * (values / values.mean()) ** POWER if len(values) else vectors
 
 
 @dataclass(frozen=True)
