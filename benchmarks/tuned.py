@@ -1,12 +1,15 @@
 """What was tuned on stroke, chosen anew on development hospitals, and what that does to the headline.
 
-    python -m benchmarks tuned [--part student teachers queries labels tables headline ...]
+    python -m benchmarks.tuned [--part student teachers queries labels tables headline digits]
 
 Development hospitals are those whose SHA-256 says so (`is_development`): three in ten. A federation of them alone has a
 public part of its own, and students and teachers are judged there by their AUC on all of its public rows, whose labels
 nobody is told. The noise is as large a share of the votes as in the whole federation. `tables` does the same for the
 student on Adult and Diabetes, on the labels of the rows that may be asked, which judge nothing. `headline` is the
 default scenario, seeds 0 to 9, judged on all test rows and on those of hospitals that are not development hospitals.
+`digits` is what version 0.1 chose with a look at test images, on MNIST's training images alone: two splits by writers,
+9,000 images to ask about, the rest of those writers' to judge, the others' for 190 ridge teachers; the graph and the
+last kernel on scattering, without networks. Needs the files in a folder, see docs/scenarios.md.
 """
 
 from __future__ import annotations
@@ -20,18 +23,25 @@ from dataclasses import replace
 
 import numpy as np
 
+from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.rows.representation import represent
+from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.stroke import load_stroke
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.case import Case, make_case
 from consilium.simulations.study.ensemble import Ensemble, train_ensemble
 from consilium.simulations.study.replay import replay
+from consilium.student.asking.graph import principal_places
+from consilium.student.asking.selection import choose
 from consilium.student.evaluation import area_under_curve
 from consilium.student.run import train
 from consilium.student.trainers.base import Shares
 from consilium.student.trainers.counts import softmax
+from consilium.student.trainers.images.smooth import smooth_shares
+from consilium.student.trainers.kernel import kernel_ridge
 
 SEEDS = range(10)
 TABLE_SEEDS = range(3)
@@ -49,6 +59,14 @@ TABLES = {"adult-250": 237.0 / 250, "diabetes-rf": 237.0 / 250}
 DEVELOPMENT = 77
 """Of 256."""
 LOT = 0x74756E65
+SPLITS = range(2)
+WRITERS, POOL, DIGIT_PARTIES, DIGIT_DRAWS, KERNEL_ROWS = 66, 9000, 190, 10, 3000
+"""Writers to show, of 256; images to ask about; parties of 240 images; draws of the noise; rows of a kernel."""
+SHIPPED_ALPHA = 0.0015
+TEACHERS_ALPHA = (0.00015, 0.0005, SHIPPED_ALPHA, 0.005, 0.015, 0.05, 0.5)
+NEIGHBOURS = (5, 10, 20, 40)
+GAMMAS = (0.5, 1.0, 2.0, 4.0, 8.0)
+KERNEL_ALPHAS = (0.03, 0.1, 0.3)
 
 
 def is_development(hospital: int) -> bool:
@@ -57,7 +75,12 @@ def is_development(hospital: int) -> bool:
     >>> [number for number in range(1, 12) if is_development(number)]
     [2, 3, 4, 5, 10]
     """
-    return hashlib.sha256(f"hospital {hospital}".encode()).digest()[0] < DEVELOPMENT
+    return digest(f"hospital {hospital}") < DEVELOPMENT
+
+
+def digest(name: str) -> int:
+    """A number from 0 to 255 that hangs on the name alone."""
+    return hashlib.sha256(name.encode()).digest()[0]
 
 
 def development() -> Source:
@@ -214,6 +237,56 @@ def headline_part() -> None:
         print(f"| {name} | {values.mean():.4f} ± {values.std(ddof=1):.4f} |")
 
 
+def digits_part() -> None:
+    """The teachers' penalty, and neighbours, gamma and alpha of the student's graph and kernel, on training images."""
+    whole = load_dataset("mnist-writers")
+    public = np.concatenate([whole.public.queries, whole.public.test]) if whole.public else np.zeros(0, dtype=np.int64)
+    training = np.setdiff1d(np.arange(len(whole.y)), public)
+    cells: dict[str, dict[str, list[float]]] = {name: {} for name in ("teachers", "graph", "kernel")}
+    for split in SPLITS:
+        open_writer = [digest(f"writer {split} {each}") < WRITERS for each in range(int(whole.owner.max()) + 1)]
+        generator = np.random.default_rng([split, LOT])
+        shown = generator.permutation(training[np.array(open_writer)[whole.owner[training]]])
+        private = generator.permutation(training[~np.array(open_writer)[whole.owner[training]]])
+        pool, judge = shown[:POOL], shown[POOL:]
+        seen, truth = represent("scattering", whole.x[shown]), whole.y[shown]
+        votes = {alpha: np.zeros((len(shown), 10), dtype=np.int64) for alpha in TEACHERS_ALPHA}
+        for part in np.array_split(private[: DIGIT_PARTIES * 240], DIGIT_PARTIES):
+            own = represent("scattering", whole.x[part])
+            for alpha, sums in votes.items():
+                sums[np.arange(len(shown)), RidgeTeacher(alpha).fit(own, whole.y[part]).predict(seen)] += 1
+        for alpha, sums in votes.items():
+            right = float((sums.argmax(axis=1) == truth).mean())
+            cells["teachers"].setdefault(f"alpha {alpha:g}", []).append(right)
+        sums, inputs = votes[SHIPPED_ALPHA][: len(pool)], seen[: len(pool)].astype(np.float32)
+        places = principal_places(inputs, 256)
+        asked = choose("typical", np.arange(len(pool)), 30, inputs, np.zeros(0, dtype=np.int64), None, generator)
+        order = np.concatenate([asked, np.setdiff1d(np.arange(len(pool)), asked)])
+        for neighbours in NEIGHBOURS:
+            right = []
+            for draw in range(DIGIT_DRAWS):
+                sigma = 67 / 250 * DIGIT_PARTIES
+                counts = sums[asked] + SeededNoise(1000 * split + draw).gaussian(sigma, (len(asked), 10))
+                told = Shares(counts / DIGIT_PARTIES, np.full(len(asked), sigma / DIGIT_PARTIES))
+                shares = smooth_shares(places[order], told, neighbours)
+                right.append(float((shares.argmax(axis=1) == truth[: len(pool)][order]).mean()))
+            cells["graph"].setdefault(f"neighbours {neighbours}", []).append(float(np.mean(right)))
+        few = order[:KERNEL_ROWS]
+        labels = np.eye(10, dtype=np.float32)[sums[few].argmax(axis=1)]
+        for gamma in GAMMAS:
+            for alpha in KERNEL_ALPHAS:
+                model = kernel_ridge(inputs[few], labels, gamma, alpha)
+                found = model.predict_proba(seen[len(pool) :].astype(np.float32)).argmax(axis=1)
+                right = float((found == truth[len(pool) :]).mean())
+                cells["kernel"].setdefault(f"gamma {gamma:g}, alpha {alpha:g}", []).append(right)
+        print(f"split {split}: {len(pool)} images to ask about, {len(judge)} to judge", flush=True)
+    print_table("MNIST: plurality of all teachers", cells["teachers"], f"alpha {SHIPPED_ALPHA:g}")
+    print_table("MNIST: pool right by the graph on scattering", cells["graph"], "neighbours 10")
+    print_table(
+        f"MNIST: kernel around {KERNEL_ROWS} rows and plurality's labels", cells["kernel"], "gamma 2, alpha 0.1"
+    )
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "student": student_part,
     "teachers": teachers_part,
@@ -221,6 +294,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "labels": labels_part,
     "tables": tables_part,
     "headline": headline_part,
+    "digits": digits_part,
 }
 
 

@@ -68,8 +68,8 @@ class Privacy(Terse, Frozen):
     def _one_candidate_where_votes_decide(self) -> Privacy:
         if self.sanitised is not None and self.candidates > 1:
             raise ValueError(
-                f"privacy.candidates {self.candidates} and privacy.sanitised: a sanitised epsilon is of one run, and the"
-                " others' votes are not at hand. Leave one of them out"
+                f"privacy.candidates {self.candidates} and privacy.sanitised: a sanitised epsilon is of one run, and"
+                " votes of the others are not at hand. Leave one of them out"
             )
         return self
 

@@ -23,6 +23,7 @@ from consilium.accounting.errors import AccountingError, OrdersError
 Law = Literal["logarithmic", "geometric", "poisson"]
 """Of the number of runs: truncated negative binomial with shape 0 or 1, or Poisson, which may be none at all."""
 
+LAWS: tuple[Law, ...] = get_args(Law)
 _SHAPES = {"logarithmic": 0.0, "geometric": 1.0}
 _ROUNDING = 1e-9
 
@@ -37,8 +38,8 @@ def best_of(rdp: object, orders: object, mean: float, law: Law = "geometric") ->
 
     The best is by an order of outputs that looks at them alone, for instance accuracy on public rows. Truncated
     negative binomial of shape eta and gamma, Theorem 2: rdp(a) + (1 + eta) ((1 - 1/b) rdp(b) + log(1/gamma) / b) +
-    log(mean) / (a - 1) for every order b. Poisson, Theorem 6: rdp(a) + mean delta + log(mean) / (a - 1), with delta that
-    of the run at epsilon log(1 + 1 / (a - 1)), here by the curve itself.
+    log(mean) / (a - 1) for every order b. Poisson, Theorem 6: rdp(a) + mean delta + log(mean) / (a - 1), with delta
+    that of the run at epsilon log(1 + 1 / (a - 1)), here by the curve itself.
 
     Raises
     ------
@@ -56,8 +57,8 @@ def best_of(rdp: object, orders: object, mean: float, law: Law = "geometric") ->
     curve = np.atleast_1d(np.asarray(rdp, dtype=np.float64))
     if curve.shape != alpha.shape or np.any(np.isnan(curve)) or np.any(curve < 0):
         raise OrdersError(f"a curve must be >= 0 with shape {alpha.shape}. Evaluate it at the orders.")
-    if law not in get_args(Law):
-        raise AccountingError(f"law must be one of {', '.join(get_args(Law))}, got {law!r}. Name one of them.")
+    if law not in LAWS:
+        raise AccountingError(f"law must be one of {', '.join(LAWS)}, got {law!r}. Name one of them.")
     if not math.isfinite(mean) or mean < 1 or (mean == 1 and law != "poisson"):
         raise AccountingError(f"the mean number of runs is {mean!r}, and a random number has one above 1. Give it.")
     more = math.log(mean) / (alpha - 1)

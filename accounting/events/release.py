@@ -24,7 +24,6 @@ from consilium.accounting.histogram import check_same_total
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
 from consilium.accounting.worst.compose import Composed
 
-
 LEFT_OUT = frozenset({"weight", "candidates"})
 """Fields that JSON has only where they are not 1."""
 

@@ -266,3 +266,23 @@ def test_more_epsilon_gives_more_answers():
     votes = profile_votes("typical", 250, 10)
     scores = [calibrate(votes, 250, e, 1e-5, 1000, noise=Noise.CONTINUOUS)[0].score for e in (0.5, 2.0, 8.0)]
     assert scores[0] < scores[1] < scores[2]
+
+
+TUNED = ("tuned", "Histogram(sigma=112.1)", "--queries", 300, "--delta", 1e-5, "--candidates", 10)
+
+
+def test_choosing_among_runs_is_told_with_all_its_costs():
+    found = json.loads(invoke(*TUNED, "--format", "json").stdout)["epsilon"]
+    assert found["one"] == pytest.approx(0.799, abs=1e-3)  # what the default scenario promises
+    assert found["one"] < found["logarithmic"] < found["geometric"] < found["poisson"] < found["all"]
+    text = invoke(*TUNED).stdout
+    assert "10 runs, whoever saw which" in text and f"{found['all']:.4f}" in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [["--candidates", "1"], ["--queries", "0"], ["--delta", "2"], ["--answers", "301"], ["--teachers-per-party", "2"]],
+)
+def test_tuned_mistakes(change):
+    result = invoke(*TUNED, *change)
+    assert (result.exit_code, result.stdout) == (2, "")

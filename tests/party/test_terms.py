@@ -348,9 +348,7 @@ def test_candidate_runs_that_are_stated_are_charged_and_hidden_ones_change_the_f
 ) -> None:
     """One run is within the party's epsilon, five are not; a promise of one is no promise of five."""
     one = make_config(mechanism=GNMax(sigma=40.0), caps=Caps(queries=20, answers=20))
-    five = make_config(
-        mechanism=one.mechanism, caps=one.caps, privacy=one.privacy.model_copy(update={"candidates": 5})
-    )
+    five = make_config(mechanism=one.mechanism, caps=one.caps, privacy=one.privacy.model_copy(update={"candidates": 5}))
     policy = Policy(allowed_classes=("a", "b"), unit=one.privacy.unit, delta=1e-5)
     costs = [epsilon(parse_events(config.promise()), policy) for config in (one, five)]
     assert costs[1] > 1.8 * costs[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import mpmath as mp
 import numpy as np
@@ -14,15 +15,14 @@ from scipy.special import logsumexp
 
 from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.orders import DEFAULT_ORDERS
-from consilium.accounting.curves.selection import _SHAPES, _gamma, best_of
+from consilium.accounting.curves.selection import _SHAPES, LAWS, Law, _gamma, best_of
 from consilium.accounting.errors import AccountingError, OrdersError
 
 ORDERS = np.array([1.05, 1.2, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
-LAWS = ("logarithmic", "geometric", "poisson")
 MEANS = (1.2, 2.0, 10.0, 100.0)
 
 
-def generating(law: str, mean: float) -> Callable[[np.ndarray], np.ndarray]:
+def generating(law: Law, mean: float) -> Callable[[np.ndarray], np.ndarray]:
     """E[s^K] of the number of runs K."""
     if law == "poisson":
         return lambda s: np.exp(mean * (s - 1))
@@ -32,7 +32,7 @@ def generating(law: str, mean: float) -> Callable[[np.ndarray], np.ndarray]:
     return lambda s: np.log1p(-(1 - gamma) * s) / math.log(gamma)
 
 
-def best(run: np.ndarray, law: str, mean: float) -> np.ndarray:
+def best(run: np.ndarray, law: Law, mean: float) -> np.ndarray:
     """Law of the largest output, of probabilities `run` of outputs in their order; last, that there is none."""
     below = np.concatenate([[0.0], np.cumsum(run)[:-1], [1.0]])
     at_most = generating(law, mean)(below)
@@ -63,7 +63,7 @@ def mechanisms(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def worst_excess(charge: Callable[[np.ndarray, np.ndarray, float, str], np.ndarray]) -> float:
+def worst_excess(charge: Callable[[np.ndarray, np.ndarray, float, Law], np.ndarray]) -> float:
     """By how much the truth is above what is charged, at worst, over mechanisms, laws, means and orders."""
     excess = -math.inf
     for p, q in mechanisms(40):
@@ -79,7 +79,7 @@ def test_law_of_the_best_is_the_law_of_draws():
     """Seeded: the worst of twelve shares of 200,000 draws is off by four standard errors once in 1,300."""
     run, generator = np.array([0.5, 0.3, 0.2]), np.random.default_rng(3)
     gamma = _gamma(1.0, 3.0)
-    runs = {
+    runs: dict[Law, np.ndarray] = {
         "geometric": generator.geometric(gamma, 200_000),
         "poisson": generator.poisson(3.0, 200_000),
         "logarithmic": generator.logseries(1 - _gamma(0.0, 3.0), 200_000),
@@ -147,14 +147,15 @@ def test_theorem_2_in_50_digits(law, mean):
 def test_pure_privacy_is_that_of_liu_and_talwar():
     """Corollary 3 of Papernot and Steinke: (2 + eta) epsilon, 3 epsilon where the number is geometric."""
     orders = np.array([2.0, 1e6, 1e9])
-    for law, times in (("logarithmic", 2), ("geometric", 3)):
+    expected: dict[Law, int] = {"logarithmic": 2, "geometric": 3}
+    for law, times in expected.items():
         assert best_of(np.full(3, 0.5), orders, 20.0, law)[-1] == pytest.approx(times * 0.5, rel=1e-5)
 
 
 def test_more_runs_and_dearer_runs_cost_more():
     for law in LAWS:
         costs = [best_of(0.1 * ORDERS, ORDERS, mean, law) for mean in MEANS]
-        assert all((later >= earlier).all() for earlier, later in zip(costs, costs[1:], strict=False))
+        assert all((later >= earlier).all() for earlier, later in pairwise(costs))
         assert (best_of(0.2 * ORDERS, ORDERS, 10.0, law) >= best_of(0.1 * ORDERS, ORDERS, 10.0, law)).all()
         assert (best_of(0.1 * ORDERS, ORDERS, 10.0, law) > 0.1 * ORDERS).all()
 
