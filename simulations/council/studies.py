@@ -28,7 +28,9 @@ from consilium.simulations.study.results import PAGE, RESULTS, read_told
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import on_this_machine, run_study
 from consilium.simulations.study.spec import StudySpec, load_study
-from consilium.simulations.study.summaries import findings, over_seeds, paired
+from consilium.simulations.study.summaries import findings, over_seeds
+from consilium.simulations.study.summaries.questions import along_axis, compared, contrast_frame, questions
+from consilium.simulations.study.summaries.view import StudyView, study_view
 
 Axes = Mapping[str, Sequence[Any] | Mapping[str, Mapping[str, Any]]]
 """By key of a scenario its values, or by a name of your own the points: name -> keys."""
@@ -132,7 +134,8 @@ class Study:
 class StudyResults:
     """The folder of a study, read: `StudyResults("runs/study-hospitals")`.
 
-    frame : every figure, a row each: cell, the axes, seed, method, scope, name, metric, value, low, high.
+    frame : every figure, a row each: cell, the axes, seed, method, scope, name, metric, value, low, high; what the
+        method guarantees (guarantee_epsilon, _delta, _unit, _neighbouring; unit "none": nothing) and data_set.
 
     Raises
     ------
@@ -183,8 +186,31 @@ class StudyResults:
         return [axis["name"] for axis in self.told["axes"]]
 
     def differences(self, metric: str, reference: str, along: str = "method") -> pl.DataFrame:
-        """What each has more than the reference at the same seed, with intervals: see `summaries.paired`."""
-        return paired(self.frame, metric, reference, along=along, row_scores=self.row_scores)
+        """What each has more than the reference, at the same seed, with intervals: see `contrasts` for the columns.
+
+        reference: a method; or, along an axis, one of its points. Tested is what guarantees the same.
+        """
+        view = self._view()
+        if along == "method":
+            return contrast_frame(view, [compared(view, metric, reference)])
+        if along not in view.axes:
+            raise BadSetting(f"no axis {along!r}", f"Choose method or one of {', '.join(view.axes) or 'no axes'}")
+        return contrast_frame(view, [along_axis(view, metric, reference, along, name) for name in view.methods])
+
+    def contrasts(self) -> pl.DataFrame:
+        """Every comparison that the study makes of its leading metric, as the report has it: a row for each.
+
+        Columns: family (in words) and comparisons (tested in it), axis ("method", or along which), the axes, method,
+        against (another method, or another point of the axis), difference, low, high, seeds; over, unit, units (see
+        `summaries.paired`); standing ("tested", "not like with like", ...); p of this alone and p_holm in the family,
+        null where it is not tested; significant.
+        """
+        view = self._view()
+        return contrast_frame(view, questions(view))
+
+    def _view(self) -> StudyView:
+        order = {axis["name"]: axis["values"] for axis in self.told["axes"]}
+        return study_view(self.frame, order, row_scores=self.row_scores)
 
     def findings(self) -> list[str]:
         """Sentences that the numbers carry, as the report has them."""

@@ -15,6 +15,7 @@ from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.report.exhibits import PictureExhibit, Section
 from consilium.simulations.study.report.folder import StudyFolder, open_folder
 from consilium.simulations.study.report.sections.across import across_section
+from consilium.simulations.study.report.sections.contrasts import contrasts_section
 from consilium.simulations.study.report.sections.division import division_section
 from consilium.simulations.study.report.sections.fairness import fairness_section
 from consilium.simulations.study.report.sections.lines import lines_section
@@ -75,6 +76,7 @@ def _sections(view: StudyView, matrices: dict[Point, Arrays]) -> list[Section]:
     found = (
         methods_section(view),
         lines_section(view),
+        contrasts_section(view),
         division_section(view, matrices),
         fairness_section(view),
         votes_section(view, matrices),

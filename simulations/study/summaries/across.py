@@ -1,4 +1,4 @@
-"""Properties of divisions beside what methods reach or lose there, over the points of an axis of data sets."""
+"""Properties of divisions beside what methods reach or lose there, over data sets: one division of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from consilium.simulations.study.summaries.ranks import LEAST, rank_correlation
-from consilium.simulations.study.summaries.tidy import as_number, axis_names, methods_of, private_methods, tidy
+from consilium.simulations.study.summaries.tidy import axis_names, methods_of, private_methods, tidy
 
 PROPERTIES = (
     "parties",
@@ -38,15 +38,30 @@ class Going(NamedTuple):
     pairs: int
 
 
-def set_axis(order: Mapping[str, Sequence[str]]) -> str | None:
-    """The axis whose points are data sets: the one with the most points that are names, at least `LEAST`."""
-    named = {axis: sum(as_number(point) is None for point in points) for axis, points in order.items()}
-    best = max(named, key=lambda axis: named[axis], default=None)
-    return best if best is not None and named[best] >= LEAST else None
+def set_axis(frame: pl.DataFrame, order: Mapping[str, Sequence[str]]) -> tuple[str, list[str]] | None:
+    """The axis along which the data set itself changes, and the first of its points for each; None with fewer than
+    `LEAST` data sets.
+
+    Data sets are those that the results name (`spec.FACTS`): divisions of one table are one, and results of 0.9, which
+    name none, have no such axis. frame: tidy. order: of axes their points.
+    """
+    best: tuple[str, list[str]] | None = None
+    for axis, points in order.items():
+        of_point: dict[str, set[str | None]] = {}
+        for point, name in frame.select(axis, "data_set").unique(maintain_order=True).iter_rows():
+            of_point.setdefault(point, set()).add(name)
+        first: dict[str, str] = {}
+        for point in points:
+            for name in of_point.get(point, set()) if len(of_point.get(point, set())) == 1 else ():
+                if name is not None:
+                    first.setdefault(name, point)
+        if len(first) >= max(LEAST, 1 + len(best[1]) if best else 0):
+            best = axis, list(first.values())
+    return best
 
 
-def goes_with(frame: pl.DataFrame, axis: str, metric: str) -> list[Going]:
-    """Correlations over the points of `axis`, each figure a mean over seeds and over all other axes.
+def goes_with(frame: pl.DataFrame, axis: str, metric: str, points: Sequence[str]) -> list[Going]:
+    """Correlations over these points of `axis`, each figure a mean over seeds and over all other axes.
 
     Outcomes: what the first private method reaches, and what it loses against pooled and against local only.
 
@@ -60,7 +75,6 @@ def goes_with(frame: pl.DataFrame, axis: str, metric: str) -> list[Going]:
         return []
     means = plain.group_by(axis, "method", "metric").agg(pl.col("value").mean())
     known = {(row[0], row[1], row[2]): row[3] for row in means.iter_rows()}
-    points = sorted({key[0] for key in known})
     method, found = private[0], []
     outcomes: dict[str | None, np.ndarray] = {None: _values(known, points, method, metric)}
     for other in [name for name in methods_of(frame) if name in ("pooled", "local")]:

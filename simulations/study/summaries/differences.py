@@ -1,8 +1,5 @@
-"""Differences paired by seed, and which of many are more than chance.
-
-Interval and p: `summaries.inference`. Many comparisons: p corrected by Holm (1979, "A simple sequentially rejective
-multiple test procedure"), over all comparisons of one table.
-"""
+"""Differences paired by seed. Interval and p: `summaries.inference`; what belongs together, and is corrected for that:
+`summaries.questions`."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from consilium.simulations.study.row_scores import RowScores, UnitScores
-from consilium.simulations.study.summaries.inference import LEVEL, Spread, minus, spread
+from consilium.simulations.study.summaries.inference import Spread, minus, spread
 from consilium.simulations.study.summaries.tidy import MEASURED, axis_names, tidy
 
 
@@ -34,8 +31,8 @@ def paired(
 
     Columns: `by`, `along`, difference (mean over the common seeds), low, high, seeds, over ("seeds and rows", "seeds",
     "rows" of one seed, "none": what might have been otherwise), unit and units (of test rows, what and how many; "" and
-    0 where nothing is known of them), df (degrees of freedom), p and p_holm (null without at least 2 seeds),
-    significant (p_holm < 0.05).
+    0 where nothing is known of them), df (degrees of freedom), p (of this comparison alone; null without at least 2
+    seeds).
 
     Raises
     ------
@@ -52,7 +49,6 @@ def paired(
     both = both.with_columns(step=pl.col("value") - pl.col("other")).sort(*by, along, "seed")
     grouped = both.group_by(*by, along, maintain_order=True).agg("step", "cell", "other_cell")
     rows = [(np.mean(row["step"]), _spread(row, metric, row_scores)) for row in grouped.iter_rows(named=True)]
-    corrected = holm([found.p(mean) for mean, found in rows])
     columns = {
         "difference": pl.Series([float(mean) for mean, _ in rows], dtype=pl.Float64),
         "low": pl.Series([found.interval(mean)[0] for mean, found in rows], dtype=pl.Float64),
@@ -63,8 +59,6 @@ def paired(
         "units": pl.Series([found.units for _, found in rows], dtype=pl.Int64),
         "df": pl.Series([found.df for _, found in rows], dtype=pl.Float64),
         "p": pl.Series([found.p(mean) for mean, found in rows], dtype=pl.Float64),
-        "p_holm": pl.Series(corrected, dtype=pl.Float64),
-        "significant": pl.Series([p is not None and p < 1 - LEVEL for p in corrected], dtype=pl.Boolean),
     }
     return grouped.select(*by, along).with_columns(**columns)
 
@@ -78,18 +72,3 @@ def _spread(row: Mapping[str, Any], metric: str, row_scores: RowScores | None) -
             return spread(np.array(row["step"]))
         scores.append(minus(found[0], found[1]))
     return spread(np.array(row["step"]), scores)
-
-
-def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Holm's corrected p of each; what has none is in no comparison.
-
-    >>> holm([0.01, 0.04, None, 0.03])
-    [0.03, 0.06, None, 0.06]
-    """
-    there = sorted((p, index) for index, p in enumerate(values) if p is not None)
-    corrected: list[float | None] = [None] * len(values)
-    least = 0.0
-    for rank, (p, index) in enumerate(there):
-        least = max(least, min(1.0, (len(there) - rank) * p))
-        corrected[index] = least
-    return corrected

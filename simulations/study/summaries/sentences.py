@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.across import goes_with, set_axis
-from consilium.simulations.study.summaries.differences import paired
 from consilium.simulations.study.summaries.gains import ALONE, AT_HOME, party_gains, worst_decile
-from consilium.simulations.study.summaries.tidy import NATURAL, title
+from consilium.simulations.study.summaries.questions import Contrast, Question, Standing, compared, questions
+from consilium.simulations.study.summaries.tidy import title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 from consilium.simulations.study.summaries.words import metric_words, range_text, short, signed_text, value_text
 
@@ -47,15 +48,12 @@ def findings(
     view = study_view(frame, order or {}, row_scores=row_scores)
     if view.metric is None:
         return []
-    compared = (
-        paired(view.frame, view.metric, view.reference, row_scores=view.row_scores)
-        if view.reference is not None
-        else pl.DataFrame()
-    )
+    asked = questions(view)
     found = [*_costs(view)]
-    if view.private:
-        found += _rivals(view, compared)
-    found += [*_largest(view, compared), *_not_significant(view, compared), *_natural(view), *_along(view)]
+    for question in asked:
+        if question.kind == "methods":
+            found += [*_rivals(view, question), *_largest(view, question), *_not_significant(view, question)]
+    found += [*_in_place(view, asked), *_along(view, asked)]
     found += [*_floors(view), *_losers(view), *_privacy(view), *_across(view)]
     return found
 
@@ -66,167 +64,183 @@ def _kind(view: StudyView, name: str) -> str | None:
 
 
 def _costs(view: StudyView) -> list[str]:
-    """What is lost from the pooled model to the plurality, and from there to the private student."""
+    """What is lost from the pooled model to the plurality, and from there to the private student: gaps, not tested."""
     pooled, plurality = _kind(view, "pooled"), _kind(view, "plurality")
     private = next(iter(view.private), None)
     found = []
     for more, less, what in (
-        (pooled, plurality, "The division itself costs"),
+        (pooled, plurality, "Teachers of single parties and their vote, in place of one model of all rows, cost"),
         (plurality, private, "Noise, caps and learning from labels cost"),
     ):
         if more is None or less is None:
             continue
-        lost = _lost(view, more, less)
-        if lost:
+        gaps = _once(compared(view, view.metric or "", less), more)
+        if gaps:
+            words = f"{metric_words(view.metric or '')}, {title(more)} less {title(less)}"
+            found.append(f"{what} {_spanned(view, gaps, value_text)} ({words}).")
+    return found
+
+
+def _once(question: Question, method: str) -> list[Contrast]:
+    """Contrasts of this method, those that were made before left out."""
+    return [each for each in question.contrasts if each.method == method and each.standing is not Standing.REPEATED]
+
+
+def _spanned(view: StudyView, gaps: Sequence[Contrast], text: Callable[[float], str]) -> str:
+    """The difference with its interval; of several points the least and the largest, with where they are."""
+    if len(gaps) == 1:
+        return _told(gaps[0], text)
+    least = min(gaps, key=lambda each: each.difference)
+    most = max(gaps, key=lambda each: each.difference)
+    return (
+        f"from {_told(least, text)} at {view.label(least.at)} to {_told(most, text)} at {view.label(most.at)} over"
+        f" {len(gaps)} points"
+    )
+
+
+def _told(contrast: Contrast, text: Callable[[float], str]) -> str:
+    ends = range_text(contrast.low, contrast.high)
+    return text(contrast.difference) + (f" ({ends})" if ends else "")
+
+
+def _turned(contrast: Contrast) -> Contrast:
+    """The other side less this one."""
+    low = None if contrast.high is None else -contrast.high
+    high = None if contrast.low is None else -contrast.low
+    return replace(contrast, difference=-contrast.difference, low=low, high=high)
+
+
+def _rivals(view: StudyView, question: Question) -> list[str]:
+    """The reference against every other method: what was tested, and gaps to what guarantees something else."""
+    found = []
+    for rival in [each for each in view.methods if each in {contrast.method for contrast in question.contrasts}]:
+        rows = [_turned(each) for each in _once(question, rival)]
+        alike = [each for each in rows if each.standing in (Standing.TESTED, Standing.TOO_LITTLE)]
+        gaps = [each for each in rows if each not in alike]
+        found += [_rival(view, question, rival, alike)] if alike else []
+        found += [_gap(view, question, rival, gaps)] if gaps else []
+    return found
+
+
+def _rival(view: StudyView, question: Question, rival: str, rows: Sequence[Contrast]) -> str:
+    told = f"{title(question.method)} against {title(rival)} ({metric_words(view.metric or '')}): "
+    if len(rows) == 1:
+        return f"{told}{_told(rows[0], signed_text)}, {_verdict(rows[0])}{_corrected(question)}."
+    better = sum(each.significant and each.difference > 0 for each in rows)
+    worse = sum(each.significant and each.difference < 0 for each in rows)
+    return (
+        f"{told}better at {better} of {len(rows)} points, worse at {worse}, not significant at"
+        f" {len(rows) - better - worse}{_corrected(question)}; {_spanned(view, rows, signed_text)}."
+    )
+
+
+def _gap(view: StudyView, question: Question, rival: str, rows: Sequence[Contrast]) -> str:
+    why = _WHY_NOT[rows[0].standing]
+    told = f"{title(question.method)} less {title(rival)} ({metric_words(view.metric or '')}; {why}): "
+    return f"{told}{_spanned(view, rows, signed_text)}."
+
+
+_WHY_NOT = {
+    Standing.NOT_ALIKE: "not like with like, not tested: the guarantees differ",
+    Standing.UNKNOWN: "not tested: the guarantees are not known",
+}
+
+
+def _corrected(question: Question) -> str:
+    count = len(question.tested)
+    return "" if count < 2 else f" (Holm over {count} comparisons with {question.rivals})"
+
+
+def _verdict(row: Contrast) -> str:
+    if row.standing in _WHY_NOT:
+        return _WHY_NOT[row.standing]
+    if row.standing is Standing.TOO_LITTLE:
+        return f"not tested ({row.seeds} seed{'' if row.seeds == 1 else 's, all alike'})"
+    return f"{'significant' if row.significant else 'not significant'} over {row.seeds} seeds"
+
+
+def _largest(view: StudyView, question: Question) -> list[str]:
+    rows = [row for row in question.tested if row.significant]
+    if not rows:
+        return []
+    row = max(rows, key=lambda each: abs(each.difference))
+    return [
+        f"The largest significant difference from {title(question.method)}, among {question.count} with"
+        f" {question.rivals}: {title(row.method)} at {view.label(row.at)},"
+        f" {signed_text(row.difference)} {metric_words(view.metric or '')}"
+        f" ({range_text(row.low, row.high)}; corrected p {row.p_holm or 0.0:.2g})."
+    ]
+
+
+def _not_significant(view: StudyView, question: Question) -> list[str]:
+    tested = question.tested
+    unclear = [row for row in tested if not row.significant]
+    if not tested:
+        return [_nothing_tested(question)]
+    if not unclear:
+        return [f"Significant are all of {question.count} of {title(question.method)} with {question.rivals}."]
+    named = [f"{title(row.method)} at {view.label(row.at)}" for row in unclear[:_MOST_NAMED]]
+    more = f" and {len(unclear) - len(named)} more" if len(unclear) > len(named) else ""
+    return [
+        f"Not significant are {len(unclear)} of {question.count} of {title(question.method)} with {question.rivals},"
+        f" and nothing is claimed of them: {', '.join(named)}{more}."
+    ]
+
+
+def _nothing_tested(question: Question) -> str:
+    standings = {each.standing for each in question.contrasts}
+    if Standing.UNKNOWN in standings:
+        return "Nothing was tested: these results do not say what methods guarantee. Run the study again."
+    if Standing.TOO_LITTLE in standings:
+        alone = all(each.seeds < 2 for each in question.contrasts)
+        return f"No comparison could be tested: {'every point has one seed' if alone else 'all seeds are alike'}."
+    return f"Nothing was tested between methods: none has the guarantee of {title(question.method)}."
+
+
+def _in_place(view: StudyView, asked: Sequence[Question]) -> list[str]:
+    """Other divisions in place of the natural one: the plurality and the private methods."""
+    found = []
+    families = [question for question in asked if question.kind == "divisions"]
+    for axis, natural in dict.fromkeys((question.axis, question.against) for question in families):
+        of_axis = [question for question in families if question.axis == axis]
+        for point in view.order[axis]:
+            told = [part for question in of_axis if (part := _changed(view, question, point))]
+            if told:
+                words = metric_words(view.metric or "")
+                found.append(f"{point} in place of {natural} ({words}): {'; '.join(told)}.")
+    return found
+
+
+def _along(view: StudyView, asked: Sequence[Question]) -> list[str]:
+    """From one end of a numeric axis to the other."""
+    found = []
+    ends = [question for question in asked if question.kind == "ends"]
+    for axis in dict.fromkeys(question.axis for question in ends):
+        first, last = view.order[axis][0], view.order[axis][-1]
+        told = [part for question in ends if question.axis == axis and (part := _changed(view, question, last))]
+        if told:
             found.append(
-                _cost(view, lost, f"{what} {{}} {metric_words(view.metric or '')} ({title(more)} less {title(less)})")
+                f"From {short(axis)} {first} to {last} ({metric_words(view.metric or '')}): {'; '.join(told)}."
             )
     return found
 
 
-def _lost(view: StudyView, more: str, less: str) -> dict[Point, float]:
-    """Difference of the means at every point that has both."""
-    metric = view.metric or ""
-    both = {at: (view.mean(at, more, metric), view.mean(at, less, metric)) for at in view.points}
-    return {at: first - second for at, (first, second) in both.items() if first is not None and second is not None}
-
-
-def _cost(view: StudyView, lost: Mapping[Point, float], told: str) -> str:
-    values = list(lost.values())
-    if len(values) == 1:
-        return told.format(value_text(values[0])) + "."
-    most, least = max(lost, key=lambda at: lost[at]), min(lost, key=lambda at: lost[at])
-    return (
-        told.format(value_text(float(np.mean(values))))
-        + f" in the mean over {len(values)} points: most at {view.label(most)} ({value_text(lost[most])}), least at"
-        f" {view.label(least)} ({value_text(lost[least])})."
-    )
-
-
-def _rivals(view: StudyView, compared: pl.DataFrame) -> list[str]:
-    """The private reference against every other method, one sentence each."""
-    found = []
-    for rival in view.methods:
-        rows = compared.filter(pl.col("method") == rival).to_dicts()
-        if rows:
-            found.append(_rival(view, rival, rows))
-    return found
-
-
-def _rival(view: StudyView, rival: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table has rival less reference; the sentence tells it the other way round."""
-    reference, metric = title(view.reference or ""), metric_words(view.metric or "")
-    told = f"{reference} against {title(rival)} ({metric}): "
-    if len(rows) == 1:
-        row = rows[0]
-        ends = "" if row["low"] is None else f" ({range_text(-row['high'], -row['low'])})"
-        return told + f"{signed_text(-row['difference'])}{ends}, {_verdict(row)}."
-    better = [row for row in rows if row["significant"] and row["difference"] < 0]
-    worse = [row for row in rows if row["significant"] and row["difference"] > 0]
-    least = max(rows, key=lambda row: row["difference"])
-    most = min(rows, key=lambda row: row["difference"])
-    mean = -float(np.mean([row["difference"] for row in rows]))
-    return (
-        f"{told}better at {len(better)} of {len(rows)} points, worse at {len(worse)}, not significant at"
-        f" {len(rows) - len(better) - len(worse)}; {signed_text(mean)} in the mean, from"
-        f" {signed_text(-least['difference'])}"
-        f" ({_where(view, least)}) to {signed_text(-most['difference'])} ({_where(view, most)})."
-    )
-
-
-def _verdict(row: Mapping[str, Any]) -> str:
-    if row["p_holm"] is None:
-        return f"not tested ({row['seeds']} seed{'' if row['seeds'] == 1 else 's, all alike'})"
-    return f"{'significant' if row['significant'] else 'not significant'} over {row['seeds']} seeds"
-
-
-def _where(view: StudyView, row: Mapping[str, Any]) -> str:
-    return view.label(tuple(row[axis] for axis in view.axes))
-
-
-def _largest(view: StudyView, compared: pl.DataFrame) -> list[str]:
-    rows = [row for row in compared.to_dicts() if row["significant"]]
-    if not rows:
-        return []
-    row = max(rows, key=lambda each: abs(each["difference"]))
-    return [
-        f"The largest significant difference from {title(view.reference or '')}: {title(row['method'])} at"
-        f" {_where(view, row)}, {signed_text(row['difference'])} {metric_words(view.metric or '')}"
-        f" ({range_text(row['low'], row['high'])}; corrected p {row['p_holm']:.2g})."
-    ]
-
-
-def _not_significant(view: StudyView, compared: pl.DataFrame) -> list[str]:
-    tested = [row for row in compared.to_dicts() if row["p_holm"] is not None]
-    unclear = [row for row in tested if not row["significant"]]
-    if not tested:
-        return ["No comparison could be tested: every point has one seed."] if compared.height else []
-    if not unclear:
-        return [f"All {len(tested)} comparisons with {title(view.reference or '')} are significant."]
-    named = [f"{title(row['method'])} at {_where(view, row)}" for row in unclear[:_MOST_NAMED]]
-    more = f" and {len(unclear) - len(named)} more" if len(unclear) > len(named) else ""
-    return [
-        f"{len(unclear)} of {len(tested)} comparisons with {title(view.reference or '')} are not significant, and"
-        f" nothing is claimed of them: {', '.join(named)}{more}."
-    ]
-
-
-def _followed(view: StudyView) -> list[str]:
-    """Methods that are told of along an axis: the plurality and the private one."""
-    return [name for name in (_kind(view, "plurality"), *view.private[:1]) if name is not None]
-
-
-def _few(view: StudyView) -> pl.DataFrame:
-    """Their rows alone, so that only what is told counts as a comparison."""
-    return view.frame.filter(pl.col("method").is_in(_followed(view)))
-
-
-def _natural(view: StudyView) -> list[str]:
-    """Other divisions in place of the natural one: the plurality and the private method."""
-    found = []
-    for axis in view.axes:
-        natural = next((point for point in view.order[axis] if point.lower() in NATURAL), None)
-        if natural is None or view.metric is None:
-            continue
-        table = paired(_few(view), view.metric, natural, along=axis, row_scores=view.row_scores)
-        for point in view.order[axis]:
-            parts = [
-                _changed(name, table.filter((pl.col(axis) == point) & (pl.col("method") == name)).to_dicts())
-                for name in _followed(view)
-            ]
-            told = [part for part in parts if part]
-            if told:
-                found.append(f"{point} in place of {natural} ({metric_words(view.metric)}): {'; '.join(told)}.")
-    return found
-
-
-def _changed(method: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def _changed(view: StudyView, question: Question, point: str) -> str:
+    """What this point of the question's axis changes; empty where nothing was compared there."""
+    place = view.axes.index(question.axis)
+    rows = [each for each in _once(question, question.method) if each.at[place] == point]
     if not rows:
         return ""
+    count = len(question.tested)
+    over = f" of {count} comparisons" if count > 1 else ""
     if len(rows) == 1:
-        ends = "" if rows[0]["low"] is None else f" ({range_text(rows[0]['low'], rows[0]['high'])})"
-        return f"{title(method)} {signed_text(rows[0]['difference'])}{ends}, {_verdict(rows[0])}"
-    clear = sum(row["significant"] for row in rows)
-    mean = float(np.mean([row["difference"] for row in rows]))
-    return f"{title(method)} {signed_text(mean)} in the mean, significant at {clear} of {len(rows)} points"
-
-
-def _along(view: StudyView) -> list[str]:
-    """From one end of a numeric axis to the other."""
-    found = []
-    for axis in view.numeric_axes(2):
-        first, last = view.order[axis][0], view.order[axis][-1]
-        ends = _few(view).filter(pl.col(axis).is_in([first, last]))
-        table = paired(ends, view.metric or "", first, along=axis, row_scores=view.row_scores)
-        parts = [
-            _changed(name, table.filter((pl.col(axis) == last) & (pl.col("method") == name)).to_dicts())
-            for name in _followed(view)
-        ]
-        told = [part for part in parts if part]
-        if told:
-            words = metric_words(view.metric or "")
-            found.append(f"From {short(axis)} {first} to {last} ({words}): {'; '.join(told)}.")
-    return found
+        verdict = _verdict(rows[0]) + (over if rows[0].standing is Standing.TESTED else "")
+        return f"{title(question.method)} {_told(rows[0], signed_text)}, {verdict}"
+    tested = [each for each in rows if each.standing is Standing.TESTED]
+    clear = f"significant at {sum(each.significant for each in tested)} of {len(tested)}{over}"
+    untested = next((each for each in rows if each.standing is not Standing.TESTED), None)
+    verdict = clear if tested or untested is None else _verdict(untested)
+    return f"{title(question.method)} {_spanned(view, rows, signed_text)}, {verdict}"
 
 
 def _floors(view: StudyView) -> list[str]:
@@ -332,10 +346,11 @@ def _privacy(view: StudyView) -> list[str]:
 
 
 def _across(view: StudyView) -> list[str]:
-    axis = set_axis(view.order)
-    if axis is None or view.metric is None:
+    over = set_axis(view.frame, view.order)
+    if over is None or view.metric is None:
         return []
-    found = goes_with(view.frame, axis, view.metric)
+    axis, points = over
+    found = goes_with(view.frame, axis, view.metric, points)
     if not found:
         return []
     clear = [each for each in found if not each.low <= 0 <= each.high]
@@ -349,6 +364,6 @@ def _across(view: StudyView) -> list[str]:
     return [
         f"Over “{axis}” {metric_words(best.property)} goes most clearly with the {metric_words(view.metric)} of"
         f" {outcome}: rank correlation {value_text(best.value)} ({range_text(best.low, best.high)}, {best.pairs}"
-        f" points); of {len(found)} such correlations {len(clear)} have an interval without 0, and none was fixed"
+        f" data sets); of {len(found)} such correlations {len(clear)} have an interval without 0, and none was fixed"
         " beforehand."
     ]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import consilium
@@ -93,7 +94,14 @@ def test_from_a_scenario_to_frames(tmp_path: Path) -> None:
     assert results.failed == []
     assert sorted(results.table("auc").columns) == ["iid", "method", "natural"]
     assert (results.means("auc")["mean"] > 0.5).all()
-    assert set(results.differences("auc", "pate")["method"]) == {"local"}
+    gaps = results.differences("auc", "pate")
+    assert set(gaps["method"]) == {"local"} and set(gaps["standing"]) == {"not like with like"}
+    assert gaps["p"].null_count() == gaps.height == 2
+    assert set(results.differences("auc", "natural", along="division")["against"]) == {"natural"}
+    contrasts = results.contrasts().filter(pl.col("axis") == "division")
+    assert contrasts.select("method", "division", "standing").rows() == [("pate", "iid", "tested")]
+    with pytest.raises(ConfigError, match="no axis 'epsilon'"):
+        results.differences("auc", "1", along="epsilon")
     assert results.findings()
     assert results.cite()["seeds"] == [0, 1]
     assert "PATE" in results.report.read_text()

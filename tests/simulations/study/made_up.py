@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from consilium.simulations.study.artifact import to_bytes
+from consilium.simulations.study.spec import COLUMNS, FACTS
 
 METHODS = {
     "local": 0.70,
@@ -23,13 +24,20 @@ METHODS = {
     "noisy_average": 0.755,
     "fedavg rounds=20": 0.795,
 }
+Terms = tuple[float | None, float | None, str | None, str | None]
+ONE: Terms = (1.0, 1e-5, "party", "replace")
+NONE: Terms = (None, None, "none", None)
+UNKNOWN: Terms = (None, None, None, None)
+STATED = {"pate": ONE, "noisy_average": ONE}
+"""What methods guarantee; others nothing."""
 DIVISIONS = {"natural": 0.0, "iid": 0.02, "matched": 0.0, "country": -0.03}
 HOSTILE = "<script>alert(1)</script>\"'&"
 
 
 @dataclass
 class MadeUp:
-    """axes: of each its points with what they add to every method. parties: of each case."""
+    """axes: of each its points with what they add to every method. parties: of each case. stated: see `STATED`.
+    sets: the axis whose points are data sets of their own."""
 
     axes: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: {"division": DIVISIONS})
     methods: Mapping[str, float] = field(default_factory=lambda: METHODS)
@@ -37,6 +45,8 @@ class MadeUp:
     parties: int = 24
     classes: Sequence[str] = ("alive", "dead")
     title: str = "Hospitals"
+    stated: Mapping[str, Terms] = field(default_factory=lambda: STATED)
+    sets: str = ""
     failed: list[dict[str, Any]] = field(default_factory=list)
     absent: list[dict[str, Any]] = field(default_factory=list)
 
@@ -51,8 +61,10 @@ class MadeUp:
         return found
 
     def frame(self) -> pl.DataFrame:
-        names = ["cell", *self.axes, "seed", "method", "scope", "name", "metric", "value", "low", "high"]
-        return pl.DataFrame(self.rows(), infer_schema_length=None).select(names).sort(names[:-3])
+        names = ["cell", *self.axes, *COLUMNS[1:]]
+        table = pl.DataFrame(self.rows(), infer_schema_length=None).select(names).sort(names[:-3])
+        sets = pl.col(self.sets) if self.sets else pl.lit("made-up")
+        return with_facts(table, self.stated).with_columns(data_set=sets)
 
     def write(self, folder: Path) -> Path:
         """The folder of the study, with its three kinds of files."""
@@ -175,11 +187,28 @@ class MadeUp:
             row("teachers", "plurality_right", 0.8, 0.02, "class", name)
 
 
+def with_facts(table: pl.DataFrame, stated: Mapping[str, Terms]) -> pl.DataFrame:
+    """The same with what methods guarantee; measures are no methods."""
+    methods = table["method"].unique().to_list()
+    terms = {method: UNKNOWN if method in ("division", "teachers") else stated.get(method, NONE) for method in methods}
+    kinds = (pl.Float64, pl.Float64, pl.String, pl.String)
+    return table.with_columns(
+        **{
+            fact: pl.col("method").replace_strict(
+                {name: each[place] for name, each in terms.items()}, return_dtype=kind
+            )
+            for place, (fact, kind) in enumerate(zip(FACTS[:4], kinds, strict=True))
+        },
+        data_set=pl.lit("made-up"),
+    )
+
+
 def figures(
     values: Mapping[str, Sequence[float]],
     half: float | None = None,
     metric: str = "auc",
     axes: Mapping[str, str] | None = None,
+    stated: Mapping[str, Terms] = STATED,
 ) -> pl.DataFrame:
     """One metric of runs: of each method its values, seed by seed; half: the length of half an interval."""
     rows = [
@@ -193,4 +222,4 @@ def figures(
         for seed, value in enumerate(each)
     ]
     floats = dict.fromkeys(("value", "low", "high"), pl.Float64)
-    return pl.DataFrame(rows, schema_overrides=floats, infer_schema_length=None)
+    return with_facts(pl.DataFrame(rows, schema_overrides=floats, infer_schema_length=None), stated)

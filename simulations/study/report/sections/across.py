@@ -13,11 +13,12 @@ from consilium.simulations.study.summaries.words import metric_words, range_text
 
 
 def across_section(view: StudyView) -> Section | None:
-    """None without an axis of enough named points, or without measures of the division."""
-    axis = set_axis(view.order)
-    if axis is None or view.metric is None:
+    """None without an axis along which enough data sets stand, or without measures of the division."""
+    over = set_axis(view.frame, view.order)
+    if over is None or view.metric is None:
         return None
-    found = goes_with(view.frame, axis, view.metric)
+    axis, points = over
+    found = goes_with(view.frame, axis, view.metric, points)
     pictures = [
         _picture(view, axis, [each for each in found if each.against == against])
         for against in dict.fromkeys(each.against for each in found)
@@ -25,9 +26,9 @@ def across_section(view: StudyView) -> Section | None:
     if not pictures:
         return None
     sentence = (
-        f"Rank correlations (Spearman) over the points of “{axis}”, with their 95% intervals (Bonett and Wright) and"
-        " the number of points. Exploratory: many properties and few data sets, which were not drawn by lot from"
-        " anything. Nothing here is a cause."
+        f"Rank correlations (Spearman) over the {len(points)} data sets of “{axis}”, each with the first of its"
+        " divisions there, with their 95% intervals (Bonett and Wright). Exploratory: many properties and few data"
+        " sets, which were not drawn by lot from anything. Nothing here is a cause."
     )
     return Section("across", "Across data sets: what goes with success", [sentence], pictures)
 

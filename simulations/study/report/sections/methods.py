@@ -1,15 +1,14 @@
-"""Methods beside each other: means over seeds, and differences paired by seed."""
+"""Methods beside each other: means over seeds, differences between those with the same guarantee, gaps to others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import polars as pl
+from dataclasses import replace
 
 from consilium.simulations.study.report.charts.forest import ForestRow, forest_axis, forest_chart
 from consilium.simulations.study.report.exhibits import Entry, PictureExhibit, Section, TableExhibit
 from consilium.simulations.study.report.sections.tables import ACROSS, figures_table, means_data
-from consilium.simulations.study.summaries.differences import paired
+from consilium.simulations.study.summaries.questions import Contrast, Question, Standing, compared, contrast_frame
 from consilium.simulations.study.summaries.tidy import title
 from consilium.simulations.study.summaries.view import Point, StudyView
 from consilium.simulations.study.summaries.words import (
@@ -26,7 +25,6 @@ LEAST_POINTS = 3
 MOST_PANELS = 12
 """Charts in one picture; of more points only these are drawn, and the table has all."""
 WORTH, WORTH_ABOVE = "hand_labels", "hand_labels_above"
-_NOT = "not significant"
 
 
 def methods_section(view: StudyView) -> Section | None:
@@ -133,46 +131,69 @@ def _row(view: StudyView, at: Point, name: str, metric: str) -> ForestRow | None
 
 
 def _differences(view: StudyView) -> list[TableExhibit]:
-    """The table of paired differences, in parts of so many methods as can be read."""
-    metric, reference = view.metric, view.reference
-    if metric is None or reference is None:
+    """Two tables, each in parts of so many methods as can be read: what is tested, and gaps."""
+    if view.metric is None or view.reference is None:
         return []
-    found = paired(view.frame, metric, reference, row_scores=view.row_scores)
-    names = [name for name in view.methods if name in set(found["method"].to_list())]
-    return [
-        _difference_table(view, found, names[at : at + ACROSS], at // ACROSS) for at in range(0, len(names), ACROSS)
-    ]
+    question = compared(view, view.metric, view.reference)
+    alike = [each for each in question.contrasts if each.standing in _ALIKE]
+    gaps = [each for each in question.contrasts if each.standing not in _ALIKE]
+    return [*_tables(view, question, alike, tested=True), *_tables(view, question, gaps, tested=False)]
 
 
-def _difference_table(view: StudyView, found: pl.DataFrame, names: Sequence[str], part: int) -> TableExhibit:
-    cells = {(*(row[axis] for axis in view.axes), row["method"]): row for row in found.iter_rows(named=True)}
-    rows = []
-    for at in view.points:
-        entries = [_difference(cells.get((*at, name))) for name in names]
-        if any(entry.text != "–" for entry in entries):
-            rows.append((view.label(at), tuple(entries)))
-    reference = title(view.reference or "")
+_ALIKE = (Standing.TESTED, Standing.TOO_LITTLE, Standing.REPEATED)
+
+
+def _tables(view: StudyView, question: Question, rows: Sequence[Contrast], tested: bool) -> list[TableExhibit]:
+    names = [name for name in view.methods if any(each.method == name for each in rows)]
+    parts = [names[at : at + ACROSS] for at in range(0, len(names), ACROSS)]
+    return [_difference_table(view, question, rows, some, part, tested) for part, some in enumerate(parts)]
+
+
+def _difference_table(
+    view: StudyView, question: Question, rows: Sequence[Contrast], names: Sequence[str], part: int, tested: bool
+) -> TableExhibit:
+    cells = {(each.at, each.method): each for each in rows}
+    points = [at for at in view.points if any((at, name) in cells for name in names)]
+    lines = tuple((view.label(at), tuple(contrast_entry(cells.get((at, name))) for name in names)) for at in points)
+    reference, words = title(question.method), metric_words(view.metric or "")
     over = "seeds and test rows together" if view.row_scores is not None else "seeds alone"
-    reading = (
-        f"What each method has more {metric_words(view.metric or '')} than {reference}, at the same seed. Interval:"
-        f" 95%, over {over}. Significant: p below 0.05 with Holm’s correction for all {len(found)} comparisons; what is"
-        " not, is grey and says so. Intervals are not corrected."
-    )
-    name = "differences" + (f"-{part + 1}" if part else "")
-    headings = ("", *(f"{title(each)}" for each in names))
-    heading = f"Differences from {reference}" + (f", continued ({part + 1})" if part else "")
-    return TableExhibit(
-        name, heading, reading, found.filter(pl.col("method").is_in(list(names))), headings, tuple(rows)
-    )
+    reading = f"What each has more {words} than {reference}, at the same seed. Interval: 95%, over {over}. "
+    heading, name = f"Differences from {reference}, {question.rivals}", "differences"
+    if tested:
+        reading += (
+            f"{TESTED} One family: {question.family}. What is not significant is grey and says so. Intervals are not"
+            " corrected."
+        )
+    else:
+        unknown = any(each.standing is Standing.UNKNOWN for each in rows)
+        heading, name = f"Gaps to {reference}: not like with like", "gaps"
+        reading += (
+            "These results do not say what methods guarantee, so nothing is tested: run the study again."
+            if unknown
+            else f"Not tested: they guarantee something else than {reference} (another epsilon, delta, unit or"
+            " neighbouring relation), or nothing."
+        )
+    if part:
+        heading, name = f"{heading}, continued ({part + 1})", f"{name}-{part + 1}"
+    shown = replace(question, contrasts=tuple(each for each in rows if each.method in names))
+    headings = ("", *(title(each) for each in names))
+    return TableExhibit(name, heading, reading, contrast_frame(view, [shown]), headings, lines)
 
 
-def _difference(row: dict | None) -> Entry:
-    if row is None:
+TESTED = "Significant: p below 0.05 after Holm’s correction over the family."
+
+
+def contrast_entry(contrast: Contrast | None) -> Entry:
+    """The difference, below it its interval, and what may be made of it."""
+    if contrast is None:
         return Entry("–")
-    text = signed_text(row["difference"])
-    under = range_text(row["low"], row["high"])
-    if row["seeds"] < 2:
-        return Entry(text, "one seed: not tested", faint=True)
-    if row["p_holm"] is None:
-        return Entry(text, "the same at every seed: not tested", faint=True)
-    return Entry(text, under if row["significant"] else f"{under}; {_NOT}", faint=not row["significant"])
+    text, under = signed_text(contrast.difference), range_text(contrast.low, contrast.high)
+    if contrast.significant:
+        return Entry(text, under)
+    standing = contrast.standing
+    said = "not significant" if standing is Standing.TESTED else standing.value
+    if standing is Standing.TOO_LITTLE:
+        said = "one seed: not tested" if contrast.seeds < 2 else "the same at every seed: not tested"
+    if standing is Standing.REPEATED:
+        said = "the same as above: counted once"
+    return Entry(text, "; ".join(part for part in (under, said) if part), faint=True)

@@ -17,7 +17,8 @@ import pytest
 from consilium.protocol.errors import DataError, PathError, StorageError
 from consilium.simulations.study.artifact import to_bytes
 from consilium.simulations.study.report.build import write_study_report
-from tests.simulations.study.made_up import HOSTILE, METHODS, MadeUp
+from consilium.simulations.study.spec import FACTS
+from tests.simulations.study.made_up import HOSTILE, METHODS, ONE, MadeUp
 
 SETS = {name: index * 0.01 for index, name in enumerate("abcdef")}
 STUDIES = {
@@ -25,7 +26,8 @@ STUDIES = {
     "numbers": MadeUp(
         axes={"data.alpha": {"0.1": -0.1, "1": 0, "10": 0.1}, "data.parties": {"9": 0, "20": 0.1}}, parties=9
     ),
-    "sets": MadeUp(axes={"set": SETS, "epsilon": {"1": 0, "3": 0}}, seeds=[0, 1], parties=6),
+    "sets": MadeUp(axes={"set": SETS, "epsilon": {"1": 0, "3": 0}}, seeds=[0, 1], parties=6, sets="set"),
+    "divisions of one table": MadeUp(axes={"set": SETS}, seeds=[0, 1], parties=6),
     "no axis": MadeUp(axes={}, seeds=[0], parties=3),
     "one method": MadeUp(axes={}, seeds=[0, 1], methods={"pooled": 0.8}, parties=3),
     "ten classes": MadeUp(axes={}, seeds=[0], classes=[f"class {index}" for index in range(10)], parties=200),
@@ -94,15 +96,56 @@ def test_downloads_hold_the_numbers_unrounded(tmp_path: Path) -> None:
         assert row["seeds"] == 3 and row["low"] < row["mean"] < row["high"]
 
 
+def cells_of(page: str, name: str) -> list[list[str]]:
+    """Text of a table's cells, line by line."""
+    (table,) = [each for each in body(page).iter("table") if each.get("id") == name]
+    return [["".join(cell.itertext()) for cell in row.iter("td")] for row in table.iter("tr")][1:]
+
+
 def test_the_table_says_what_is_not_significant(tmp_path: Path) -> None:
-    page = drawn(MadeUp(methods={"local": 0.6, "pate": 0.7, "noisy_average": 0.7}, parties=3), tmp_path)
-    (table,) = [each for each in body(page).iter("table") if each.get("id") == "differences"]
-    cells = [["".join(cell.itertext()) for cell in row.iter("td")] for row in table.iter("tr")][1:]
-    assert all("not significant" not in local for local, _ in cells)
+    methods = {"local": 0.6, "pate": 0.7, "noisy_average": 0.7, "fedavg": 0.5}
+    study = MadeUp(methods=methods, parties=3, stated={name: ONE for name in methods if name != "local"})
+    page = drawn(study, tmp_path)
+    cells = cells_of(page, "differences")
+    assert all("not significant" not in fedavg for fedavg, _ in cells)
     assert sum("not significant" in noisy for _, noisy in cells) >= 3
+    (table,) = [each for each in body(page).iter("table") if each.get("id") == "differences"]
     faint = [cell for cell in table.iter("td") if "faint" in cell.get("class", "")]
     assert all("not significant" in "".join(cell.itertext()) for cell in faint)
-    assert "for all 8 comparisons" in page and "95%, over seeds alone" in page
+    assert "One family: PATE against methods of the same guarantee (8 comparisons)." in page
+    gaps = cells_of(page, "gaps")
+    assert [len(line) for line in gaps] == [1] * 4 and all("not like with like" in local for (local,) in gaps)
+    assert not any("significant" in local for (local,) in gaps)
+    shown = pl.read_csv(downloads(page, "csv")["gaps"])
+    assert set(shown["standing"]) == {"not like with like"} and shown["p_holm"].null_count() == shown.height
+
+
+def test_contrasts_between_divisions_are_a_table_and_a_picture(tmp_path: Path) -> None:
+    """For the plurality and for the private method under each mechanism, with interval, p and family."""
+    axes = {"division": {"natural": 0.0, "iid": 0.1, "country": -0.1}, "mechanism": {"gnmax": 0.0, "histogram": 0.01}}
+    page = drawn(MadeUp(axes=axes, parties=3), tmp_path)
+    lines = cells_of(page, "divisions")
+    assert len(lines) == 8 and all(re.search(r"\d to ", line[0]) for line in lines)
+    assert {line[3] for line in lines} == {"4"}
+    shown = pl.read_csv(downloads(page, "csv")["divisions"])
+    assert set(shown["against"]) == {"natural"} and set(shown["method"]) == {"plurality", "pate"}
+    assert set(shown["mechanism"]) == {"gnmax", "histogram"}
+    names = {
+        each.text for each in ElementTree.fromstring(downloads(page, "svg")["divisions-picture"]).iter() if each.text
+    }
+    assert {"iid, gnmax", "country, histogram"} <= names
+    assert "other points of “division” in place of natural, PATE (4 comparisons)" in page
+
+
+def test_a_folder_of_0_9_is_drawn_and_tests_nothing(tmp_path: Path) -> None:
+    folder = STUDIES["divisions"].write(tmp_path / "study")
+    frame = pl.read_parquet(folder / "results.parquet").drop(FACTS)
+    frame.write_parquet(folder / "results.parquet")
+    write_study_report(folder, tmp_path / "study.html")
+    page = (tmp_path / "study.html").read_text(encoding="utf-8")
+    assert "These results do not say what methods guarantee, so nothing is tested: run the study again." in page
+    assert all("guarantee unknown" in cell for line in cells_of(page, "gaps") for cell in line)
+    assert not [each for each in body(page).iter("table") if each.get("id") == "differences"]
 
 
 def test_what_failed_and_what_is_absent_is_told(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
-"""Paired differences: scipy's test where nothing is known of rows, and Holm by its closed test."""
+"""Paired differences: scipy's test where nothing is known of rows."""
 
 from __future__ import annotations
-
-from itertools import combinations
 
 import numpy as np
 import polars as pl
@@ -10,32 +8,9 @@ import pytest
 from scipy import stats
 
 from consilium.simulations.study.summaries import paired
-from consilium.simulations.study.summaries.differences import holm
 from tests.simulations.study.made_up import figures
 
 FIVE = {"pate": [0.70, 0.71, 0.69, 0.72, 0.705], "pooled": [0.74, 0.76, 0.75, 0.75, 0.751]}
-
-
-def closed(values: list[float]) -> list[float]:
-    """Holm's corrected p as the closed test of Bonferroni's: the largest over all sets of hypotheses with this one."""
-    every = range(len(values))
-    sets = [chosen for size in range(1, len(values) + 1) for chosen in combinations(every, size)]
-    return [
-        min(1.0, max(len(chosen) * min(values[each] for each in chosen) for chosen in sets if index in chosen))
-        for index in every
-    ]
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_holm_is_the_closed_test(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    values = (generator.random(generator.integers(1, 8)) ** 3).tolist()
-    assert holm(values) == pytest.approx(closed(values))
-
-
-def test_holm_leaves_out_what_has_no_p() -> None:
-    assert holm([None, 0.02, None]) == [None, 0.02, None]
-    assert holm([]) == []
 
 
 def test_without_row_scores_it_is_the_paired_t_test_over_seeds() -> None:
@@ -43,9 +18,9 @@ def test_without_row_scores_it_is_the_paired_t_test_over_seeds() -> None:
     steps = np.subtract(FIVE["pooled"], FIVE["pate"])
     assert (row["method"], row["seeds"], row["over"], row["unit"], row["units"]) == ("pooled", 5, "seeds", "", 0)
     assert row["difference"] == pytest.approx(steps.mean())
-    assert row["p"] == row["p_holm"] == pytest.approx(stats.ttest_rel(FIVE["pooled"], FIVE["pate"]).pvalue)
+    assert row["p"] == pytest.approx(stats.ttest_rel(FIVE["pooled"], FIVE["pate"]).pvalue)
     assert (row["low"], row["high"]) == pytest.approx(stats.t.interval(0.95, 4, steps.mean(), stats.sem(steps)))
-    assert row["significant"] and row["df"] == 4
+    assert row["df"] == 4
 
 
 @pytest.mark.parametrize(
@@ -92,7 +67,7 @@ def test_points_of_an_axis_are_compared_for_the_same_method() -> None:
 @pytest.mark.parametrize(("metric", "reference"), [("auc", "nobody"), ("joy", "pate")])
 def test_nothing_to_compare_is_an_empty_table(metric: str, reference: str) -> None:
     found = paired(figures(FIVE), metric, reference)
-    assert found.height == 0 and {"difference", "p_holm", "significant"} <= set(found.columns)
+    assert found.height == 0 and {"difference", "low", "p"} <= set(found.columns)
 
 
 def test_measures_are_no_methods() -> None:

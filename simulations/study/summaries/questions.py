@@ -1,0 +1,299 @@
+"""A study as its questions: what is compared with what, in which family, and what is shown without a test.
+
+Like with like: two sides are tested against each other only where both are known to guarantee the same (epsilon to
+one in a thousand, delta, unit, neighbouring relation), or both guarantee nothing. What has another guarantee, or none
+beside one, is a gap: its interval is shown, it has no p and counts in no family. Guarantees come from the table of
+results (`spec.FACTS`), never from names; a table of 0.9 has none, so that nothing in it is tested.
+
+Questions: the reference against the other methods; on an axis with the natural division, every other division in its
+place; on an axis of numbers, its last point in place of the first. The last two are asked of the plurality and of every
+private method, each a question of its own. One question is one family: p of its contrasts is corrected over them (Holm
+1979, "A simple sequentially rejective multiple test procedure"). A method that does not depend on a further axis, as
+the plurality on a mechanism, has the same values at each of its points: such a contrast is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Literal
+
+import polars as pl
+
+from consilium.simulations.study.spec import FACTS
+from consilium.simulations.study.summaries.differences import paired
+from consilium.simulations.study.summaries.inference import LEVEL
+from consilium.simulations.study.summaries.tidy import NATURAL, title
+from consilium.simulations.study.summaries.view import Point, StudyView
+from consilium.simulations.study.summaries.words import short
+
+SAME_EPSILON = 1e-3
+"""By so much of themselves may two epsilons differ that are called equal: noise is calibrated to less."""
+
+Kind = Literal["methods", "divisions", "ends"]
+
+
+class Standing(StrEnum):
+    """What may be made of a contrast."""
+
+    TESTED = "tested"
+    NOT_ALIKE = "not like with like"
+    """One side guarantees something else, or nothing where the other guarantees something."""
+    UNKNOWN = "guarantee unknown"
+    """The results are of a version that did not say what methods guarantee."""
+    TOO_LITTLE = "too few seeds"
+    """One seed, or the same difference at every seed."""
+    REPEATED = "made once"
+    """The very same values as of an earlier contrast of the question."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """`difference` of the means, of `method` at the point `at` less `against`: another method at the same point, or
+    another point of the question's axis. low, high: its interval; over, unit, units: what that is over, see `paired`.
+    p: of this contrast alone, p_holm: in its family; both None where it is not tested."""
+
+    at: Point
+    method: str
+    against: str
+    difference: float
+    low: float | None
+    high: float | None
+    seeds: int
+    over: str
+    unit: str
+    units: int
+    standing: Standing
+    p: float | None = None
+    p_holm: float | None = None
+
+    @property
+    def significant(self) -> bool:
+        """In its family."""
+        return self.p_holm is not None and self.p_holm < 1 - LEVEL
+
+
+@dataclass(frozen=True)
+class Question:
+    """One family of contrasts. axis: along which, "" between methods. method: the reference, or whose points are
+    compared. against: the reference, or the axis's point that the others stand in place of. private: whether the
+    method has a guarantee."""
+
+    kind: Kind
+    axis: str
+    method: str
+    against: str
+    private: bool
+    contrasts: tuple[Contrast, ...] = field(repr=False)
+
+    @property
+    def tested(self) -> list[Contrast]:
+        """Those that are corrected together."""
+        return [each for each in self.contrasts if each.standing is Standing.TESTED]
+
+    @property
+    def family(self) -> str:
+        """In words, with the number of its comparisons."""
+        asked = {
+            "methods": f"{title(self.method)} against {self.rivals}",
+            "divisions": f"other points of “{self.axis}” in place of {self.against}, {title(self.method)}",
+            "ends": f"{short(self.axis)} from end to end, {title(self.method)}",
+        }[self.kind]
+        return f"{asked} ({self.count})"
+
+    @property
+    def rivals(self) -> str:
+        """Between methods: which may be tested against the reference."""
+        return "methods of the same guarantee" if self.private else "methods without a guarantee"
+
+    @property
+    def count(self) -> str:
+        """
+        >>> Question("methods", "", "pate", "pate", True, ()).count
+        '0 comparisons'
+        """
+        count = len(self.tested)
+        return f"{count} {'comparison' if count == 1 else 'comparisons'}"
+
+
+def questions(view: StudyView) -> list[Question]:
+    """All that a study asks of its leading metric; none where it has none, or one method at one point.
+
+    Raises
+    ------
+    DataError : a column is missing.
+    """
+    if view.metric is None:
+        return []
+    found: list[Question] = []
+    if view.reference is not None:
+        found.append(compared(view, view.metric, view.reference))
+    followed = _followed(view)
+    for axis in view.axes:
+        natural = next((point for point in view.order[axis] if point.lower() in NATURAL), None)
+        if natural is not None:
+            found += [along_axis(view, view.metric, natural, axis, name, "divisions") for name in followed]
+    for axis in view.numeric_axes(2):
+        ends = view.order[axis][0], view.order[axis][-1]
+        found += [along_axis(view, view.metric, ends[0], axis, name, "ends", ends) for name in followed]
+    return [question for question in found if question.contrasts]
+
+
+def compared(view: StudyView, metric: str, reference: str) -> Question:
+    """Every other method against the reference, at every point."""
+    table = paired(view.frame, metric, reference, row_scores=view.row_scores)
+    rows = sorted(table.to_dicts(), key=lambda row: view.methods.index(row["method"]))
+    found = _contrasts(view, metric, rows, "method", reference)
+    return Question("methods", "", reference, reference, reference in view.private, found)
+
+
+def along_axis(
+    view: StudyView,
+    metric: str,
+    against: str,
+    axis: str,
+    method: str,
+    kind: Kind = "divisions",
+    points: Collection[str] = (),
+) -> Question:
+    """Other points of an axis in place of `against`, by one method. points: of the axis; all, where empty."""
+    frame = view.frame.filter(pl.col("method") == method)
+    if points:
+        frame = frame.filter(pl.col(axis).is_in(list(points)))
+    rows = paired(frame, metric, against, along=axis, row_scores=view.row_scores).to_dicts()
+    found = _contrasts(view, metric, rows, axis, against)
+    return Question(kind, axis, method, against, method in view.private, found)
+
+
+def contrast_frame(view: StudyView, asked: Sequence[Question]) -> pl.DataFrame:
+    """A row for each contrast: family, comparisons, axis, the axes, method, against, difference, low, high, seeds,
+    over, unit, units, standing, p, p_holm, significant."""
+    rows = [
+        {
+            "family": question.family,
+            "comparisons": len(question.tested),
+            "axis": question.axis or "method",
+            **dict(zip(view.axes, each.at, strict=True)),
+            "method": each.method,
+            "against": each.against,
+            "difference": each.difference,
+            "low": each.low,
+            "high": each.high,
+            "seeds": each.seeds,
+            "over": each.over,
+            "unit": each.unit,
+            "units": each.units,
+            "standing": each.standing.value,
+            "p": each.p,
+            "p_holm": each.p_holm,
+            "significant": each.significant,
+        }
+        for question in asked
+        for each in question.contrasts
+    ]
+    texts = dict.fromkeys(("family", "axis", *view.axes, "method", "against", "over", "unit", "standing"), pl.String)
+    floats = dict.fromkeys(("difference", "low", "high", "p", "p_holm"), pl.Float64)
+    counts = dict.fromkeys(("comparisons", "seeds", "units"), pl.Int64)
+    order = ("family", "comparisons", "axis", *view.axes, "method", "against", "difference", "low", "high", "seeds")
+    kinds = {**texts, **floats, **counts, "significant": pl.Boolean}
+    names = (*order, "over", "unit", "units", "standing", "p", "p_holm", "significant")
+    return pl.DataFrame(rows, schema={name: kinds[name] for name in names})
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """Holm's corrected p of each; what has none is in no comparison.
+
+    >>> holm([0.01, 0.04, None, 0.03])
+    [0.03, 0.06, None, 0.06]
+    """
+    there = sorted((p, index) for index, p in enumerate(values) if p is not None)
+    corrected: list[float | None] = [None] * len(values)
+    least = 0.0
+    for rank, (p, index) in enumerate(there):
+        least = max(least, min(1.0, (len(there) - rank) * p))
+        corrected[index] = least
+    return corrected
+
+
+def _followed(view: StudyView) -> list[str]:
+    """Methods that are compared with themselves along an axis: the plurality, and all with a guarantee."""
+    plurality = [name for name in view.methods if name == "plurality" or name.startswith("plurality ")]
+    return [*plurality[:1], *view.private]
+
+
+def _contrasts(
+    view: StudyView, metric: str, rows: Sequence[Mapping[str, Any]], along: str, against: str
+) -> tuple[Contrast, ...]:
+    """rows: of `paired`. In the order of the points; what does not depend on the axis is no contrast."""
+    place = {at: index for index, at in enumerate(view.points)}
+    values, stated = _values(view, metric), _stated(view)
+    made: list[Contrast] = []
+    seen: set[object] = set()
+    for row in sorted(rows, key=lambda row: place[tuple(row[axis] for axis in view.axes)]):
+        at, method = tuple(row[axis] for axis in view.axes), row["method"]
+        other = (at, against) if along == "method" else (_moved(view, at, along, against), method)
+        mine, others = values[at, method], values[other]
+        both = tuple((seed, mine[seed], others[seed]) for seed in sorted(mine.keys() & others.keys()))
+        if along != "method" and all(first == second for _, first, second in both):
+            continue
+        standing = _standing(stated.get((at, method)), stated.get(other), row["p"])
+        key = (method, row.get(along), standing, both)
+        standing = Standing.REPEATED if key in seen else standing
+        seen.add(key)
+        p = row["p"] if standing is Standing.TESTED else None
+        known = {name: row[name] for name in ("difference", "low", "high", "seeds", "over", "unit", "units")}
+        made.append(Contrast(at, method, against, **known, standing=standing, p=p))
+    corrected = holm([each.p for each in made])
+    return tuple(replace(each, p_holm=p) for each, p in zip(made, corrected, strict=True))
+
+
+def _moved(view: StudyView, at: Point, axis: str, point: str) -> Point:
+    index = view.axes.index(axis)
+    return (*at[:index], point, *at[index + 1 :])
+
+
+def _values(view: StudyView, metric: str) -> dict[tuple[Point, str], dict[int, float]]:
+    """Of each point and method the value at each seed."""
+    found: dict[tuple[Point, str], dict[int, float]] = {}
+    runs = view.frame.filter((pl.col("scope") == "run") & (pl.col("metric") == metric))
+    for *at, method, seed, value in runs.select(*view.axes, "method", "seed", "value").iter_rows():
+        found.setdefault((tuple(at), method), {})[seed] = value
+    return found
+
+
+Terms = tuple[float | None, float | None, str | None, str | None]
+"""Epsilon, delta, unit, neighbouring, as `FACTS` has them."""
+
+
+def _stated(view: StudyView) -> dict[tuple[Point, str], list[Terms]]:
+    """Of each point and method what it guarantees, once for all seeds where that is the same."""
+    names = FACTS[:4]
+    found: dict[tuple[Point, str], list[Terms]] = {}
+    runs = view.frame.filter(pl.col("scope") == "run").select(*view.axes, "method", *names).unique(maintain_order=True)
+    for row in runs.iter_rows():
+        *at, method = row[: -len(names)]
+        found.setdefault((tuple(at), method), []).append(row[-len(names) :])
+    return found
+
+
+def _standing(mine: Sequence[Terms] | None, others: Sequence[Terms] | None, p: float | None) -> Standing:
+    pairs = list(_pairs(mine or (), others or ()))
+    if not pairs or any(first[2] is None or second[2] is None for first, second in pairs):
+        return Standing.UNKNOWN
+    if not all(_alike(first, second) for first, second in pairs):
+        return Standing.NOT_ALIKE
+    return Standing.TOO_LITTLE if p is None else Standing.TESTED
+
+
+def _pairs(mine: Sequence[Terms], others: Sequence[Terms]) -> Iterator[tuple[Terms, Terms]]:
+    return ((first, second) for first in mine for second in others)
+
+
+def _alike(first: Terms, second: Terms) -> bool:
+    if first[1:] != second[1:]:
+        return False
+    one, other = first[0], second[0]
+    return one == other or (
+        one is not None and other is not None and abs(one - other) <= SAME_EPSILON * max(one, other)
+    )

@@ -1,0 +1,237 @@
+"""What a study may compare: like with like, once each, in families that are stated; and Holm by its closed test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.simulations.study.spec import FACTS
+from consilium.simulations.study.summaries import findings
+from consilium.simulations.study.summaries.questions import (
+    Contrast,
+    Question,
+    Standing,
+    compared,
+    contrast_frame,
+    holm,
+    questions,
+)
+from consilium.simulations.study.summaries.view import StudyView, study_view
+from tests.simulations.study.made_up import NONE, ONE, UNKNOWN, MadeUp, Terms, figures
+
+SEEDS = range(5)
+EIGHT: Terms = (8.0, 1e-5, "party", "replace")
+RECORD: Terms = (1.0, 1e-5, "record", "replace")
+
+
+def closed(values: list[float]) -> list[float]:
+    """Holm's corrected p as the closed test of Bonferroni's: the largest over all sets of hypotheses with this one."""
+    every = range(len(values))
+    sets = [chosen for size in range(1, len(values) + 1) for chosen in combinations(every, size)]
+    return [
+        min(1.0, max(len(chosen) * min(values[each] for each in chosen) for chosen in sets if index in chosen))
+        for index in every
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_holm_is_the_closed_test(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    values = (generator.random(generator.integers(1, 8)) ** 3).tolist()
+    assert holm(values) == pytest.approx(closed(values))
+
+
+def test_holm_leaves_out_what_has_no_p() -> None:
+    assert holm([None, 0.02, None]) == [None, 0.02, None]
+    assert holm([]) == []
+
+
+def values(level: float, luck: int = 0) -> list[float]:
+    """Of five seeds, near a level."""
+    return (level + np.random.default_rng(luck).normal(0, 0.002, len(SEEDS))).tolist()
+
+
+def at_point(each: Mapping[str, Sequence[float]], stated: Mapping[str, Terms], **axes: str) -> pl.DataFrame:
+    """AUC of methods at a point of the axes, and PATE's epsilon there."""
+    auc = figures(each, axes=axes, stated=stated)
+    epsilon = stated.get("pate", NONE)[0]
+    if epsilon is None or "pate" not in each:
+        return auc
+    costs = figures({"pate": [epsilon] * len(each["pate"])}, metric="epsilon", axes=axes, stated=stated)
+    return pl.concat([auc, costs])
+
+
+def view_of(*parts: pl.DataFrame, order: Mapping[str, Sequence[str]] | None = None) -> StudyView:
+    return study_view(pl.concat(parts), order or {})
+
+
+def asked(view: StudyView, kind: str, method: str) -> Question:
+    (found,) = [each for each in questions(view) if (each.kind, each.method) == (kind, method)]
+    return found
+
+
+def standings(question: Question) -> dict[tuple[str, ...], Standing]:
+    return {(*each.at, each.method): each.standing for each in question.contrasts}
+
+
+TWO = {"pate": values(0.8), "fedavg": values(0.7, 1)}
+
+
+@pytest.mark.parametrize(
+    ("other", "standing"),
+    [
+        (ONE, Standing.TESTED),
+        ((1.0004, 1e-5, "party", "replace"), Standing.TESTED),  # noise that was calibrated to the same
+        ((1.01, 1e-5, "party", "replace"), Standing.NOT_ALIKE),
+        (EIGHT, Standing.NOT_ALIKE),
+        (RECORD, Standing.NOT_ALIKE),
+        ((1.0, 1e-3, "party", "replace"), Standing.NOT_ALIKE),
+        ((1.0, 1e-5, "party", "add_or_remove"), Standing.NOT_ALIKE),
+        (NONE, Standing.NOT_ALIKE),
+        (UNKNOWN, Standing.UNKNOWN),
+    ],
+    ids=str,
+)
+def test_only_equal_guarantees_are_tested(other: Terms, standing: Standing) -> None:
+    """The difference is the same, and clear, in all cases; what is not tested has no p, and no star anywhere."""
+    view = view_of(at_point(TWO, {"pate": ONE, "fedavg": other}))
+    question = asked(view, "methods", "pate")
+    (contrast,) = question.contrasts
+    assert contrast.standing is standing and contrast.difference == pytest.approx(-0.1, abs=0.01)
+    assert contrast.low is not None and contrast.high is not None and contrast.high < 0
+    tested = standing is Standing.TESTED
+    assert (contrast.p is not None, contrast.p_holm is not None, contrast.significant) == (tested, tested, tested)
+    assert len(question.tested) == tested
+    (told,) = [each for each in findings(view.frame) if each.startswith("PATE against") or each.startswith("PATE less")]
+    assert ("significant over 5 seeds" in told) == tested and ("not tested" in told) != tested
+
+
+def test_names_decide_nothing() -> None:
+    """The very same figures under names that say another epsilon."""
+    named = {"pate": values(0.8), "fedavg epsilon=8.0": values(0.7, 1)}
+    alike = view_of(at_point(named, {"pate": ONE, "fedavg epsilon=8.0": ONE}))
+    assert [each.standing for each in asked(alike, "methods", "pate").contrasts] == [Standing.TESTED]
+
+
+def test_a_table_of_0_9_is_read_and_nothing_in_it_is_tested() -> None:
+    frame = MadeUp(parties=3).frame().drop(FACTS)
+    view = study_view(frame, {})
+    assert view.axes == ("division",)
+    found = [each for question in questions(view) for each in question.contrasts]
+    assert found and {each.standing for each in found} == {Standing.UNKNOWN}
+    told = findings(frame)
+    assert "Nothing was tested: these results do not say what methods guarantee. Run the study again." in told
+    assert not any("significant over" in each or "better at" in each for each in told)
+
+
+def test_methods_without_a_guarantee_are_alike_in_that() -> None:
+    view = view_of(figures({"pooled": values(0.8), "local": values(0.7, 1)}))
+    assert [each.standing for each in asked(view, "methods", "pooled").contrasts] == [Standing.TESTED]
+
+
+def test_heart_does_not_set_epsilon_8_beside_1() -> None:
+    """Promises that differ from point to point: at each the rival is tested only where it keeps the same one."""
+    points = {"a hospital, 1": ONE, "a hospital, 8": EIGHT, "a record, 1": RECORD}
+    parts = [
+        at_point({"pate": values(0.8, luck), "fedavg": values(0.7, 9)}, {"pate": own, "fedavg": ONE}, promise=point)
+        for luck, (point, own) in enumerate(points.items())
+    ]
+    question = asked(view_of(*parts), "methods", "pate")
+    assert {at: standing for (at, _), standing in standings(question).items()} == {
+        "a hospital, 1": Standing.TESTED,
+        "a hospital, 8": Standing.NOT_ALIKE,
+        "a record, 1": Standing.NOT_ALIKE,
+    }
+    told = findings(pl.concat(parts))
+    largest = [each for each in told if each.startswith("The largest significant difference")]
+    assert len(largest) == 1 and "at a hospital, 1," in largest[0] and "among 1 comparison" in largest[0]
+
+
+def mechanisms() -> list[pl.DataFrame]:
+    """The plurality, which no mechanism changes, and PATE, under three mechanisms and two divisions."""
+    return [
+        at_point(
+            {
+                "pate": values(0.75 + add + 0.01 * luck, 20 + 2 * luck + place),
+                "plurality": values(0.78 + add, 10 + place),
+            },
+            {"pate": ONE},
+            division=division,
+            mechanism=mechanism,
+        )
+        for luck, mechanism in enumerate(("lnmax", "gnmax", "histogram"))
+        for place, (division, add) in enumerate({"natural": 0.0, "iid": 0.02}.items())
+    ]
+
+
+def test_what_a_mechanism_does_not_change_is_compared_once() -> None:
+    view = view_of(*mechanisms(), order={"mechanism": ["lnmax", "gnmax", "histogram"]})
+    plurality, pate = (asked(view, "divisions", name) for name in ("plurality", "pate"))
+    assert [each.standing for each in plurality.contrasts] == [Standing.TESTED, *[Standing.REPEATED] * 2]
+    assert (len(plurality.tested), len(pate.tested)) == (1, 3)
+    (kept,) = plurality.tested
+    assert kept.p_holm == kept.p and all(each.p is None for each in plurality.contrasts[1:])
+    assert plurality.family == "other points of “division” in place of natural, clear plurality (1 comparison)"
+    assert pate.family.endswith("PATE (3 comparisons)")
+    told = next(each for each in findings(view.frame, view.order) if each.startswith("iid in place of natural"))
+    assert told.count("clear plurality +0.02") == 1 and "in the mean" not in told
+    assert "PATE from +0.0" in told and "significant at 3 of 3 of 3 comparisons" in told
+
+
+def test_what_does_not_depend_on_an_axis_is_no_contrast_along_it() -> None:
+    parts = [
+        at_point({"pate": values(0.7 + 0.1 * index, index), "plurality": values(0.8)}, {"pate": ONE}, parties=number)
+        for index, number in enumerate(("50", "100"))
+    ]
+    view = view_of(*parts)
+    assert [question.method for question in questions(view) if question.kind == "ends"] == ["pate"]
+
+
+def test_along_epsilon_nothing_is_tested() -> None:
+    parts = [
+        at_point({"pate": values(level, index)}, {"pate": own}, epsilon=str(own[0]))
+        for index, (level, own) in enumerate(((0.7, ONE), (0.8, EIGHT)))
+    ]
+    (contrast,) = asked(view_of(*parts), "ends", "pate").contrasts
+    assert (contrast.standing, contrast.p) == (Standing.NOT_ALIKE, None)
+    assert contrast.low is not None and contrast.low > 0.05
+    (told,) = [each for each in findings(pl.concat(parts)) if each.startswith("From epsilon 1.0 to 8.0")]
+    assert "the guarantees differ" in told and "significant" not in told
+
+
+def test_each_family_is_corrected_by_itself() -> None:
+    view = study_view(MadeUp(parties=3).frame(), {})
+    for question in questions(view):
+        expected = holm([each.p for each in question.tested])
+        assert [each.p_holm for each in question.tested] == pytest.approx(expected)
+    assert [question.family for question in questions(view)] == [
+        "PATE against methods of the same guarantee (4 comparisons)",
+        "other points of “division” in place of natural, clear plurality (3 comparisons)",
+        "other points of “division” in place of natural, PATE (3 comparisons)",
+    ]
+
+
+def test_the_frame_has_every_contrast_with_its_family() -> None:
+    view = view_of(*mechanisms())
+    every = questions(view)
+    frame = contrast_frame(view, every)
+    assert frame.height == sum(len(question.contrasts) for question in every)
+    assert (
+        frame.filter(pl.col("standing") != "tested").select("p", "p_holm").null_count().row(0)
+        == (frame.filter(pl.col("standing") != "tested").height,) * 2
+    )
+    for row in frame.iter_rows(named=True):
+        assert f"({row['comparisons']} comparison" in row["family"]
+    assert contrast_frame(view, []).columns == frame.columns
+
+
+def test_any_two_points_and_any_reference_can_be_asked() -> None:
+    view = study_view(MadeUp(parties=3).frame(), {})
+    found = compared(view, "brier", "pooled")
+    assert {each.standing for each in found.contrasts if each.method == "pate"} == {Standing.NOT_ALIKE}
+    assert {each.standing for each in found.contrasts if each.method == "local"} == {Standing.TESTED}
+    assert all(isinstance(each, Contrast) for each in found.contrasts)
