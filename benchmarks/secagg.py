@@ -1,6 +1,6 @@
 """What a secure sum costs each party and the coordinator, beside clear votes and beside Flower's own primitives.
 
-One process on one core, a tenth of the parties lost before the masked stage. A party's time is processor time of its
+One process on one core, a tenth of the parties lost before the masked stage. Times are processor time: a party's of its
 five answers with their durable writes, without its ballot, mean over the survivors; bytes are those of the messages'
 fields, down without the queries. CONSILIUM_SECAGG_PARTIES (default "10 50 250") chooses the numbers of parties.
 """
@@ -71,7 +71,7 @@ def session(n: int, queries: int, classes: int, folder: Path) -> Cost:
 
     def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel]:
         nonlocal parties
-        begin = time.perf_counter()
+        begin = time.process_time()
         replies = {}
         for name, request in requests.items():
             if stage is Stage.MASKED and name in gone:
@@ -86,13 +86,13 @@ def session(n: int, queries: int, classes: int, folder: Path) -> Cost:
             up[name] += size(reply)
             down[name] += size(received)
             replies[name] = from_record(to_record(reply), REPLIES[stage])
-        parties += time.perf_counter() - begin
+        parties += time.process_time() - begin
         return replies
 
     machine = federation.machine()
-    start = time.perf_counter()
+    start = time.process_time()
     result = drive(machine, send)
-    coordinator = time.perf_counter() - start - parties
+    coordinator = time.process_time() - start - parties
     assert np.array_equal(result.sums, federation.total(result.survivors)), "the sum is wrong"
     names = result.survivors
     return Cost(

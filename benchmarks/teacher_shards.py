@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 
 from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.config import Caps
 from consilium.coordinator.mechanisms import GNMax
 from consilium.party import node
 from consilium.party.data import DataRules, Rows, load_rows
@@ -56,7 +57,8 @@ def audited(
     overrides = ["federation.teacher.model=ridge"]
     with tempfile.TemporaryDirectory() as folder, divided_by_position() if old else nullcontext():
         home, config, queries = subject_of_scenario("stroke-labels", overrides, None, 1, Path(folder))
-        changed = {"teachers_per_party": teachers, "mechanism": GNMax(sigma=SIGMA)}
+        caps = Caps(queries=config.caps.queries, answers=config.caps.queries)
+        changed = {"teachers_per_party": teachers, "mechanism": GNMax(sigma=SIGMA), "caps": caps}
         plan = AuditEffort(unit=Unit.RECORD, neighbouring=relation, changes=changes, runs=runs, seed=1)
         return audit_teachers(home, config.model_copy(update=changed), queries, plan, SeededNoise(1))
 
