@@ -35,8 +35,11 @@ def student_interval(values: Sequence[float]) -> tuple[float, float]:
 def command_of(module: str, arguments: Sequence[str] = (), variables: Sequence[str] = ()) -> str:
     """The command that was run: a module's, with its arguments and those of the environment's variables that are set.
 
-    >>> command_of("benchmarks.worth", ["stroke", "--seeds", "0"])
+    Where measurements are kept (`--out`) is left out.
+
+    >>> command_of("benchmarks.worth", ["stroke", "--seeds", "0", "--out", "kept.jsonl"])
     'python -m benchmarks.worth stroke --seeds 0'
     """
     chosen = [f"{name}={shlex.quote(os.environ[name])}" for name in variables if name in os.environ]
-    return " ".join([*chosen, "python -m", module, *map(shlex.quote, arguments)])
+    shown = [word for before, word in zip(("", *arguments), arguments, strict=False) if "--out" not in (before, word)]
+    return " ".join([*chosen, "python -m", module, *map(shlex.quote, shown)])

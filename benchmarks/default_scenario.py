@@ -1,61 +1,119 @@
-"""The default scenario over ten seeds: what the student reaches, at which epsilon, and what stands beside it."""
+"""The default scenario over ten seeds: what the student reaches, at which epsilon, and what stands beside it.
+
+    python -m benchmarks.default_scenario [--settings NAME ...] [--seeds 0 1 ...] [--out F]
+
+One JSON line for each run stands in F; the script goes on from there. Of the setting that ships a second table has each
+run, with what its student is worth in labels by hand.
+"""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import math
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks.cells import spread
+import numpy as np
+
+from benchmarks.cells import command_of, spread
+from benchmarks.papers import Kept
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from docs.figures import figure
 
-SEEDS = range(10)
+SHIPPED = "as shipped: 371 hospitals, histograms"
 CONFIDENT = ("federation.mechanism={name='confident', threshold=150}", "federation.privacy.epsilon=0.8")
+QUIET = "simulation.hand_labels=none"
 SETTINGS = {
-    "as shipped: 371 hospitals, histograms": ("stroke", ()),
-    "labels with the same noise": ("stroke", ("federation.mechanism={name='gnmax', sigma=112.1}",)),
+    SHIPPED: ("stroke", ()),
+    "labels with the same noise": ("stroke", ("federation.mechanism={name='gnmax', sigma=112.1}", QUIET)),
     "labels at the same epsilon: a sixth less noise, since a label is charged as a label": (
         "stroke",
-        ("federation.mechanism={name='gnmax', sigma=94.17}",),
+        ("federation.mechanism={name='gnmax', sigma=94.17}", QUIET),
     ),
-    "votes for the likeliest class": ("stroke", ("federation.ballot={rule='top'}",)),
-    "hospitals with 20 patients or more (207)": ("stroke", ("data.least_rows=20",)),
-    "`stroke-labels` (207, Confident) at the same epsilon": ("stroke-labels", CONFIDENT),
+    "votes for the likeliest class": ("stroke", ("federation.ballot={rule='top'}", QUIET)),
+    "hospitals with 20 patients or more (207)": ("stroke", ("data.least_rows=20", QUIET)),
+    "`stroke-labels` (207, Confident) at the same epsilon": ("stroke-labels", (*CONFIDENT, QUIET)),
 }
 """Name -> scenario, and what is changed in it."""
-SPLIT = (
-    "AUC on patients of hospitals that took no part; the student's settings were chosen on such rows of seeds 0 to 4"
-)
-QUIET = ("simulation.hand_labels=none",)
+SPLIT = "AUC on patients of hospitals that took no part; the histogram student was chosen on such rows of seeds 0 to 4"
 COLUMNS = ("setting", "promised", "released", "student", "mean teacher", "plurality", "pooled")
 OTHERS = ("mean_teacher", "plurality", "pooled")
+RUN_COLUMNS = ("seed", "student", "noisy average of weights", "as many labels by hand", "worth in labels by hand")
 
 
-def rows(seeds: Iterable[int] = SEEDS) -> Iterator[list[str]]:
-    """One row for each setting: mean and standard deviation of the AUC over the seeds."""
+def measure(setting: str, seed: int) -> dict[str, Any]:
+    """One run in a temporary folder: what the tables need of its summary."""
+    base, changes = SETTINGS[setting]
     with tempfile.TemporaryDirectory() as folder:
-        for index, (name, (base, changes)) in enumerate(SETTINGS.items()):
-            scenario = load_scenario(base, [*changes, *QUIET])
-            runs = []
-            for seed in seeds:
-                out = Path(folder) / f"{index}-{seed}"
-                summary = run_scenario(base, scenario, "local", seed, out, lambda _: contextlib.nullcontext())
-                aucs = [summary["student"]["auc"], *(summary["baselines"][other]["auc"] for other in OTHERS)]
-                runs.append([summary["privacy"]["epsilon_promised"], summary["queries"]["answered"], *aucs])
-            promised, released, *aucs = zip(*runs, strict=True)
-            yield [name, spread(promised), spread(released, 0), *(spread(values) for values in aucs)]
+        out, scenario = Path(folder) / "run", load_scenario(base, changes)
+        summary = run_scenario(base, scenario, "local", seed, out, lambda _: contextlib.nullcontext())
+    worth, baselines = summary.get("worth"), summary["baselines"]
+    by_hand = {} if worth is None else {key: worth[key] for key in ("hand_labels", "low", "high")}
+    return {
+        "promised": summary["privacy"]["epsilon_promised"],
+        "released": summary["queries"]["answered"],
+        "student": summary["student"]["auc"],
+        **{name: baselines[name]["auc"] for name in OTHERS},
+        "noisy_average": baselines.get("noisy_average", {}).get("auc"),
+        "by_hand": None if worth is None else worth["released"]["auc"],
+        **by_hand,
+    }
 
 
-def main() -> None:
-    """Print the table."""
-    name, command = "results/default-scenario", "python -m benchmarks.default_scenario"
-    with figure(name, command, COLUMNS, seeds=SEEDS, split=SPLIT) as table:
-        for row in rows():
-            table.add(*row)
+def row(setting: str, runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Mean and standard deviation over the seeds, under COLUMNS."""
+    of = {key: [run[key] for run in runs] for key in ("promised", "released", "student", *OTHERS)}
+    return [setting, *(spread(values, 0 if key == "released" else 3) for key, values in of.items())]
+
+
+def each_run(runs: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Of the setting that ships, under RUN_COLUMNS; the last row has means, and of numbers of labels the medians."""
+    keys = ("student", "noisy_average", "by_hand")
+    lines = [[str(run["seed"]), *(spread([run[key]]) for key in keys), _labels([run])] for run in runs]
+    means = [spread([run[key] for run in runs]) for key in keys]
+    return [*lines, ["all; of labels the medians", *means, _labels(runs)]]
+
+
+def _labels(runs: Sequence[dict[str, Any]]) -> str:
+    """Medians; that no number of labels was enough counts as more than any."""
+    low, middle, high = (
+        float(np.median([math.inf if run[key] is None else run[key] for run in runs]))
+        for key in ("low", "hand_labels", "high")
+    )
+    return f"{middle:,.0f} ({low:,.0f} to {high:,.0f})".replace("inf", "more than all")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure what F does not hold yet, and print the tables."""
+    parser = argparse.ArgumentParser(description="The default scenario over ten seeds.")
+    parser.add_argument("--settings", nargs="*", default=list(SETTINGS), choices=list(SETTINGS))
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(range(10)))
+    parser.add_argument("--out", type=Path, default=Path("default-scenario.jsonl"))
+    chosen = parser.parse_args(arguments or [])
+    command, kept = command_of("benchmarks.default_scenario", arguments or []), Kept(chosen.out)
+    runs: dict[str, list[dict[str, Any]]] = {}
+    with figure("results/default-scenario", command, COLUMNS, seeds=chosen.seeds, split=SPLIT, quick=False) as table:
+        for setting in chosen.settings:
+            for seed in chosen.seeds:
+                if not kept.has(setting=setting, seed=seed):
+                    kept.add(setting=setting, seed=seed, **measure(setting, seed))
+            mine = {item["seed"]: item for item in kept.found if item["setting"] == setting}
+            runs[setting] = [mine[seed] for seed in chosen.seeds]
+            table.add(*row(setting, runs[setting]))
+        table.seconds = kept.seconds
+    if SHIPPED in runs:
+        with figure(
+            "results/default-runs", command, RUN_COLUMNS, seeds=chosen.seeds, split=SPLIT, quick=False
+        ) as table:
+            for line in each_run(runs[SHIPPED]):
+                table.add(*line)
+            table.seconds = sum(run["processor_seconds"] for run in runs[SHIPPED])
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
