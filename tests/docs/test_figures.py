@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -10,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.exact import SHARED
+from benchmarks.held_out import over_thousands
+from consilium.coordinator.ledger.privacy import promised
+from consilium.simulations.scenario import load_scenario
 from docs import figures
 from docs.figures import Figure, FigureError, Table, figure
-from docs.marked import DOCS
+from docs.marked import DOCS, names
+from tests.accounting.research.test_page import printed
 
 NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in DOCS.glob("figures/*/*.json"))
 QUICK = sorted({made.command for made in figures.read_all().values() if made.quick})
@@ -195,3 +200,41 @@ def test_a_command_that_fails_says_so(tmp_path: Path, command: str) -> None:
         figures.run(f"{command.rsplit(' ', 1)[0]} fail", tmp_path)
     with pytest.raises(FigureError, match="only `python -m"):
         figures.run("rm -r figures", tmp_path)
+
+
+REPEATED = {
+    "results/default-scenario :: as shipped": {"promised", "student", "mean teacher", "pooled"},
+    "results/label-promises :: stroke-labels": {"towards the student", "as the papers charge"},
+    "results/mnist-250-held-out :: all": {"student, %"},
+    "results/worth :: stroke": {"worth in labels by hand"},
+}
+"""What README.md repeats of a table; between marks, so that it is stale with the table."""
+
+
+def test_readme_repeats_tables_between_marks_alone() -> None:
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    marked: dict[str, set[str]] = {}
+    for address in names(text, figures.VALUES):
+        row, _, column = address.rpartition(" :: ")
+        marked.setdefault(row, set()).add(column)
+    assert marked == REPEATED
+    prose, tables = figures.VALUES.sub("", text), figures.read_all()
+    cells = [
+        tables[row.split(" :: ")[0]].cell(row.split(" :: ")[1], each) for row, of in REPEATED.items() for each in of
+    ]
+    assert [cell for cell in cells if re.search(rf"(?<![\d.]){re.escape(cell)}(?!\d)", prose)] == [], "typed, too"
+
+
+def test_readme_repeats_promises_and_the_page_of_researchers() -> None:
+    """The MNIST scenario's promise, computed; what published votes cost, as `tests/accounting/research` computes it."""
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    promise = promised(load_scenario("mnist-250").federation).epsilon
+    rows = printed("2018 MNIST Confident")
+    assert f"worst-case epsilon of {promise:.3f} (delta 1e-5, the unit is a party" in text
+    assert f"cost {rows['exact, both'][0]} at hand where Theorem 6 says {rows['CKS'][0]} " in text
+
+
+def test_the_interval_of_mnist_is_over_the_thousands() -> None:
+    rows = figures.read_all()["results/mnist-250-held-out"].rows
+    thousands = [float(row[1].split(" ")[0]) / 100 for row in rows if row[0].isdecimal()]
+    assert (len(thousands), rows[-1][1].strip("*")) == (10, over_thousands(thousands))
