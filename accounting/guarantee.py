@@ -17,7 +17,7 @@ class Kind(StrEnum):
     WORST_CASE = "worst_case"
     """Holds for every data set; depends on numbers that were fixed before the run."""
     REALISED = "realised"
-    """The same for the counts that came out. They are visible, but chosen after the fact: no promise."""
+    """What was spent at the released counts. They are chosen after the fact, so it is secret and no guarantee."""
     DATA_DEPENDENT = "data_dependent"
     """Computed from the votes, so it is itself private."""
     SANITISED = "sanitised"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 _KIND_TEXT = {
     Kind.WORST_CASE: "worst case over all data",
-    Kind.REALISED: "worst case at the counts that came out, chosen after the fact",
+    Kind.REALISED: "spent at the released counts, chosen after the fact",
     Kind.DATA_DEPENDENT: "data-dependent, at the data at hand",
     Kind.SANITISED: "data-dependent, released with noise (an estimate, not a ceiling)",
 }
@@ -118,8 +118,8 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         return "" if self.weight == 1 else f", counted {self.weight} times"
 
     def __str__(self) -> str:
-        realised = "not a promise, publish that of the caps" if self.kind is Kind.REALISED else "SECRET, do not publish"
-        what = "may be published" if self.publishable else realised
+        realised = " but what the caps guarantee" if self.kind is Kind.REALISED else ""
+        what = "may be published" if self.publishable else f"SECRET, do not publish{realised}"
         order = "" if math.isnan(self.order) else f", order {self.order:g}"
         return (
             f"epsilon {self.epsilon:.4f} at delta {self.delta:g} towards the {self.towards}; {_KIND_TEXT[self.kind]}; "
@@ -127,7 +127,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         )
 
     def __repr__(self) -> str:
-        shown = "<secret>" if self.kind is Kind.DATA_DEPENDENT else f"{self.epsilon:.6g}"
+        shown = f"{self.epsilon:.6g}" if self.publishable else "<secret>"
         return f"Guarantee(epsilon={shown}, delta={self.delta:g}, unit={self.unit}, kind={self.kind})"
 
     def to_json(self) -> dict[str, object]:

@@ -39,6 +39,7 @@ from consilium.coordinator.ledger.verify.student import LABELS, read_labels
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.labels.service import Outcome
+from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.kinds import listed
 from consilium.simulations import sums
@@ -213,8 +214,8 @@ class _Simulation:
         return f"{len(rows)} rows"
 
     def _summary_epsilon(self, run: VerifiedRun) -> str:
-        claims = entry(self.files.object(SUMMARY), SUMMARY, "privacy")
-        names = ["promised", "student", "worst_case", "data_dependent", "sanitised"]
+        claims = renamed(entry(self.files.object(SUMMARY), SUMMARY, "privacy"), OF_SPENT)
+        names = ["promised", "student", "spent", "data_dependent", "sanitised"]
         told = []
         for name in names:
             truth = run.guarantees.get(name)

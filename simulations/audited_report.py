@@ -91,7 +91,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         seconds=coordinator.get("seconds", {}),
         consensus=np.zeros(0),
         answered=np.concatenate(answered) if answered else np.zeros(0, dtype=bool),
-        epsilon_worst_case=curves["worst_case"],
+        epsilon_spent=curves["spent"],
         epsilon_data_dependent=np.zeros(0) if config.noise_in_sums else curves["data_dependent"],
         quality=[],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],

@@ -312,7 +312,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     privacy, queries = summary["privacy"], summary["queries"]
     epsilons = {
         name: epsilon_text(number(privacy, f"epsilon_{name}"))
-        for name in ("promised", "student", "worst_case", "data_dependent", "sanitised")
+        for name in ("promised", "student", "spent", "data_dependent", "sanitised")
         if privacy[f"epsilon_{name}"] is not None or is_infinite(privacy, f"epsilon_{name}")
     }
     console.print(
@@ -330,8 +330,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     for own in own_epsilons(summary.get("by_party", {}), public=True):
         console.print(f"  weight {own.weight}: {own.count} parties, own epsilon at most {own.epsilon_text}")
     console.print(
-        f"at what came out: {epsilons['worst_case']} worst case (no promise),"
-        f" {epsilons['data_dependent']} data-dependent (secret: do not publish)"
+        f"spent: {epsilons['spent']} at the released counts, {epsilons['data_dependent']} at these very votes"
+        " (secret: do not publish)"
     )
     if "sanitised" in epsilons:
         console.print(

@@ -196,15 +196,15 @@ def _ask(
         source, *later = connection.phases()
         terms, left = source.describe(), sum(each.describe().queries_left for each in (source, *later))
         board.connected = True
-        words = in_plain_words(terms.epsilon_worst_case, terms.delta, terms.unit, terms.neighbouring)
+        words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
         rows = pool.load(terms.schema, _note)
         display.say(
-            f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon_worst_case:.3f} at delta"
+            f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon:.3f} at delta"
             f" {terms.delta:g}, unit: a {terms.unit}; {left} queries left",
             time.time(),
         )
         display.say(words, time.time())
-        if terms.epsilon_worst_case > MOST_EPSILON:
+        if terms.epsilon > MOST_EPSILON:
             display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little", time.time())
         progress = board.follow(progress_on(display))
         result = run_student(

@@ -71,11 +71,11 @@ def _terms(kit: Kit, path: Path | None) -> str:
     if ids:
         asked, spent = (int((standings == what).sum()) for what in (RowStanding.RECORDED, RowStanding.SPENT))
         told += f"; of {len(ids)} rows {len(ids) - asked - spent} can be asked, {asked} are free, {spent} are used up"
-    words = in_plain_words(terms.epsilon_worst_case, terms.delta, terms.unit, terms.neighbouring)
-    told += f"; epsilon at most {terms.epsilon_worst_case:.3f}. {words}"
+    words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
+    told += f"; epsilon at most {terms.epsilon:.3f}. {words}"
     if left == 0:
         raise Advice(told, "Only rows that are free get labels: more need a new federation")
-    if terms.epsilon_worst_case > MOST_EPSILON:
+    if terms.epsilon > MOST_EPSILON:
         raise Advice(told, f"Epsilon is above {MOST_EPSILON:g}: see docs/warnings.md, large-epsilon")
     return told
 

@@ -24,7 +24,7 @@ def student_warnings(
 ) -> list[RunWarning]:
     """Warnings of a finished student. kind: of its published model. metrics, tested: as its card has them."""
     expected = Expected(
-        epsilon=terms.epsilon_worst_case,
+        epsilon=terms.epsilon,
         delta=terms.delta,
         unit=terms.unit,
         classes=len(terms.schema.classes),

@@ -26,9 +26,9 @@ class Assessment:
     """What releasing labels for these votes costs. The data-dependent fields are secret.
 
     expected_answered : mean number of answers. sampled_answered : of one simulated run.
-    worst_case : for the sampled number of answers, no promise. worst_case_if_all_answered : for a cap equal to the
-        queries, which is what ``guarantee`` states. as_histogram_if_all_answered : the same if the whole noisy
-        histogram left, which is what the papers charge.
+    spent_at_sampled : worst case for the sampled number of answers, no promise. worst_case_if_all_answered : for a cap
+        equal to the queries, which is what ``guarantee`` states. as_histogram_if_all_answered : the same if the whole
+        noisy histogram left, which is what the papers charge.
     data_dependent_expected : over expected answers, as the papers compute it. data_dependent_sampled : over sampled
         ones. exact_expected : over expected answers, computed instead of bounded, in both directions.
     sanitised : one simulated release, with its noise; None if the conditions of the theorem fail (see
@@ -46,7 +46,7 @@ class Assessment:
     method: Method
     expected_answered: float
     sampled_answered: int
-    worst_case: EpsilonBound
+    spent_at_sampled: EpsilonBound
     worst_case_if_all_answered: EpsilonBound
     as_histogram_if_all_answered: EpsilonBound
     data_dependent_expected: EpsilonBound
@@ -65,7 +65,7 @@ class Assessment:
         rows = [
             ("worst case, if every query is answered", self.worst_case_if_all_answered, "yes"),
             ("the same as if the histogram left", self.as_histogram_if_all_answered, "yes"),
-            ("worst case, sampled answers", self.worst_case, "no, no promise"),
+            ("spent at sampled answers", self.spent_at_sampled, "no, no promise"),
             ("published bound, expected answers", self.data_dependent_expected, "no, secret"),
             ("published bound, sampled answers", self.data_dependent_sampled, "no, secret"),
             ("exact, expected answers", self.exact_expected, "no, secret"),
@@ -118,7 +118,7 @@ class Assessment:
             "conversion": self.method,
             "expected_answered": self.expected_answered,
             "sampled_answered": self.sampled_answered,
-            "worst_case": bound(self.worst_case),
+            "spent_at_sampled": bound(self.spent_at_sampled),
             "worst_case_if_all_answered": bound(self.worst_case_if_all_answered),
             "as_histogram_if_all_answered": bound(self.as_histogram_if_all_answered),
             "data_dependent_secret": {
@@ -208,7 +208,7 @@ def assess(
         method=method,
         expected_answered=float(answered.sum()),
         sampled_answered=int(mask.sum()),
-        worst_case=EpsilonBound(sampled.epsilon, sampled.order),
+        spent_at_sampled=EpsilonBound(sampled.epsilon, sampled.order),
         worst_case_if_all_answered=EpsilonBound(guarantee.epsilon, guarantee.order),
         as_histogram_if_all_answered=worst_case_as_histogram(full, delta, method),
         data_dependent_expected=published(answered),

@@ -42,9 +42,9 @@ class Setting:
     """One way to run, and what to expect of it on the public votes.
 
     threshold, sigma1, sigma2 : of the Confident aggregator. asked_cap, answered_cap : fixed before the run.
-    epsilon_worst_case : what the caps guarantee. answered : expected answers, at most the cap. accuracy : expected
-        share of answers that are the truth (or the plurality, if the truth is not known). epsilon_if_alike :
-        data-dependent epsilon *if* private votes looked like the public ones; a forecast, no guarantee.
+    epsilon : what the caps guarantee. answered : expected answers, at most the cap. accuracy : expected share of
+        answers that are the truth (or the plurality, if the truth is not known). epsilon_if_alike : data-dependent
+        epsilon *if* private votes looked like the public ones; a forecast, no guarantee.
     """
 
     threshold: float
@@ -52,7 +52,7 @@ class Setting:
     sigma2: float
     asked_cap: int
     answered_cap: int
-    epsilon_worst_case: float
+    epsilon: float
     answered: float
     accuracy: float
     epsilon_if_alike: float
@@ -150,7 +150,7 @@ def _settings(
                     sigma2=sigma2,
                     asked_cap=queries,
                     answered_cap=cap,
-                    epsilon_worst_case=worst,
+                    epsilon=worst,
                     answered=reached * used,
                     accuracy=float(pass_ @ right / pass_.sum()) if reached > 0 else 0.0,
                     epsilon_if_alike=rdp_to_epsilon(alike, DEFAULT_ORDERS, delta).epsilon,

@@ -98,7 +98,7 @@ class LabelService:
             unit=self._config.privacy.unit.value,
             neighbouring=self._config.privacy.neighbouring.value,
             delta=self._config.privacy.delta,
-            epsilon_worst_case=self._to_student.epsilon,
+            epsilon=self._to_student.epsilon,
             queries_left=(self._phase.caps.queries - asked) * open_,
             answers_left=(self._phase.caps.answers - answered) * open_,
             parties=self._parties,

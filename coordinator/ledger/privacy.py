@@ -143,10 +143,10 @@ def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
 
 
 def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:
-    """`worst_case` and `data_dependent` guarantee of what was released. Zero if nothing was.
+    """`spent` and `data_dependent` guarantee of what was released. Zero if nothing was.
 
-    Neither may be published: the first is that of the counts which came out (`Kind.REALISED`), the second is secret.
-    What may is `promised`.
+    Both are secret: the first is that of the counts which came out (`Kind.REALISED`), the second of the votes. What may
+    be published is `promised`.
 
     closed: the sanitised epsilon was released too, and is charged.
     """
@@ -159,7 +159,7 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
         accountant.commit(event_from_json(batch.event), at_hand(batch))
     return {
         name: accountant.guarantee(config.privacy.delta, kind)
-        for name, kind in (("worst_case", Kind.REALISED), ("data_dependent", Kind.DATA_DEPENDENT))
+        for name, kind in (("spent", Kind.REALISED), ("data_dependent", Kind.DATA_DEPENDENT))
     }
 
 
@@ -245,13 +245,13 @@ def _of(batch: Batch, rows: np.ndarray) -> VoteBatch:
 
 
 def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str, np.ndarray]:
-    """How epsilon grows: two float64 arrays (asked,), `worst_case` and `data_dependent`, after each query.
+    """How epsilon grows: two float64 arrays (asked,), `spent` and `data_dependent`, after each query.
 
-    The second is secret. Compositions without a Renyi conversion are evaluated at `EXACT_POINTS` queries only, and the
+    Both are secret. Compositions without a Renyi conversion are evaluated at `EXACT_POINTS` queries only, and the
     value of the next one stands for those between.
     """
     if not batches:
-        return {"worst_case": np.zeros(0), "data_dependent": np.zeros(0)}
+        return {"spent": np.zeros(0), "data_dependent": np.zeros(0)}
     dependent, worst, answered, added, phases = [], [], [], [], []
     for batch in batches:
         event = event_from_json(batch.event)
@@ -269,7 +269,7 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
     least = np.array([_least(config, phase[:asked], given[:asked], asked == len(given)) for asked in points])
     worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(given) + 1))])
     dependent_curve = _epsilons(np.concatenate(dependent), left)
-    return {"worst_case": worst_curve, "data_dependent": np.minimum(dependent_curve, worst_curve)}
+    return {"spent": worst_curve, "data_dependent": np.minimum(dependent_curve, worst_curve)}
 
 
 def _epsilons(costs: np.ndarray, deltas: np.ndarray) -> np.ndarray:

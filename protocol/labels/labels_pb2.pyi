@@ -29,14 +29,14 @@ class DescribeRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., phase: _Optional[int] = ...) -> None: ...
 
 class Terms(_message.Message):
-    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon_worst_case", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma", "phases", "phase")
+    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma", "phases", "phase")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     MECHANISM_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
     DELTA_FIELD_NUMBER: _ClassVar[int]
-    EPSILON_WORST_CASE_FIELD_NUMBER: _ClassVar[int]
+    EPSILON_FIELD_NUMBER: _ClassVar[int]
     QUERIES_LEFT_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_LEFT_FIELD_NUMBER: _ClassVar[int]
     PARTIES_FIELD_NUMBER: _ClassVar[int]
@@ -51,7 +51,7 @@ class Terms(_message.Message):
     mechanism: str
     unit: str
     delta: float
-    epsilon_worst_case: float
+    epsilon: float
     queries_left: int
     answers_left: int
     parties: int
@@ -60,7 +60,7 @@ class Terms(_message.Message):
     count_sigma: float
     phases: int
     phase: int
-    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon_worst_case: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ..., phases: _Optional[int] = ..., phase: _Optional[int] = ...) -> None: ...
+    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ..., phases: _Optional[int] = ..., phase: _Optional[int] = ...) -> None: ...
 
 class QueryBlock(_message.Message):
     __slots__ = ("features", "rows", "probabilities", "phase")

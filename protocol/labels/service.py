@@ -39,7 +39,7 @@ class RowStanding(IntEnum):
 class LabelTerms:
     """On which terms labels are given.
 
-    `epsilon_worst_case` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
+    `epsilon` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
     It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
     noisy histograms are given, 0 where labels alone are; each answer says its own.
 
@@ -52,7 +52,7 @@ class LabelTerms:
     mechanism: str
     unit: str
     delta: float
-    epsilon_worst_case: float
+    epsilon: float
     queries_left: int
     answers_left: int
     parties: int

@@ -43,7 +43,7 @@ class Analysis:
     quality: list[PartyQuality] = field(repr=False)
     consensus: np.ndarray = field(repr=False)
     answered: np.ndarray = field(repr=False)
-    epsilon_worst_case: np.ndarray = field(repr=False)
+    epsilon_spent: np.ndarray = field(repr=False)
     epsilon_data_dependent: np.ndarray = field(repr=False)
     open_figures: dict[str, Any] = field(repr=False)
     secret_figures: dict[str, Any] = field(repr=False)
@@ -87,7 +87,7 @@ def analyse(
         quality=compared.quality,
         consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
         answered=answered,
-        epsilon_worst_case=curves["worst_case"],
+        epsilon_spent=curves["spent"],
         epsilon_data_dependent=curves["data_dependent"],
         open_figures=open_figures,
         secret_figures=secret_figures,
@@ -211,7 +211,7 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
     for item in analysis.quality:
         for metric in ("rows", "accuracy", "auc"):
             add("party", item.party, metric, getattr(item, metric))
-    for metric in ("epsilon_worst_case", "epsilon_data_dependent", "answered"):
+    for metric in ("epsilon_spent", "epsilon_data_dependent", "answered"):
         for index, value in enumerate(getattr(analysis, metric)):
             add("query", str(index), metric, float(value))
     frame = pl.DataFrame(

@@ -54,12 +54,12 @@ def log_to_tensorboard(run: Run, folder: str | Path, private: bool = False) -> N
     BadSetting : tensorboard is not installed.
     """
     _needed("tensorboard", _TENSORBOARD)
-    asked = run.votes_asked.select("query", "epsilon_worst_case").iter_rows() if private else ()
+    asked = run.votes_asked.select("query", "secret_epsilon_spent").iter_rows() if private else ()
     with _needed("torch.utils.tensorboard", _TENSORBOARD).SummaryWriter(str(folder)) as writer:
         for name, value in metrics(run, private):
             writer.add_scalar(name.replace(".", "/"), value)
         for query, epsilon in asked:
-            writer.add_scalar("epsilon_by_query", epsilon, query)
+            writer.add_scalar("secret_epsilon_spent", epsilon, query)
         writer.add_text("privacy", str(run.privacy))
 
 

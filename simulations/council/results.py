@@ -11,6 +11,7 @@ import polars as pl
 
 from consilium.coordinator.ledger.verify import holds
 from consilium.protocol.errors import DataError, PathError
+from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.simulations.council.audited import AuditResult
 from consilium.simulations.council.card import card
 from consilium.simulations.council.pages import Report
@@ -57,6 +58,7 @@ class Run:
             found = json.loads(path.read_text(encoding="utf-8"))
             if not {"privacy", "student", "baselines", "queries", "worth"} <= found.keys():
                 raise ValueError
+            found["privacy"] = renamed(found["privacy"], OF_SPENT)
         except OSError as error:
             raise PathError(f"cannot read {path}: {error.strerror}", "Was the folder removed?") from None
         except (ValueError, AttributeError, RecursionError):
@@ -66,20 +68,19 @@ class Run:
     @cached_property
     def metrics(self) -> pl.DataFrame:
         """One row for each number: scope ("run", "party", "query"), name, metric, value."""
-        return self._table("metrics.parquet")
+        return self._table("metrics.parquet").with_columns(pl.col("metric").replace(OF_SPENT))
 
     @property
     def votes_asked(self) -> pl.DataFrame:
-        """One row for each query in the order in which it was asked: query, answered, epsilon_worst_case (of all so
-        far), secret_epsilon_data_dependent."""
+        """One row for each query in the order in which it was asked: query, answered, and of all so far
+        secret_epsilon_spent (at the released counts) and secret_epsilon_data_dependent."""
         rows = self.metrics.filter(pl.col("scope") == "query")
         wide = rows.pivot("metric", index="name", values="value")
-        secret = "epsilon_data_dependent"
+        secret = [name for name in ("epsilon_spent", "epsilon_data_dependent") if name in wide.columns]
         return wide.select(
             pl.col("name").cast(pl.Int64).alias("query"),
             (pl.col("answered") > 0).alias("answered"),
-            pl.col("epsilon_worst_case"),
-            *([pl.col(secret).alias(f"secret_{secret}")] if secret in wide.columns else []),
+            *(pl.col(name).alias(f"secret_{name}") for name in secret),
         ).sort("query")
 
     @cached_property

@@ -24,7 +24,7 @@ from consilium.simulations.scenario import Scenario, apply_override, scenario_js
 from consilium.simulations.study.cache import StepCache, usual_cache
 from consilium.simulations.study.cells import expand
 from consilium.simulations.study.citing import citation
-from consilium.simulations.study.results import PAGE, RESULTS, read_told
+from consilium.simulations.study.results import PAGE, RESULTS, read_results, read_told
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import on_this_machine, run_study
 from consilium.simulations.study.spec import StudySpec, load_study
@@ -149,7 +149,7 @@ class StudyResults:
         path = self.folder / RESULTS
         if not path.is_file():
             raise PathError(f"{self.folder} has no {RESULTS}", "Run the study again: it goes on where it was")
-        self.frame = pl.read_parquet(path)
+        self.frame = read_results(path)
         self.row_scores = RowScores.read(self.folder)
 
     def __repr__(self) -> str:

@@ -155,7 +155,7 @@ def _not_shown(data: ReportData, public: bool) -> list[str]:
 def _check_lengths(data: ReportData, asked: int) -> None:
     """One value for each query; consensus and the secret curve may be absent where nobody can know them."""
     optional = {"consensus": data.consensus, "epsilon_data_dependent": data.epsilon_data_dependent}
-    for name, values in {"epsilon_worst_case": data.epsilon_worst_case, **optional}.items():
+    for name, values in {"epsilon_spent": data.epsilon_spent, **optional}.items():
         if len(values) != asked and (len(values) or name not in optional):
             raise DataError(f"{name} has {len(values)} values for {many(asked, 'query')}", "Run the scenario again")
 

@@ -33,7 +33,7 @@ class PartyQuality:
 class ReportData:
     """Everything the report shows.
 
-    guarantees: "promised" (all caps used up), "worst_case" (what was asked and answered) and "data_dependent" (secret),
+    guarantees: "promised" (all caps used up), "spent" (at the released counts, secret) and "data_dependent" (secret),
         each as `accounting.guarantee.Guarantee.to_json()`.
     votes: how they were collected. release: what the student got for a query, a label or a histogram.
     reinforced: the student's own predictions that interactive rounds confirmed. claimed_epsilon: what the literature
@@ -84,7 +84,7 @@ class ReportData:
     seconds: dict[str, float]
     consensus: np.ndarray = field(repr=False)
     answered: np.ndarray = field(repr=False)
-    epsilon_worst_case: np.ndarray = field(repr=False)
+    epsilon_spent: np.ndarray = field(repr=False)
     epsilon_data_dependent: np.ndarray = field(repr=False)
     quality: list[PartyQuality] = field(repr=False)
     worth: dict[str, Any] | None = None

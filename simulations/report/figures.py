@@ -60,14 +60,14 @@ def privacy_figure(data: ReportData, promised: GuaranteeRow) -> Figure | None:
     reading = "How the privacy cost grows with each query. " + (
         "There is no ceiling: the worst case is unbounded."
         if math.isinf(promised.epsilon)
-        else "The line across is the ceiling that was fixed before anything was asked; the worst case stays below it"
-        " whatever the votes are. It is computed at some queries, with straight lines between."
+        else "The line across is the ceiling that was fixed before anything was asked; what is spent at the released"
+        " counts stays below it whatever the votes are. It is computed at some queries, with straight lines between."
     )
     secret = data.epsilon_data_dependent if len(data.epsilon_data_dependent) else None
     if secret is not None:
         reading += (
-            " The dashed curve depends on the votes themselves and may not be published; where it lies on the worst"
-            " case, the votes gave nothing to save."
+            " Neither curve may be published. The dashed one depends on the votes themselves; where it lies on the"
+            " other, the votes gave nothing to save."
         )
     bound = "unbounded" if math.isinf(promised.epsilon) else f"at most {promised.epsilon_text}"
     return Figure(
@@ -75,10 +75,8 @@ def privacy_figure(data: ReportData, promised: GuaranteeRow) -> Figure | None:
         "Privacy cost, query by query",
         reading,
         f"Lines: epsilon at delta {promised.delta_text} after each of {len(data.answered)} queries; promised: {bound}.",
-        curves.privacy_chart(
-            data.epsilon_worst_case, secret, promised.epsilon, promised.epsilon_text, promised.delta_text
-        ),
-        secret=secret is not None,
+        curves.privacy_chart(data.epsilon_spent, secret, promised.epsilon, promised.epsilon_text, promised.delta_text),
+        secret=True,
     )
 
 

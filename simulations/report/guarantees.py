@@ -13,11 +13,11 @@ from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.strict_json import number
 from consilium.simulations.report.wording import delta_text, epsilon_text
 
-PROMISED, WORST_CASE = "promised", "worst_case"
+PROMISED, SPENT = "promised", "spent"
 _NAMES = {
     PROMISED: "Promised before the run (all caps used up)",
-    WORST_CASE: "Spent: what was asked and answered",
-    "data_dependent": "Spent, at these very votes",
+    SPENT: "Spent at the released counts",
+    "data_dependent": "Spent at these very votes",
     "sanitised": "Estimate released with noise",
     "student": "Promised towards who sees what is released",
     "promised_record": "What the promise means for a record",
@@ -26,7 +26,7 @@ _NAMES = {
 }
 _KINDS = {
     Kind.WORST_CASE: "Worst case: holds for all data",
-    Kind.REALISED: "Worst case at the counts that came out: no promise, publish what was promised",
+    Kind.REALISED: "At the released counts, chosen after the fact: publish what was promised",
     Kind.DATA_DEPENDENT: "Data-dependent",
     Kind.SANITISED: "Sanitised: data-dependent, released with noise; an estimate, not a ceiling",
 }
@@ -83,7 +83,7 @@ class GuaranteeRow:
                 towards=values["towards"],
                 kind=_KINDS[kind],
                 publishable=values["publishable"] and kind in (Kind.WORST_CASE, Kind.SANITISED),
-                secret=kind is Kind.DATA_DEPENDENT,
+                secret=kind in (Kind.REALISED, Kind.DATA_DEPENDENT),
                 direction=values["direction"],
                 method=values["method"],
                 order="–" if order is None else f"{order:g}",
@@ -117,7 +117,7 @@ def guarantee_rows(guarantees: dict[str, dict[str, Any]], asked: int, public: bo
     ------
     DataError : the promise is missing, or what was spent although `asked` is not 0.
     """
-    for name in (PROMISED, WORST_CASE) if asked else (PROMISED,):
+    for name in (PROMISED, SPENT) if asked else (PROMISED,):
         if name not in guarantees:
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
     names = [name for name in _NAMES if name in guarantees] + [name for name in guarantees if name not in _NAMES]

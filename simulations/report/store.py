@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.strict_json import INFINITE, dumps
 from consilium.simulations.report.data import LeftOut, PartyQuality, ReportData
 
@@ -20,7 +21,7 @@ FILE = "report.json"
 ARRAYS = {
     "consensus": np.float64,
     "answered": np.bool_,
-    "epsilon_worst_case": np.float64,
+    "epsilon_spent": np.float64,
     "epsilon_data_dependent": np.float64,
 }
 KNOWN = {item.name for item in fields(ReportData)}
@@ -43,6 +44,7 @@ def load_report_data(folder: Path) -> ReportData:
     path = folder / FILE
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
+        values = renamed(values, OF_SPENT)
         infinite = values.pop(INFINITE, []) if isinstance(values, dict) else []
         if not isinstance(values, dict) or not REQUIRED <= set(values) <= KNOWN:
             raise DataError(f"{path} was written by another version", "Run the scenario again")
@@ -53,6 +55,7 @@ def load_report_data(folder: Path) -> ReportData:
         values["left_out"] = [LeftOut(**item) for item in values["left_out"]]
         values["quality"] = [PartyQuality(**item) for item in values["quality"]]
         values["classes"] = tuple(values["classes"])
+        values["guarantees"] = renamed(values["guarantees"], OF_SPENT)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "Give the folder of a finished run") from None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:  # whatever somebody has put there

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, WORST_CASE, GuaranteeRow
+from consilium.simulations.report.guarantees import PROMISED, SPENT, GuaranteeRow
 from consilium.simulations.report.models import METRIC_NAMES, lead, with_interval
 from consilium.simulations.report.wording import many, plural, share_text
 from consilium.simulations.report.worth import METRIC_NAMES as WRITTEN
@@ -25,7 +25,7 @@ class Tile:
 
 def tiles(data: ReportData, asked: int, answered: int, guarantees: Mapping[str, GuaranteeRow]) -> list[Tile]:
     """In the order of the page."""
-    promised, spent = guarantees[PROMISED], guarantees.get(WORST_CASE)
+    promised, spent = guarantees[PROMISED], guarantees.get(SPENT)
     used = f", {spent.epsilon_text} spent" if spent else "" if asked else ", nothing spent"
     return [
         Tile(plural(data.party_label), f"{data.parties:,}", many(data.teachers, "teacher")),

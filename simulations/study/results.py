@@ -16,6 +16,7 @@ import polars as pl
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
 from consilium.protocol.files import replacing, take_lock, writing
+from consilium.protocol.old_names import OF_SPENT
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.study.artifact import Arrays, to_bytes
 from consilium.simulations.study.cells import Plot, cell_id
@@ -158,6 +159,11 @@ def write_results(out: Path, table: pl.DataFrame) -> None:
     """Write results.parquet; of the same table the same bytes."""
     with replacing(out / RESULTS, mode=0o600) as file:
         table.rechunk().write_parquet(file, compression="zstd", statistics=True)
+
+
+def read_results(path: Path) -> pl.DataFrame:
+    """results.parquet, also of version 0.9: metrics have today's names. Raises OSError, PolarsError."""
+    return pl.read_parquet(path).with_columns(pl.col("metric").replace(OF_SPENT))
 
 
 def write_matrices(out: Path, cases: Mapping[K, Sequence[str]], load: Callable[[K], Arrays]) -> None:

@@ -102,7 +102,7 @@ def make_card(
             "neighbouring": terms.neighbouring,
             "towards": "whoever sees the released labels, or anything made of them: the student, and all who get it",
             "delta": terms.delta,
-            "epsilon_worst_case": terms.epsilon_worst_case,
+            "epsilon": terms.epsilon,
             "simulation": terms.simulation,
         },
         "asked": result.asked,
@@ -221,9 +221,7 @@ def _columns(columns: list[dict[str, Any]]) -> list[str]:
 
 def _privacy(card: dict[str, Any]) -> list[str]:
     privacy = card["privacy"]
-    epsilon = (
-        f"{privacy['epsilon_worst_case']:.4g}" if math.isfinite(privacy["epsilon_worst_case"]) else "without bound"
-    )
+    epsilon = f"{privacy['epsilon']:.4g}" if math.isfinite(privacy["epsilon"]) else "without bound"
     lines = [
         f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the caps, fixed before"
         " anything was asked. It does not depend on anybody's data",

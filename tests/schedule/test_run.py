@@ -94,7 +94,7 @@ class TestServices:
 
     def test_all_phases_state_the_epsilon_of_the_whole(self, two) -> None:
         first, second, _ = two
-        assert first.describe().epsilon_worst_case == second.describe().epsilon_worst_case
+        assert first.describe().epsilon == second.describe().epsilon
         assert first.describe().mechanism == second.describe().mechanism
 
 
@@ -146,11 +146,11 @@ class TestRun:
     def test_spent_is_below_what_was_promised_and_grows_with_every_query(self, closed: Path) -> None:
         config, batches = scheduled(), batches_of(closed)
         known = spent(config, batches)
-        assert 0 < known["data_dependent"].epsilon <= known["worst_case"].epsilon <= promised(config).epsilon
-        curve = epsilon_by_query(config, batches)["worst_case"]
+        assert 0 < known["data_dependent"].epsilon <= known["spent"].epsilon <= promised(config).epsilon
+        curve = epsilon_by_query(config, batches)["spent"]
         assert len(curve) == sum(len(batch.query_ids) for batch in batches)
         assert (np.diff(curve) >= -1e-9).all()
-        assert curve[-1] == pytest.approx(known["worst_case"].epsilon, rel=1e-9)
+        assert curve[-1] == pytest.approx(known["spent"].epsilon, rel=1e-9)
 
     def test_the_coordinator_tells_of_each_phase(self, closed: Path) -> None:
         config = scheduled()

@@ -74,20 +74,20 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
         "coordinator.json: epsilon",
     ),
     "worst case, slightly": (
-        edit("summary.json", lambda c: c["privacy"].update(epsilon_worst_case=c["privacy"]["epsilon_promised"] - 1e-4)),
+        edit("summary.json", lambda c: c["privacy"].update(epsilon_spent=c["privacy"]["epsilon_promised"] - 1e-4)),
         "summary.json: epsilon",
     ),
     "the report": (
         edit("private/report.json", lambda c: c["guarantees"]["data_dependent"].update(epsilon=0.2)),
         "private/report.json: epsilon",
     ),
-    "a curve of the report": (edit("private/report.json", lambda c: c["epsilon_worst_case"].reverse()), NODES),
+    "a curve of the report": (edit("private/report.json", lambda c: c["epsilon_spent"].reverse()), NODES),
     "the report's page": (
         lambda run: (run / "report.html").write_text((run / "report.html").read_text().replace("hospitals", "clinics")),
         "report.html: drawn from its data",
     ),
     "the student's card": (
-        edit("student/student.json", lambda c: c["privacy"].update(epsilon_worst_case=0.3)),
+        edit("student/student.json", lambda c: c["privacy"].update(epsilon=0.3)),
         "student/student.json: federation and epsilon",
     ),
     "the student's accuracy": (

@@ -37,7 +37,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
     assert summary["queries"]["answered"] == 300
     privacy = summary["privacy"]
     assert privacy["unit"] == "party"
-    assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_worst_case"] <= privacy["epsilon_promised"] < 1
+    assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_spent"] <= privacy["epsilon_promised"] < 1
     assert 0.5 < privacy["released_label_accuracy"] < 0.8
     assert summary["student"]["auc"] > 0.7
     assert set(summary["student"]["recall_per_class"]) == {"independent", "dead or dependent"}
@@ -77,7 +77,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
     text = (run / "report-public.html").read_text()
     assert "hospital-" not in text
     assert f"{privacy['epsilon_data_dependent']:.4f}" not in text or (
-        f"{privacy['epsilon_worst_case']:.4f}" == f"{privacy['epsilon_data_dependent']:.4f}"
+        f"{privacy['epsilon_spent']:.4f}" == f"{privacy['epsilon_data_dependent']:.4f}"
     )
 
 

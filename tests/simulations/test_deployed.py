@@ -125,7 +125,7 @@ class TestReport:
         page = self.drawn(copied, monkeypatch, capsys, "--public")
         assert "ward-a" not in page.text and "secret: do not publish" not in page.text
         secret = coordinator["privacy"]["data_dependent"]["epsilon"]
-        if secret != coordinator["privacy"]["worst_case"]["epsilon"]:
+        if secret != coordinator["privacy"]["spent"]["epsilon"]:
             assert f"{secret:.3f}" not in page.text
 
     def test_of_an_unfinished_run_says_so_first(self, copied: Path, monkeypatch, capsys) -> None:

@@ -116,7 +116,7 @@ def test_the_cards_say_how_it_was_made_and_measured(tmp_path: Path) -> None:
         "neighbouring": "replace",
         "towards": card["privacy"]["towards"],
         "delta": 1e-5,
-        "epsilon_worst_case": 1.0,
+        "epsilon": 1.0,
         "simulation": True,
     }
     low, high = card["test"]["accuracy_95"]
@@ -170,7 +170,7 @@ NOTHING = ["not-above-majority", "order-by-chance", "class-not-found"]
     ("settings", "terms", "expected"),
     [
         ({"C": 1.0}, {}, []),
-        ({"C": 1.0}, {"epsilon_worst_case": 6.0}, ["large-epsilon"]),
+        ({"C": 1.0}, {"epsilon": 6.0}, ["large-epsilon"]),
         ({"C": 1.0, "queries": 20}, {}, ["few-answers"]),
         ({"queries": 2}, {}, ["nothing-learnt", *NOTHING, "few-answers"]),
     ],

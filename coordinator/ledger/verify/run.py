@@ -27,6 +27,7 @@ from consilium.coordinator.ledger.verify.second import check_given
 from consilium.coordinator.ledger.verify.weights import check_weights
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.rows.pool import PoolTree
 
 LEDGER, COORDINATOR, EVENTS = "ledger.db", "coordinator.json", "events.jsonl"
@@ -207,7 +208,7 @@ def _weights(files: Files, recorded: Recorded) -> str:
 
 
 def _claims(files: Files, recorded: Recorded, found: _Found) -> str:
-    claims = entry(files.object(COORDINATOR), COORDINATOR, "privacy")
+    claims = renamed(entry(files.object(COORDINATOR), COORDINATOR, "privacy"), OF_SPENT)
     return check_claims(COORDINATOR, claims, found.guarantees)
 
 

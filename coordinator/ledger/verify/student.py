@@ -12,6 +12,7 @@ from consilium.coordinator.ledger.verify.findings import Checks, Contradiction, 
 from consilium.coordinator.ledger.verify.recorded import Recorded
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.old_names import OF_CARD, renamed
 
 LABELS, CARD, PLAN = "labels.parquet", "student/student.json", "student/plan.json"
 
@@ -109,7 +110,7 @@ def _card(files: Files, recorded: Recorded, promised: dict[str, Any] | None) -> 
         agree(f"{CARD}: {key}", entry(card, CARD, "privacy", key), value)
     if promised is None:
         raise Contradiction("the ledger gives no epsilon to compare with")
-    epsilon = number(card, CARD, "privacy", "epsilon_worst_case")
+    epsilon = number(renamed(card["privacy"], OF_CARD), f"{CARD}: privacy", "epsilon")
     close_to(f"{CARD}: epsilon", epsilon, number(promised, "promised", "epsilon"))
     return f"epsilon {epsilon:.4f} at delta {config.privacy.delta:g}"
 

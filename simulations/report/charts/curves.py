@@ -27,19 +27,19 @@ _SHARES = tuple((index / 5, f"{index / 5:.1f}") for index in range(6))
 
 
 def privacy_chart(
-    worst_case: np.ndarray, data_dependent: np.ndarray | None, promised: float, promised_text: str, delta: str
+    spent: np.ndarray, data_dependent: np.ndarray | None, promised: float, promised_text: str, delta: str
 ) -> Markup:
     """Epsilon against queries asked, with the promise as a horizontal line.
 
-    `worst_case`, `data_dependent` float64 (asked,), epsilon after each query; None leaves the secret curve out.
+    `spent`, `data_dependent` float64 (asked,), epsilon after each query; None leaves the secret curve out.
     `promised` may be +inf: then there is no line. `promised_text`, `delta`: as the rest of the report writes them.
     """
-    curves = {"worst case": ("sky wide", worst_case)}
+    curves = {"spent at the released counts": ("sky wide", spent)}
     if data_dependent is not None:
         curves[SECRET_CURVE] = ("secret dashed", data_dependent)
     finite = [float(curve[np.isfinite(curve)].max()) for _, curve in curves.values() if np.isfinite(curve).any()]
     highest = max([*finite, promised if np.isfinite(promised) else 0.0]) or 1.0
-    last = max(len(worst_case), 2)
+    last = max(len(spent), 2)
     whole = "{:,.0f}".format
     x = Axis(0, last, tuple(t for t in round_ticks(0, last, 5, whole) if t[0] == int(t[0])), "queries asked so far")
     y = Axis(0, 1.2 * highest, round_ticks(0, 1.2 * highest, 5, "{:.3g}".format), f"epsilon so far, at delta {delta}")

@@ -23,7 +23,7 @@ class Pate(StudyMethod):
 
     figures: asked, answered, reinforced; parties, teachers; epsilon (promised to the student, from the caps alone),
     epsilon_promised (towards whoever sees most), epsilon_as_histogram (the same promise as the papers charge it),
-    epsilon_worst_case (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
+    epsilon_spent (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
     known), epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of
     the answered), labels_per_epsilon (of `epsilon`). Only the first three epsilons, the sanitised one, and what the
     student was told could be published.
@@ -76,7 +76,7 @@ def _figures(case: Case, found: Replayed) -> dict[str, float]:
         "epsilon": epsilon,
         "epsilon_promised": found.promised.epsilon,
         "epsilon_as_histogram": as_histograms(config.promised_events(), config.privacy.delta),
-        "epsilon_worst_case": found.spent["worst_case"].epsilon,
+        "epsilon_spent": found.spent["spent"].epsilon,
         "epsilon_data_dependent": found.spent["data_dependent"].epsilon,
         "epsilon_published": published,
         "epsilon_sanitised": None if found.sanitised is None else number(found.sanitised["guarantee"], "epsilon"),

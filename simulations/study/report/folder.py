@@ -12,9 +12,9 @@ import polars as pl
 
 from consilium.protocol.errors import DataError, PathError
 from consilium.simulations.study.artifact import Arrays, from_bytes
+from consilium.simulations.study.results import MATRICES, RESULTS, TOLD, read_results
 from consilium.simulations.study.row_scores import RowScores
 
-RESULTS, TOLD, MATRICES = "results.parquet", "study.json", "matrices"
 AGAIN = "Run: consilium study"
 
 
@@ -57,7 +57,7 @@ def open_folder(folder: Path) -> StudyFolder:
     if not isinstance(told, dict):
         raise DataError(f"{folder / TOLD} is no object", AGAIN)
     try:
-        results = pl.read_parquet(folder / RESULTS)
+        results = read_results(folder / RESULTS)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f"{folder / RESULTS} cannot be read ({type(error).__name__})", AGAIN) from None
     found = {path.stem: path for path in sorted((folder / MATRICES).glob("*.npz"))}

@@ -145,12 +145,12 @@ def test_spent_is_never_above_promised(make) -> None:
     service.ask(make_rows(40, 3)[0])
     guarantees = spent(config, ledger.batches())
     top = promised(config).epsilon
-    assert 0 < guarantees["data_dependent"].epsilon <= guarantees["worst_case"].epsilon <= top
+    assert 0 < guarantees["data_dependent"].epsilon <= guarantees["spent"].epsilon <= top
     assert promised(config).publishable
-    assert guarantees["worst_case"].to_json()["kind"] == "realised"  # chosen after the fact: visible, and no promise
-    assert not guarantees["worst_case"].publishable
+    assert guarantees["spent"].to_json()["kind"] == "realised"  # chosen after the fact: visible, and no promise
+    assert not guarantees["spent"].publishable
     assert not guarantees["data_dependent"].publishable
-    assert service.describe().epsilon_worst_case == top
+    assert service.describe().epsilon == top
 
 
 @pytest.mark.parametrize("changes", [{}, {"mechanism": GNMax(sigma=30.0)}], ids=["confident", "gnmax"])

@@ -95,8 +95,8 @@ def test_it_is_released_once_charged_and_recorded(make, log, mechanism, caps) ->
     assert guarantee["kind"] == "sanitised"
     assert guarantee["publishable"] is True
     before, after = spent(config, batches), spent(config, batches, closed=True)
-    assert after["worst_case"].epsilon > before["worst_case"].epsilon
-    assert after["worst_case"].epsilon <= promised(config).epsilon
+    assert after["spent"].epsilon > before["spent"].epsilon
+    assert after["spent"].epsilon <= promised(config).epsilon
 
 
 def test_the_promise_holds_the_release_too(make) -> None:

@@ -21,7 +21,7 @@ ROWS = [
     ("run", "hand_labels_released", "auc", 0.72),
     ("run", "pooled", "auc", 0.9),
     ("party", "H1", "auc", 0.6),
-    ("query", "0", "epsilon_worst_case", 0.5),
+    ("query", "0", "epsilon_spent", 0.5),
     ("query", "0", "answered", 1.0),
 ]
 PUBLIC = {"privacy.epsilon_promised": 0.8, "privacy.delta": 1e-5, "student.auc": 0.7, "hand_labels_released.auc": 0.72}
@@ -30,7 +30,7 @@ PUBLIC = {"privacy.epsilon_promised": 0.8, "privacy.delta": 1e-5, "student.auc":
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     privacy = {
-        **{f"epsilon_{name}": 0.8 for name in ("promised", "student", "worst_case")},
+        **{f"epsilon_{name}": 0.8 for name in ("promised", "student", "spent")},
         "epsilon_data_dependent": 0.1234,
         "delta": 1e-5,
         **dict.fromkeys(("unit", "relation", "towards", "votes"), "party"),
@@ -105,7 +105,7 @@ def test_mlflow_gets_more_where_somebody_says_so_but_no_secret(run: Run, monkeyp
     assert mlflow.files[0] == "report.html"
 
 
-@pytest.mark.parametrize(("private", "more"), [(False, {}), (True, {"pooled/auc": 0.9, "epsilon_by_query": 0.5})])
+@pytest.mark.parametrize(("private", "more"), [(False, {}), (True, {"pooled/auc": 0.9, "secret_epsilon_spent": 0.5})])
 def test_tensorboard(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, private: bool, more: dict[str, Any]
 ) -> None:

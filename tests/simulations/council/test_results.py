@@ -33,7 +33,7 @@ def run(workers: list[KeptWorker], tmp_path_factory: pytest.TempPathFactory) -> 
 class TestRun:
     def test_tables_are_those_of_the_folder(self, run: Run) -> None:
         assert run.votes_asked.height == run.summary["queries"]["asked"] == run.labels.height
-        assert run.votes_asked["epsilon_worst_case"].is_sorted()
+        assert run.votes_asked["secret_epsilon_spent"].is_sorted()
         assert run.by_party.columns == ["party", "rows", "accuracy", "auc"]
         assert run.by_party["rows"].to_list() == [20] * 6
         auc = run.metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))["value"].item()

@@ -77,7 +77,7 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
         most_answers=asked,
         guarantees={
             "promised": guarantee(Kind.WORST_CASE, 0.98765),
-            "worst_case": guarantee(Kind.REALISED, 0.95312),
+            "spent": guarantee(Kind.REALISED, 0.95312),
             "data_dependent": guarantee(Kind.DATA_DEPENDENT, SECRET_EPSILON),
         },
         released_label_accuracy=0.6543,
@@ -94,7 +94,7 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
         seconds={"train": 1.234, "total": 5.678},
         consensus=generator.uniform(0.5, 1, asked),
         answered=answered,
-        epsilon_worst_case=worst,
+        epsilon_spent=worst,
         epsilon_data_dependent=worst * SECRET_EPSILON,
         quality=[*quality, PartyQuality(SECRET_PARTY, SECRET_ROWS, SECRET_ACCURACY, SECRET_AUC)],
     )
@@ -209,12 +209,12 @@ def cases() -> dict[str, ReportData]:
             data,
             consensus=np.zeros(0),
             epsilon_data_dependent=np.zeros(0),
-            guarantees={name: data.guarantees[name] for name in ("promised", "worst_case")},
+            guarantees={name: data.guarantees[name] for name in ("promised", "spent")},
         ),
         "no guarantee at all": replace(
             data,
-            guarantees=dict.fromkeys(("promised", "worst_case"), unbounded),
-            epsilon_worst_case=np.full(len(nobody), np.inf),
+            guarantees=dict.fromkeys(("promised", "spent"), unbounded),
+            epsilon_spent=np.full(len(nobody), np.inf),
         ),
         "worth in labels": replace(data, worth=in_labels()),
         "worth none": replace(data, worth=in_labels(hand_labels=0, low=0, high=None)),

@@ -101,7 +101,7 @@ def test_what_is_protected_is_the_unit(unit: Unit, what: str) -> None:
     data = run()
     guarantees = {
         "promised": guarantee(Kind.WORST_CASE, 0.5, 4, unit),
-        "worst_case": guarantee(Kind.WORST_CASE, 0.5, 4, unit),
+        "spent": guarantee(Kind.WORST_CASE, 0.5, 4, unit),
         "promised_party": guarantee(Kind.WORST_CASE, 2.0, 4, Unit.PARTY),
     }
     found = box(replace(data, guarantees=guarantees))

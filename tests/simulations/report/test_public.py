@@ -24,7 +24,7 @@ class TestPublic:
             one,
             secret_figures={"alone": {"metric": "auc", "difference": -0.2, "interval": [-0.3, -0.1]}},
             consensus=np.full(len(one.consensus), 0.5),
-            epsilon_data_dependent=one.epsilon_worst_case / 9,
+            epsilon_data_dependent=one.epsilon_spent / 9,
             guarantees={**one.guarantees, "data_dependent": guarantee(Kind.DATA_DEPENDENT, 0.111)},
             baselines={"majority": metrics(0.3, 0.5)},
             quality=[PartyQuality("someone", 3, 0.1, None)],
@@ -81,9 +81,9 @@ class TestPublic:
     def test_publishes_the_promise_and_not_what_the_counts_came_to(self) -> None:
         full, public = render(run()), render(run(), public=True)
         assert "0.954" in full
-        assert "no promise" in full
+        assert "chosen after the fact: publish what was promised" in full
         assert "0.954" not in public
-        promise = {**run().guarantees, "worst_case": guarantee(Kind.WORST_CASE, 0.95312)}
+        promise = {**run().guarantees, "spent": guarantee(Kind.WORST_CASE, 0.95312)}
         assert "0.954" in render(replace(run(), guarantees=promise), public=True)  # the control: as it was marked
 
     def test_leaves_out_what_is_not_publishable_whatever_it_is_called(self) -> None:

@@ -182,7 +182,7 @@ class TestPrivacyTable:
         for row, epsilon, kind in zip(
             rows,
             ("0.988", "0.954", "0.314", "0.425"),
-            ("Worst case", "Worst case", "Data-dependent", "Sanitised"),
+            ("Worst case", "At the released counts", "Data-dependent", "Sanitised"),
             strict=True,
         ):
             for word in (
@@ -195,13 +195,13 @@ class TestPrivacyTable:
                 "order 18",
             ):
                 assert word in row
-            assert ("secret: do not publish" in row) == (kind == "Data-dependent")
+            assert ("secret: do not publish" in row) == (kind in ("At the released counts", "Data-dependent"))
         assert not any("order" in row or "direction" in row for row in privacy)  # of no use to a physician
 
     @pytest.mark.parametrize(("teachers", "said"), [(1, True), (4, False)])
     def test_record_is_party_only_with_one_teacher(self, teachers: int, said: bool) -> None:
         values = guarantee(Kind.WORST_CASE, 0.5, teachers, Unit.RECORD)
-        text = Page(render(replace(run(), guarantees=dict.fromkeys(("promised", "worst_case"), values)))).text
+        text = Page(render(replace(run(), guarantees=dict.fromkeys(("promised", "spent"), values)))).text
         assert ("the guarantee of a record is also the guarantee of the whole" in text) == said
         assert "a record, replaced (" in text
 
@@ -209,7 +209,7 @@ class TestPrivacyTable:
         "key",
         ["epsilon", "delta", "order", "unit", "relation", "neighbouring", "towards", "kind", "method", "publishable"],
     )
-    @pytest.mark.parametrize("name", ["promised", "worst_case", "data_dependent"])
+    @pytest.mark.parametrize("name", ["promised", "spent", "data_dependent"])
     def test_a_missing_field_is_an_error_not_a_blank(self, name: str, key: str) -> None:
         data = run()
         broken = {field: value for field, value in data.guarantees[name].items() if field != key}
@@ -223,7 +223,7 @@ class TestPrivacyTable:
         with pytest.raises(DataError, match="promised"):
             render(replace(data, guarantees={**data.guarantees, "promised": broken}))
 
-    @pytest.mark.parametrize("name", ["promised", "worst_case"])
+    @pytest.mark.parametrize("name", ["promised", "spent"])
     def test_a_missing_guarantee_is_an_error(self, name: str) -> None:
         data = run()
         rest = {other: values for other, values in data.guarantees.items() if other != name}
@@ -314,7 +314,7 @@ def test_hostile_names_are_text(public: bool) -> None:
     assert "<script>alert(1)</script>" in page.text
 
 
-@pytest.mark.parametrize("name", ["consensus", "epsilon_worst_case", "epsilon_data_dependent"])
+@pytest.mark.parametrize("name", ["consensus", "epsilon_spent", "epsilon_data_dependent"])
 def test_arrays_that_do_not_fit_are_an_error(name: str) -> None:
     data = run()
     with pytest.raises(DataError, match=f"{name} has 39 values for 40 queries"):

@@ -157,7 +157,7 @@ class MadeUp:
         if "pate" in self.methods:
             costs = {
                 "epsilon": 1.0,
-                "epsilon_worst_case": 0.9,
+                "epsilon_spent": 0.9,
                 "epsilon_data_dependent": 0.4 + 0.1 * generator.random(),
             }
             for metric, value in {**costs, "delta": 1e-5, "asked": 300, "answered": 250, "labels_right": 0.9}.items():

@@ -33,7 +33,7 @@ _FIRST_OF_VOTES = (
 _FIRST_OF_COST = (
     "epsilon",
     "delta",
-    "epsilon_worst_case",
+    "epsilon_spent",
     "epsilon_data_dependent",
     "epsilon_sanitised",
     "asked",

@@ -133,8 +133,8 @@ LIES: dict[str, tuple[Tamper, str]] = {
     # what is said about it
     "promised epsilon": (edit("coordinator.json", lambda c: c["privacy"]["promised"].update(epsilon=0.1)), CLAIMS),
     "spent epsilon, slightly": (
-        edit("coordinator.json", lambda c: c["privacy"]["worst_case"].update(
-            epsilon=c["privacy"]["worst_case"]["epsilon"] * (1 - 1e-7))),
+        edit("coordinator.json", lambda c: c["privacy"]["spent"].update(
+            epsilon=c["privacy"]["spent"]["epsilon"] * (1 - 1e-7))),
         CLAIMS,
     ),
     "the same epsilon at another delta": (
@@ -146,9 +146,9 @@ LIES: dict[str, tuple[Tamper, str]] = {
         CLAIMS,
     ),
     "epsilon in two ways": (twice, COUNTS),
-    "a guarantee left out": (edit("coordinator.json", lambda c: c["privacy"].pop("worst_case")), CLAIMS),
+    "a guarantee left out": (edit("coordinator.json", lambda c: c["privacy"].pop("spent")), CLAIMS),
     "a sanitised epsilon that was never released": (
-        edit("coordinator.json", lambda c: c["privacy"].update(sanitised=c["privacy"]["worst_case"])),
+        edit("coordinator.json", lambda c: c["privacy"].update(sanitised=c["privacy"]["spent"])),
         CLAIMS,
     ),
     "fewer queries": (edit("coordinator.json", lambda c: c.update(asked=c["asked"] - 1)), COUNTS),
@@ -162,7 +162,7 @@ LIES: dict[str, tuple[Tamper, str]] = {
     ),
     # what the student has
     "a label of the student": (lambda folder: flip_label(folder / "student"), LABELS),
-    "epsilon on the card": (student_file("student.json", lambda c: c["privacy"].update(epsilon_worst_case=0.3)), CARD),
+    "epsilon on the card": (student_file("student.json", lambda c: c["privacy"].update(epsilon=0.3)), CARD),
     "unit on the card": (student_file("student.json", lambda c: c["privacy"].update(unit="party")), CARD),
     "labels on the card": (
         student_file("student.json", lambda c: c.update(answered=c["answered"] + 1)),

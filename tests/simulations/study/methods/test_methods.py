@@ -199,7 +199,7 @@ def test_pate_counts_what_became_of_its_queries() -> None:
 
 def test_every_epsilon_of_pate_is_beside_the_others() -> None:
     figures = predicted("pate").figures
-    assert figures["epsilon_data_dependent"] <= figures["epsilon_worst_case"] <= figures["epsilon"]
+    assert figures["epsilon_data_dependent"] <= figures["epsilon_spent"] <= figures["epsilon"]
     assert figures["epsilon_data_dependent"] < figures["epsilon_published"]
     assert figures["epsilon"] == figures["epsilon_promised"] < figures["epsilon_as_histogram"]
     assert "epsilon_sanitised" not in figures

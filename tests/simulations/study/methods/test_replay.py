@@ -90,7 +90,7 @@ def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
     assert found.promised.to_json() == told["promised"]
     assert found.to_student.to_json() == told["student"]
     assert {name: guarantee.to_json() for name, guarantee in found.spent.items()} == {
-        name: told[name] for name in ("worst_case", "data_dependent")
+        name: told[name] for name in ("spent", "data_dependent")
     }
     assert (found.sanitised or {}).get("guarantee") == told.get("sanitised")
     student = json.loads((folder / "student" / "student.json").read_text())
@@ -138,7 +138,7 @@ def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypat
         "teachers": summary["teachers"],
         "epsilon": privacy["epsilon_student"],
         "epsilon_promised": privacy["epsilon_promised"],
-        "epsilon_worst_case": privacy["epsilon_worst_case"],
+        "epsilon_spent": privacy["epsilon_spent"],
         "epsilon_data_dependent": privacy["epsilon_data_dependent"],
         "delta": privacy["delta"],
         "labels_right": privacy["released_label_accuracy"],
@@ -198,4 +198,4 @@ def test_rows_with_equal_values_are_one_query() -> None:
     labels = dict(zip(found.rows.tolist(), found.labels.tolist(), strict=True))
     assert sorted(labels) == list(range(40)) and len(found.voted_rows) == 20
     assert [labels[row] for row in range(20)] == [labels[row + 20] for row in range(20)]
-    assert found.spent["worst_case"].epsilon < found.promised.epsilon  # half of what was asked cost nothing
+    assert found.spent["spent"].epsilon < found.promised.epsilon  # half of what was asked cost nothing
