@@ -79,7 +79,14 @@ def measure(kept: Kept, seed: int, sizes: list[int], votes: np.ndarray) -> None:
         more, probabilities = len(found), first.predict_proba(place.pool[rest])
         none = np.empty(0, dtype=np.int64)
         doubted = choose(
-            "least_confident", np.arange(len(rest)), more, place.pool[rest], none, probabilities, generator
+            "least_confident",
+            np.arange(len(rest)),
+            more,
+            place.pool[rest],
+            none,
+            probabilities,
+            generator,
+            np.arange(len(rest)),
         )
         chosen = {"by lot": np.arange(more), "experts": found, "least confident": doubted}
         for way in WAYS:

@@ -243,7 +243,7 @@ def queries(place: Place, row: Row) -> np.ndarray:
     seen = place.inputs(place.pool) if row.selection in BY_ROWS else place.pool
     candidates, none = np.arange(len(place.pool)), np.empty(0, dtype=np.int64)
     generator = np.random.default_rng([place.seed, 0x617368, 0])
-    return choose(row.selection, candidates, row.queries, seen, none, None, generator)
+    return choose(row.selection, candidates, row.queries, seen, none, None, generator, np.arange(len(seen)))
 
 
 def shares(drawn: Drawn, votes: np.ndarray, mechanism: AnyMechanism) -> Shares | None:

@@ -26,7 +26,7 @@ from consilium.protocol.labels.service import (
 )
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.progress.stages import ASK, ROUND, TRAIN_STUDENT, stage
-from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.rows.queries import canonical_queries, first_equal, query_ids
 from consilium.protocol.rows.schema import Schema
 from consilium.student.asking.plan import AskingPlan
 from consilium.student.asking.pool import Pool, check_fits
@@ -160,7 +160,9 @@ def run_student(
     ids = query_ids(queries)
     standings = source.known(ids)
     spent = np.flatnonzero(standings == RowStanding.SPENT)
-    plans = _plans(out / "student", phases, terms.federation, len(queries) - len(spent), _first_of(ids, standings))
+    equal = first_equal(ids)
+    different = len(np.unique(equal[standings != RowStanding.SPENT]))
+    plans = _plans(out / "student", phases, terms.federation, different, _first_of(equal, standings))
     if remark := _asked_before(standings, plans[0].given, terms.queries_left):
         tell(remark)
     choice: dict[str, Any] = {}
@@ -194,13 +196,13 @@ def run_student(
             if chosen is None:
                 gone = (np.array(asked.rows, dtype=np.int64), spent, *(each.chosen for each in plans[:at]))
                 taken = np.concatenate(gone)
-                candidates = np.setdiff1d(np.arange(len(rows)), taken)
+                candidates = np.flatnonzero(~np.isin(equal, equal[taken]))
                 generator = np.random.default_rng([seed, 0x617368, number])
                 strategy = "random" if model is None and own.selection not in BY_ROWS else own.selection
                 seen = terms.schema.inputs(queries) if strategy in BY_ROWS else rows
                 probabilities = None if model is None else model.predict_proba(rows)
                 before = np.array(asked.rows, dtype=np.int64)
-                chosen = choose(strategy, candidates, count, seen, before, probabilities, generator)
+                chosen = choose(strategy, candidates, count, seen, before, probabilities, generator, equal)
                 plan.add(chosen)
             more = _ask(phase.source, queries, chosen, rows, model, asked, own.batch, progress)
             model, number = learnt(own, rows), number + 1
@@ -251,8 +253,8 @@ def _phases(spec: StudentSpec, sources: Sequence[LabelSource]) -> list[_Phase]:
 
 
 def _plans(folder: Path, phases: Sequence[_Phase], federation: str, pool: int, free: np.ndarray) -> list[AskingPlan]:
-    """What is to be asked in each phase of a pool of so many rows, as it was begun or as the caps allow now. free: rows
-    whose outcome is recorded."""
+    """What is to be asked in each phase of a pool of so many different rows, as it was begun or as the caps allow now.
+    free: rows whose outcome is recorded."""
     plans, left = [], pool
     for number, phase in enumerate(phases, 1):
         name = "plan.json" if number == 1 else f"plan-{number}.json"
@@ -266,11 +268,9 @@ def _plans(folder: Path, phases: Sequence[_Phase], federation: str, pool: int, f
     return plans
 
 
-def _first_of(ids: Sequence[str], standings: np.ndarray) -> np.ndarray:
+def _first_of(equal: np.ndarray, standings: np.ndarray) -> np.ndarray:
     """Rows, int64, whose outcome is recorded already; equal rows once."""
-    recorded = np.flatnonzero(standings == RowStanding.RECORDED)
-    _, first = np.unique(np.array(ids)[recorded], return_index=True)
-    return recorded[np.sort(first)]
+    return np.flatnonzero((standings == RowStanding.RECORDED) & (equal == np.arange(len(equal))))
 
 
 def _asked_before(standings: np.ndarray, given: np.ndarray, left: int) -> str:

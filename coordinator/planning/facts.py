@@ -10,6 +10,7 @@ import numpy as np
 
 from consilium.coordinator.config import Federation
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.rows.queries import QUERY_DTYPE, query_ids
 
 Ballot = Literal["likeliest", "balanced", "relative"]
 """How teachers vote: for the class that they find likeliest; as though all classes were equally frequent; or relative
@@ -34,8 +35,9 @@ class PublicFacts:
     """What is known of a federation before it runs.
 
     parties, teachers_per_party: who votes. classes: how many. ballot: see `Ballot`.
-    rows: float64 (n, inputs), the pool as models see it, in the order of a public lot; at most `MOST_ROWS`.
-    available: rows of the pool altogether.
+    rows: float64 (n, inputs), the different rows of the pool as models see them, in the order of a public lot; at most
+    `MOST_ROWS`. Equal rows are one query, and are charged once. available: rows of the pool altogether. different: of
+    these, as many as can be asked.
     """
 
     parties: int
@@ -44,6 +46,7 @@ class PublicFacts:
     ballot: Ballot
     rows: np.ndarray = field(repr=False)
     available: int
+    different: int
 
     @classmethod
     def of(
@@ -61,22 +64,31 @@ class PublicFacts:
         ------
         ConfigError : nothing can be planned from this.
         """
+        ids = query_ids(pool.astype(QUERY_DTYPE) + QUERY_DTYPE.type(0))
         for name, value, least in (
             ("parties", parties, 2),
             ("teachers per party", teachers_per_party, 1),
             ("classes", classes, 2),
-            ("public rows", len(pool), 2),
+            ("different public rows", len(set(ids)), 2),
         ):
             if value < least:
                 raise ConfigError(f"a plan needs at least {least} {name}, not {value}", f"Give more {name}")
-        lot = np.random.default_rng(_LOT).permutation(len(pool))[:MOST_ROWS]
-        rows = represent(pool[lot]).astype(np.float64)
+        lot = np.random.default_rng(_LOT).permutation(len(pool))
+        _, first = np.unique(np.array(ids)[lot], return_index=True)
+        lot = lot[np.sort(first)]
+        rows = represent(pool[lot[:MOST_ROWS]]).astype(np.float64)
         if rows.ndim != 2 or not np.isfinite(rows).all():
             raise ConfigError(
                 f"the public rows have shape {rows.shape} or missing values, so nothing can be planned on them",
                 "Give a table of complete rows",
             )
-        return cls(parties, teachers_per_party, classes, ballot, rows, len(pool))
+        return cls(parties, teachers_per_party, classes, ballot, rows, len(pool), len(lot))
+
+    @property
+    def public_rows(self) -> str:
+        """How many there are, for people."""
+        equal = "" if self.different == self.available else f", {self.different} of them different"
+        return f"{self.available} public rows{equal}"
 
     @property
     def votes(self) -> int:

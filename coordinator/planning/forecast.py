@@ -68,7 +68,8 @@ class NoiseInVotes:
             return None
         sizes = features.linear(facts.rows).var(axis=0)
         directions = float(sizes.sum() ** 2 / max((sizes**2).sum(), 1e-300))
-        on_share = math.sqrt(directions * sigma**2 / federation.caps.answers) / facts.votes
+        answers = min(federation.caps.answers, facts.different)
+        on_share = math.sqrt(directions * sigma**2 / answers) / facts.votes
         return cls(sigma, facts.votes, directions, on_share)
 
 

@@ -64,8 +64,7 @@ class PlannedFederation:
         facts, privacy = self.facts, self.federation.privacy
         own = Candidate({}, self.federation.mechanism, self.federation.caps)
         lines = [
-            f"{facts.parties} parties, {facts.votes} votes on a query, {facts.classes} classes,"
-            f" {facts.available} public rows",
+            f"{facts.parties} parties, {facts.votes} votes on a query, {facts.classes} classes, {facts.public_rows}",
             f"plan       {own.described()}",
             f"promise    epsilon {self.epsilon:.4g} at delta {privacy.delta:g}; unit: {privacy.unit.value}",
             f"student    {', '.join(f'{key} {value}' for key, value in self.trainer.items())}",
@@ -98,6 +97,7 @@ class PlannedFederation:
                 "classes": facts.classes,
                 "ballot": facts.ballot,
                 "public_rows": facts.available,
+                "different_rows": facts.different,
             },
             "federation_digest": self.federation.federation_digest(),
             **self.table,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -41,6 +42,16 @@ def canonical_queries(rows: np.ndarray, features: int) -> np.ndarray:
 def query_ids(canonical: np.ndarray) -> list[str]:
     """SHA-256 (hex) of each canonical row: equal rows are one query and are paid for once."""
     return [hashlib.sha256(row.tobytes()).hexdigest() for row in canonical]
+
+
+def first_equal(ids: Sequence[str]) -> np.ndarray:
+    """Place, int64 (n,), of the first query with the same id: rows of one place are one query.
+
+    >>> first_equal(query_ids(canonical_queries(np.array([[1.0], [2.0], [1.0]]), 1))).tolist()
+    [0, 1, 0]
+    """
+    places: dict[str, int] = {}
+    return np.array([places.setdefault(query_id, place) for place, query_id in enumerate(ids)], dtype=np.int64)
 
 
 def query_set_hash(canonical: np.ndarray) -> str:

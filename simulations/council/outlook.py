@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -92,7 +92,7 @@ def _tried(
     privacy = {key: parameters.get(key, value) for key, value in federation["privacy"].items()}
     teachers = parameters.get("teachers_per_party", facts.teachers_per_party)
     table = {**federation, "privacy": privacy, "teachers_per_party": teachers}
-    shaped = PublicFacts(facts.parties, teachers, facts.classes, facts.ballot, facts.rows, facts.available)
+    shaped = replace(facts, teachers_per_party=teachers)
     try:
         planned = plan(table, shaped, most_queries, partial(made_up, draws=DRAWS))
     except ConsiliumError:

@@ -30,20 +30,24 @@ def choose(
     asked: np.ndarray,
     probabilities: np.ndarray | None,
     generator: np.random.Generator,
+    equal: np.ndarray,
 ) -> np.ndarray:
-    """`count` of the `candidates` (row indices), in the order in which they should be asked.
+    """`count` of the `candidates` (row indices), no two of them equal, in the order in which they should be asked.
 
     Parameters
     ----------
     rows : float (rows, inputs), the pool as the schema represents it (`Schema.inputs`); only `BY_ROWS` use them.
     asked : indices of rows asked before.
     probabilities : float64 (rows, classes) of the present model; None before there is one, when the choice is random.
+    equal : int64 (rows,), see `protocol.rows.queries.first_equal`. Equal rows are one query: a second one has its
+        answer already. At random, a row that occurs twice is twice as likely to be asked.
 
     least_confident: smallest largest probability. margin: smallest lead over the second. entropy: largest entropy. With
     two classes these three choose the same rows. k_centre: greedily the row farthest from all rows asked so far.
     typical: the densest of each cluster (`student.asking.typical`), for few queries.
     """
     shuffled = generator.permutation(candidates)
+    shuffled = shuffled[np.sort(np.unique(equal[shuffled], return_index=True)[1])]
     count = min(count, len(shuffled))
     if strategy == "k_centre":
         return _k_centre(shuffled, count, rows, asked)

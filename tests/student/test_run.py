@@ -79,6 +79,16 @@ def test_it_tells_how_far_it_is(tmp_path: Path, settings: dict, left: int, expec
     assert ", ".join(told) == expected
 
 
+@pytest.mark.parametrize("settings", [{}, {"rounds": 3}, {"selection": "k_centre", "rounds": 2}])
+@pytest.mark.parametrize(("left", "asked"), [(30, 30), (1000, 50)])
+def test_equal_rows_are_asked_once(tmp_path: Path, settings: dict, left: int, asked: int) -> None:
+    """A second one has its answer already: caps that it used up would be noise for nothing."""
+    source, once = Source(left), pool(50)
+    run_student(source, replace(once, queries=np.repeat(once.queries, 2, axis=0)), student_of(**settings), tmp_path, 0)
+    rows = np.concatenate(source.asked)
+    assert (len(rows), len(np.unique(rows, axis=0))) == (asked, asked)
+
+
 @pytest.mark.parametrize("trainer", ["auto", "mlp"])
 def test_a_trainer_tells_how_far_it_is_itself(tmp_path: Path, trainer: str) -> None:
     told: list[tuple[str, int, int]] = []

@@ -30,9 +30,10 @@ def facts(parties: int = 60, classes: int = 2, **changes: object) -> PublicFacts
         (1, 1, 2, rows(), "at least 2 parties, not 1"),
         (5, 0, 2, rows(), "at least 1 teachers per party, not 0"),
         (5, 1, 1, rows(), "at least 2 classes, not 1"),
-        (5, 1, 2, rows(1), "at least 2 public rows, not 1"),
-        (5, 1, 2, np.full((4, 2), np.nan), "missing values"),
-        (5, 1, 2, np.zeros(9), "have shape"),
+        (5, 1, 2, rows(1), "at least 2 different public rows, not 1"),
+        (5, 1, 2, np.ones((9, 3)), "at least 2 different public rows, not 1"),
+        (5, 1, 2, np.column_stack([np.arange(4.0), np.full(4, np.nan)]), "missing values"),
+        (5, 1, 2, np.arange(9.0), "have shape"),
     ],
 )
 def test_facts_that_nothing_can_be_planned_from(parties, teachers, classes, pool, said) -> None:
@@ -51,6 +52,15 @@ def test_a_large_pool_is_looked_at_in_part_and_represented_once() -> None:
     found = PublicFacts.of(5, 3, 2, "likeliest", pool, represent)
     assert (seen, found.available, found.rows.shape, found.votes) == ([MOST_ROWS], len(pool), (MOST_ROWS, 2), 15)
     assert set(map(tuple, found.rows)) <= set(map(tuple, pool * 2))
+
+
+def test_equal_rows_are_planned_for_once() -> None:
+    """They are asked, and paid for, once."""
+    pool = np.arange(20.0).reshape(-1, 2)
+    twice = PublicFacts.of(5, 3, 2, "likeliest", np.concatenate([pool, pool]))
+    assert (twice.available, twice.different, twice.public_rows) == (20, 10, "20 public rows, 10 of them different")
+    assert sorted(map(tuple, twice.rows)) == sorted(map(tuple, pool))
+    assert PublicFacts.of(5, 3, 2, "likeliest", pool).public_rows == "10 public rows"
 
 
 def test_a_student_of_labels_is_ridge_regression() -> None:
@@ -155,8 +165,8 @@ def test_the_same_facts_give_the_same_tasks() -> None:
         assert one.truth.tolist() == other.truth.tolist()
 
 
-def test_constant_rows_can_be_looked_at() -> None:
-    known = PublicFacts.of(10, 1, 2, "likeliest", np.ones((20, 3)))
+def test_rows_that_models_see_alike_can_be_looked_at() -> None:
+    known = PublicFacts.of(10, 1, 2, "likeliest", np.arange(60.0).reshape(20, 3), np.ones_like)
     assert made_up(known, FeatureMap.of(known.rows), draws=1).tasks[0].votes.sum() == 200
 
 

@@ -21,8 +21,10 @@ from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.planning import labelled, subject
 from consilium.simulations.planning.labelled import read_labelled
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.study.case import make_case
 from consilium.simulations.workspace import federation_config
 from tests.command_line import consilium
+from tests.simulations.study.methods.cases import run_alone
 from tests.simulations.test_one_federation import FEW, write_deployment
 
 OPEN = FEW.replace('[federation.mechanism]\nname = "confident"\nthreshold = 4\n', "").replace(
@@ -51,6 +53,40 @@ def written(folder: Path, text: str = OPEN) -> Path:
     path = folder / "few.toml"
     path.write_text(text)
     return path
+
+
+@pytest.mark.parametrize("limit", ["", "[federation.caps]\nqueries = 20"])
+def test_a_plan_for_rows_that_stand_twice_uses_up_its_promise(tmp_path: Path, limit: str) -> None:
+    """Half of the pool's rows are copies of the other half: a query that is never asked would be noise for nothing."""
+    x, owner = np.random.default_rng(3).standard_normal((1200, 4)), np.repeat([f"h{at:02}" for at in range(40)], 30)
+    x[1::2] = x[::2]
+    np.savez(tmp_path / "rows.npz", x=x, y=np.where(x[:, 0] > 0, "ill", "well"), owner=owner)
+    (tmp_path / "twice.toml").write_text(f"""
+        [data]
+        set = "npz"
+        path = "rows.npz"
+        partition = "owners"
+        [federation]
+        name = "rows that stand twice"
+        votes = "clear"
+        minimum_parties = 2
+        [federation.teacher]
+        model = "logistic_regression"
+        [federation.privacy]
+        unit = "party"
+        delta = 1e-5
+        epsilon = 4.0
+        {limit}
+        [simulation]
+        hand_labels = "none"
+    """)
+    known = load_scenario(str(tmp_path / "twice.toml"))
+    (tmp_path / "run").mkdir()
+    run_alone(make_case(known, 0, 0.0), tmp_path / "run")
+    closed = json.loads((tmp_path / "run" / "coordinator.json").read_text())
+    assert closed["asked"] == known.federation.caps.queries
+    promised, spent = (closed["privacy"][name]["epsilon"] for name in ("promised", "worst_case"))
+    assert 3.9 < spent <= promised <= 4.0
 
 
 @pytest.mark.proofs

@@ -109,7 +109,14 @@ PROBABILITIES = np.array([[0.5, 0.5, 0.0], [0.9, 0.05, 0.05], [0.4, 0.3, 0.3], [
 )
 def test_strategies_choose_the_doubtful(strategy, first) -> None:
     chosen = choose(
-        strategy, np.arange(5), 5, np.zeros((5, 1)), np.zeros(0, int), PROBABILITIES, np.random.default_rng(0)
+        strategy,
+        np.arange(5),
+        5,
+        np.zeros((5, 1)),
+        np.zeros(0, int),
+        PROBABILITIES,
+        np.random.default_rng(0),
+        np.arange(5),
     )
     assert sorted(chosen) == list(range(5))
     assert chosen[-1] == 1  # the surest comes last
@@ -120,10 +127,10 @@ def test_k_centre_covers_the_clusters() -> None:
     generator = np.random.default_rng(0)
     centres = np.array([[0, 0], [10, 0], [0, 10], [10, 10]])
     rows = np.concatenate([centre + generator.normal(size=(25, 2)) for centre in centres])
-    chosen = choose("k_centre", np.arange(100), 4, rows, np.zeros(0, int), None, generator)
+    chosen = choose("k_centre", np.arange(100), 4, rows, np.zeros(0, int), None, generator, np.arange(100))
     assert {index // 25 for index in chosen} == {0, 1, 2, 3}
     asked = np.arange(25)  # one cluster is asked already: the other three come first
-    chosen = choose("k_centre", np.arange(25, 100), 3, rows, asked, None, generator)
+    chosen = choose("k_centre", np.arange(25, 100), 3, rows, asked, None, generator, np.arange(100))
     assert {index // 25 for index in chosen} == {1, 2, 3}
 
 
@@ -141,7 +148,8 @@ def crowds(seed: int = 0) -> np.ndarray:
 
 def choose_typical(rows: np.ndarray, candidates: np.ndarray, count: int, asked: list[int], seed: int = 0) -> np.ndarray:
     before = np.array(asked, dtype=np.int64)
-    return choose("typical", candidates, count, rows, before, None, np.random.default_rng(seed))
+    generator = np.random.default_rng(seed)
+    return choose("typical", candidates, count, rows, before, None, generator, np.arange(len(rows)))
 
 
 @pytest.mark.parametrize("seed", range(5))
