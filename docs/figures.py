@@ -188,10 +188,11 @@ def figure(
     if not (folder := os.environ.get(RECORD)):
         return
     seconds = _processor_seconds() - start if table.seconds is None else table.seconds
+    fast = seconds < QUICK_SECONDS and command.startswith("python -m ")
     made = Figure(
         name=name, command=command, version=_version(), date=date.today().isoformat(), seeds=tuple(seeds), split=split,
         note=note, seconds=round(seconds, 1), load=tuple(round(value, 2) for value in os.getloadavg()),
-        quick=seconds < QUICK_SECONDS if quick is None else quick, origin="measured", timings=tuple(timings),
+        quick=fast if quick is None else quick, origin="measured", timings=tuple(timings),
         columns=table.columns, rows=tuple(table.rows),
     )  # fmt: skip
     write(made, Path(folder) if Path(folder).is_dir() else DOCS / "figures")

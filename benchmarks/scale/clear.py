@@ -179,7 +179,7 @@ def rows() -> Iterator[list[str]]:
     for count in counts:
         yield _row(f"{count:,}", count, in_own_process(__spec__.name, "federation", count))
     control = in_own_process(__spec__.name, "matrices", counts[0])
-    yield _row(f"{counts[0]:,}, matrices as before (control)", counts[0], control)
+    yield _row(f"{counts[0]:,}, matrices (control)", counts[0], control)
 
 
 def _row(name: str, count: int, found: dict[str, Any]) -> list[str]:
