@@ -30,7 +30,7 @@ from docs.figures import figure
 BASELINES = ("mean_teacher", "noisy_average", "plurality", "pooled")
 HEADER = (
     "scenario", "seeds", "epsilon", "metric", "released", "student", "as many labels by hand", "mean teacher",
-    "noisy average", "plurality", "pooled", "worth in hand labels", "of public rows",
+    "noisy average", "plurality", "pooled", "worth in labels by hand", "of public rows",
 )  # fmt: skip
 SPLIT = "On public test rows; how the settings of a scenario were chosen stands in its file"
 _MOST_FACTOR = 64.0

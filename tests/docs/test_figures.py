@@ -51,6 +51,11 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
+def scenario_text(name: str) -> str:
+    """The file of a shipped scenario."""
+    return (DOCS.parent / "simulations" / "scenarios" / f"{name}.toml").read_text(encoding="utf-8")
+
+
 def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert old in text
@@ -238,3 +243,20 @@ def test_the_interval_of_mnist_is_over_the_thousands() -> None:
     rows = figures.read_all()["results/mnist-250-held-out"].rows
     thousands = [float(row[1].split(" ")[0]) / 100 for row in rows if row[0].isdecimal()]
     assert (len(thousands), rows[-1][1].strip("*")) == (10, over_thousands(thousands))
+
+
+@pytest.mark.parametrize("name", ["stroke", "adult-250", "diabetes-rf", "pneumonia"])
+def test_the_head_of_a_scenario_repeats_its_table(name: str) -> None:
+    """`# Measured ...: student's AUC 0.770 ± 0.016 ... Worth 264 labels by hand (median; 48 to 674)`."""
+    table, head = figures.read_all()["results/worth"], scenario_text(name).split('description = """')[0]
+    auc = re.sub(r"(?<!\d)\.", "0.", table.cell(name, "student"))
+    labels, low, high = re.findall(r"[\d,]+", table.cell(name, "worth in labels by hand"))
+    head = " ".join(head.replace("\n#", "").split())
+    assert f"student's AUC {auc}, " in head
+    assert f"Worth {labels} labels by hand (median; {low} to {high})" in head
+
+
+def test_the_head_of_mnist_repeats_its_interval() -> None:
+    mean, low, high = re.findall(r"[\d.]+", figures.read_all()["results/mnist-250-held-out"].cell("all", "student, %"))
+    head = " ".join(scenario_text("mnist-250").split('description = """')[0].replace("\n#", "").split())
+    assert f"student {mean} %, Student's 95 % interval over the ten {low} to {high} " in head
