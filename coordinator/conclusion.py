@@ -25,7 +25,7 @@ from consilium.coordinator.ledger.privacy import (
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.files import replace_text
+from consilium.protocol.files import replace_private
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def conclude(
         summary["roll"] = {name: entry.to_json() for name, entry in sorted(roll.entries.items())}
     if told.roll and roll.seconds:
         summary["aggregators"] = {name: entry.to_json() for name, entry in sorted(roll.seconds.items())}
-    replace_text(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
+    replace_private(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
     return summary
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from consilium.protocol.aggregators.records import GivenRecord, ids_digest, open_record
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.files import replace_text
+from consilium.protocol.files import append_private, replace_private
 from consilium.protocol.verified.errors import BadLink
 from consilium.protocol.verified.roster import VerifiedRoster
 from consilium.protocol.verified.session import VerifiedSession
@@ -35,7 +35,7 @@ class GivenRecords:
     def __init__(self, run_dir: Path, roster: VerifiedRoster) -> None:
         self._path, self._roster = run_dir / RECORDS, roster
         if not (run_dir / ROSTER).exists():
-            replace_text(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
+            replace_private(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
 
     def __len__(self) -> int:
         """Sums that were signed. Raises MalformedMessage."""
@@ -77,7 +77,7 @@ class GivenRecords:
             return
         _mend(self._path)
         line = {"sid": session.sid, "record": content.decode("ascii"), "signature": signature.hex(), "ids": [*ids]}
-        with open(self._path, "a", encoding="utf-8") as file:
+        with append_private(self._path) as file:
             file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from consilium.protocol.files import append_private
 from consilium.protocol.strict_json import dumps
 
 Listener = Callable[[dict[str, Any]], None]
@@ -25,7 +26,7 @@ class EventLog:
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
         _cut_torn_line(path)
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        self._file = append_private(path)  # closed by close()
         self._lock = threading.Lock()
         self._start = time.monotonic()
         self._listener = listener

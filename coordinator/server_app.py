@@ -33,7 +33,7 @@ from consilium.coordinator.run_log import EventLog
 from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
-from consilium.protocol.files import typed
+from consilium.protocol.files import replace_private, typed
 from consilium.protocol.node.kit import Kit, joined, open_kit
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.pool import PoolTree
@@ -136,7 +136,7 @@ def main(grid: Grid, context: Context) -> None:
             raise
         failure = {"error": type(known).__name__, "what": known.what, "action": known.action}
         with contextlib.suppress(OSError):  # on a full disk the error itself is what matters
-            (run_dir / "failure.json").write_text(json.dumps(failure) + "\n", encoding="utf-8")
+            replace_private(run_dir / "failure.json", json.dumps(failure) + "\n")
             log.write("failed", **failure)
         raise
     finally:

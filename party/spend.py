@@ -10,6 +10,7 @@ composes over federations. Where the parties add the noise, what is charged is w
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -70,6 +71,11 @@ class SpendStore:
 
         Refused (POLICY) if the file is unusable, LedgerError if a newer program wrote it.
         """
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._path.chmod(0o600)  # one that an older version made
+        except OSError as error:
+            raise Refused(Rule.POLICY, detail=f"{self._path}: {error}") from None
         try:
             with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
                 connection.execute(f"PRAGMA synchronous={self._synchronous}")

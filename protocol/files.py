@@ -150,6 +150,19 @@ def replace_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
+def replace_private(path: Path, content: str | bytes) -> None:
+    """Replace a file that nobody but its owner may read, mode 0600; the content is on disk when this returns."""
+    with replacing(path, 0o600) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def append_private(path: Path) -> TextIO:
+    """A text file to append to that nobody but its owner may read; also one that an older version made."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "a", encoding="utf-8")
+
+
 def _sync_folder(path: Path) -> None:
     """The names in the folder are on disk when this returns."""
     descriptor = os.open(path, os.O_RDONLY)

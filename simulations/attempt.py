@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from consilium.protocol.errors import ConfigError, ConsiliumError
-from consilium.protocol.files import replace_text, unreadable
+from consilium.protocol.files import replace_private, unreadable
 from consilium.simulations.interruption import Signals
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.sums import write_sums
@@ -86,7 +86,7 @@ class Attempt:
     def _status(self, space: Workspace, status: str) -> None:
         """Whole or not at all: a resumed run depends on it."""
         text = json.dumps({**self._manifest, "status": status}, indent=2) + "\n"
-        replace_text(space.run_dir / MANIFEST, text)
+        replace_private(space.run_dir / MANIFEST, text)
 
 
 def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.ledger.privacy import promised
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import writing
+from consilium.protocol.files import replace_private, writing
 from consilium.protocol.node.device import Device, using_device
 from consilium.protocol.node.threads import one_thread
 from consilium.protocol.progress.stages import PREPARE, REPORT, stage
@@ -355,4 +355,4 @@ def _report_data(
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    replace_private(path, json.dumps(value, indent=2) + "\n")

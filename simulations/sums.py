@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from consilium.coordinator.ledger.verify import Absent, Contradiction, Damaged, Unfinished
-from consilium.protocol.files import replace_text
+from consilium.protocol.files import replace_private
 
 FILE = "SHA256SUMS"
 LEFT_OUT = ("private/work/", "sessions/")
@@ -79,7 +79,7 @@ def _read(run_dir: Path) -> dict[str, str]:
 
 
 def _write(run_dir: Path, sums: dict[str, str]) -> None:
-    replace_text(run_dir / FILE, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)))
+    replace_private(run_dir / FILE, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)))
 
 
 def _names(run_dir: Path) -> list[str]:

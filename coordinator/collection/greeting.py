@@ -14,7 +14,7 @@ from pathlib import Path
 
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import LedgerError
-from consilium.protocol.files import replace_text
+from consilium.protocol.files import replace_private
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition
 from consilium.protocol.versions import program_versions
 
@@ -42,7 +42,7 @@ class SeenPositions:
         later = {party: batch + 1 for party in parties if self.least.get(party, 0) <= batch}
         if later:
             self.least |= later
-            replace_text(self._path, json.dumps(self.least, sort_keys=True) + "\n")
+            replace_private(self._path, json.dumps(self.least, sort_keys=True) + "\n")
 
 
 @dataclass(frozen=True)

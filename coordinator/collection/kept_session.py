@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
-from consilium.protocol.files import replace_text, replacing
+from consilium.protocol.files import replace_private, replacing
 from consilium.protocol.secagg.errors import SecAggError
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.verified.roster import VerifiedRoster
@@ -41,7 +41,7 @@ class KeptSession:
         (self.folder / UPLOADS).mkdir(mode=0o700, parents=True)
         self.folder.chmod(0o700)
         signed = {"terms": session.canonical().decode("ascii"), "signature": session.sign(signer).hex()}
-        replace_text(self.folder / TERMS, json.dumps(signed) + "\n")
+        replace_private(self.folder / TERMS, json.dumps(signed) + "\n")
 
     def session(self, roster: VerifiedRoster) -> tuple[VerifiedSession, bytes]:
         """The terms and their signature.
@@ -76,7 +76,7 @@ class KeptSession:
     def choose(self, places: Iterable[int]) -> None:
         """Fix who is summed; on disk, and all uploads, when this returns."""
         os.sync()
-        replace_text(self.folder / CHOSEN, json.dumps(sorted(places)) + "\n")
+        replace_private(self.folder / CHOSEN, json.dumps(sorted(places)) + "\n")
 
     def chosen(self) -> list[int] | None:
         """Who is summed; None where it is not fixed yet. Raises ConfigError."""

@@ -32,7 +32,7 @@ def keeping(folder: Path, queries: np.ndarray, query_set: str, classes: int) -> 
     """A new file in `folder`, there as a whole once the context has ended without an error."""
     weights: dict[str, int] = {}
     path = private_folder(folder) / f"votes-{query_set[:12]}.npz"
-    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with replacing(path, 0o600) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
 
         def put(name: str, array: np.ndarray) -> None:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import replace_text
+from consilium.protocol.files import replace_private
 
 HISTORY = "history.json"
 
@@ -78,7 +78,7 @@ class History:
             "sets": [sorted(places) for places in self.sets],
             "left_out": self.left_out,
         }
-        replace_text(self._path, json.dumps(content) + "\n")
+        replace_private(self._path, json.dumps(content) + "\n")
 
 
 class _Content(NamedTuple):

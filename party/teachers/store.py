@@ -53,7 +53,8 @@ def save(
     hashes = []
     for index, teacher in enumerate(teachers):
         content = pickle.dumps(teacher)
-        (folder / f"teacher-{index:03d}.pickle").write_bytes(content)
+        with replacing(folder / f"teacher-{index:03d}.pickle", 0o600, durable=False) as file:
+            file.write(content)
         hashes.append(hashlib.sha256(content).hexdigest())
     manifest = {
         "federation": federation,
@@ -62,7 +63,7 @@ def save(
         "teachers": hashes,
         "thresholds": None if thresholds is None else thresholds.tolist(),
     }
-    with replacing(folder / MANIFEST, durable=False) as file:
+    with replacing(folder / MANIFEST, 0o600, durable=False) as file:
         file.write(json.dumps(manifest, sort_keys=True).encode())
 
 

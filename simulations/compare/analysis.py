@@ -14,6 +14,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Ledger
+from consilium.protocol.files import replace_private
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.progress.stages import ACCOUNTING, CURVES, stage
 from consilium.protocol.rows.queries import canonical_queries
@@ -221,7 +222,7 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
     )
     content = io.BytesIO()
     frame.write_parquet(content)  # to a full disk, polars itself would raise an error of its own
-    (space.run_dir / "metrics.parquet").write_bytes(content.getvalue())
+    replace_private(space.run_dir / "metrics.parquet", content.getvalue())
 
 
 def left_out(space: Workspace) -> list[LeftOut]:

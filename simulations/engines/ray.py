@@ -14,6 +14,7 @@ from pathlib import Path
 from consilium.protocol import errors
 from consilium.protocol.aggregators import errors as aggregator_errors
 from consilium.protocol.errors import ConsiliumError, EngineError
+from consilium.protocol.files import replace_private
 from consilium.protocol.node.device import VARIABLE as DEVICE
 from consilium.protocol.node.flower import QUIET, flower_environment
 from consilium.protocol.secagg import errors as secagg_errors
@@ -75,7 +76,7 @@ def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Pa
     finally:
         if not (run_dir / "coordinator.json").exists():
             logs = b"".join(path.read_bytes() for path in sorted(flower.glob("*.log")))
-            (run_dir / "flower.log").write_bytes(logs)
+            replace_private(run_dir / "flower.log", logs)
     raise_failure(run_dir)
     if code != 0 or not (run_dir / "coordinator.json").exists():
         raise EngineError(

@@ -41,7 +41,8 @@ def write_report(data: ReportData, path: Path, public: bool = False) -> None:
     DataError : the data are not those of a run. PathError, StorageError : the file cannot be written.
     """
     content = render(data, public).encode()
-    with writing(path), replacing(path, part=f".{path.name}.{os.getpid()}.part") as file:
+    mode = 0o666 if public else 0o600
+    with writing(path), replacing(path, mode, part=f".{path.name}.{os.getpid()}.part") as file:
         file.write(content)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.files import replace_private
 from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.strict_json import INFINITE, dumps
 from consilium.simulations.report.data import LeftOut, PartyQuality, ReportData
@@ -31,7 +32,7 @@ REQUIRED = {item.name for item in fields(ReportData) if item.default is MISSING 
 def save_report_data(data: ReportData, folder: Path) -> None:
     """Write all fields as plain values into `folder`."""
     values = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(data).items()}
-    (folder / FILE).write_text(dumps(values) + "\n", encoding="utf-8")
+    replace_private(folder / FILE, dumps(values) + "\n")
 
 
 def load_report_data(folder: Path) -> ReportData:

@@ -15,7 +15,7 @@ import polars as pl
 
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
-from consilium.protocol.files import replacing, take_lock, writing
+from consilium.protocol.files import replace_private, replacing, take_lock, writing
 from consilium.protocol.old_names import OF_SPENT
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.study.artifact import Arrays, to_bytes
@@ -176,7 +176,7 @@ def write_matrices(out: Path, cases: Mapping[K, Sequence[str]], load: Callable[[
     folder.mkdir(mode=0o700)
     for key, (first, *others) in cases.items():
         if content := load(key):
-            (folder / f"{first}.npz").write_bytes(to_bytes(content))
+            replace_private(folder / f"{first}.npz", to_bytes(content))
             for other in others:
                 _same_file(folder / f"{first}.npz", folder / f"{other}.npz")
 

@@ -17,6 +17,7 @@ from flwr.server.superlink.fleet.vce.backend.raybackend import RayBackend
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from consilium.protocol.errors import EngineError
+from consilium.protocol.files import replace_private
 from consilium.simulations.engines.cluster.crew import Crew, Hand
 from consilium.simulations.engines.cluster.homes import Homes
 from consilium.simulations.engines.cluster.node import AppOnNode, Forget
@@ -102,7 +103,7 @@ class ClusterBackend(RayBackend):
             ray.wait(asked, num_returns=len(asked), timeout=CLEANING_SECONDS)
         here = ray.get_runtime_context().get_node_id()
         figures = {**self._homes.figures(here), "lost": self._crew.lost}
-        self._settings.figures.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        replace_private(self._settings.figures, json.dumps(figures, indent=2) + "\n")
         super().terminate()
 
     def _liking(self, party: str, hand: Hand) -> int:
