@@ -41,7 +41,7 @@ from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.warnings.kinds import listed
+from consilium.protocol.warnings.kinds import WarningCode, listed
 from consilium.simulations import sums
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public_rows
@@ -275,6 +275,10 @@ class _Simulation:
             again = listed(run_warnings(config, scenario.student.last, summary, card, looked))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
+        if "parties_made" in summary:
+            agree(f"{SUMMARY}: parties_made", summary["parties_made"], looked.made)
+        else:  # a run of 0.9, which did not warn of it
+            again = [each for each in again if each["code"] != WarningCode.PARTIES_TOO_SMALL]
         agree(f"{SUMMARY}: warnings", entry(summary, SUMMARY, "warnings"), again)
         return f"{len(again)}"
 

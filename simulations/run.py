@@ -276,6 +276,7 @@ def _summary(
         "release": config.release,
         "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
         "owners_left_out": owners_left_out,
+        "parties_made": looked.made,
         **{key: coordinator[key] for key in ("by_party", "phases") if key in coordinator},
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {

@@ -23,6 +23,7 @@ class WarningCode(StrEnum):
     NOT_ABOVE_HAND_LABELS = "not-above-hand-labels"
     BELOW_MEAN_TEACHER = "below-mean-teacher"
     PARTIES_LEFT_OUT = "parties-left-out"
+    PARTIES_TOO_SMALL = "parties-too-small"
     MANY_PAIRED = "many-paired"
     LABEL_AMONG_FEATURES = "label-among-features"
     FEATURES_UNSCALED = "features-unscaled"
@@ -38,6 +39,7 @@ SECRET = frozenset(
     {
         WarningCode.BELOW_MEAN_TEACHER,
         WarningCode.PARTIES_LEFT_OUT,
+        WarningCode.PARTIES_TOO_SMALL,
         WarningCode.ROWS_TWICE,
         WarningCode.ONE_LARGE_PARTY,
     }

@@ -32,6 +32,8 @@ class Looked:
     each feature over the public rows, where models see them unscaled; else empty. constant: columns with one value in
     all public rows. identifiers: whose whole numbers differ in all of them. leaks: that say the label of each of them.
     largest: share of the private rows that one party has. twice: share that stands at two parties, or is public too.
+    made: parties that the division made; too_small: of them, those with fewer than `least_rows` rows, which take no
+    part.
     """
 
     public: Mapping[str, int]
@@ -43,11 +45,14 @@ class Looked:
     leaks: tuple[str, ...] = ()
     largest: float = 0.0
     twice: float = 0.0
+    made: int = 0
+    too_small: int = 0
+    least_rows: int = 1
 
 
 def of_rows(looked: Looked) -> list[RunWarning]:
     """All that there is to warn of, the most important first."""
-    kinds = (_leaks, _spreads, _classes, _few, _identifiers, _constant, _twice, _largest)
+    kinds = (_leaks, _spreads, _classes, _few, _identifiers, _constant, _twice, _largest, _too_small)
     return [warning for kind in kinds for warning in kind(looked)]
 
 
@@ -126,6 +131,26 @@ def _largest(looked: Looked) -> Iterator[RunWarning]:
             f"one party has {looked.largest:.0%} of the private rows, above {LARGEST_SHARE:.0%}, and one vote as the"
             " others have. Give it more teachers (federation.teachers_per_party), or divide it by its own sites",
         )
+
+
+def _too_small(looked: Looked) -> Iterator[RunWarning]:
+    if looked.too_small:
+        yield parties_too_small(looked.made, looked.too_small, looked.least_rows)
+
+
+def parties_too_small(made: int, too_small: int, least_rows: int) -> RunWarning:
+    """Of a division that made so many parties, some of which have fewer than `least_rows` rows and take no part.
+
+    >>> parties_too_small(41, 21, 20).text.split(":")[0]
+    'the division made 41 parties, and 20 of them take part'
+    """
+    are = "1 has" if too_small == 1 else f"{too_small:,} have"
+    return RunWarning(
+        WarningCode.PARTIES_TOO_SMALL,
+        f"the division made {made:,} parties, and {made - too_small:,} of them take part: {are} fewer than"
+        f" data.least_rows = {least_rows}. Whatever is said holds for the others. Lower data.least_rows (1 lets every"
+        " party in), or name both numbers",
+    )
 
 
 def _columns(names: tuple[str, ...]) -> str:

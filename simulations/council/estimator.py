@@ -19,6 +19,7 @@ from consilium.protocol.node.device import Device
 from consilium.protocol.node.threads import one_thread
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.encoding import encode
+from consilium.protocol.warnings.kinds import WarningCode
 from consilium.simulations.council.errors import as_keyboard_interrupt, value_errors
 from consilium.simulations.council.frames import Frame, Values, frame_of, has_names
 from consilium.simulations.council.given import Given, PublicRows
@@ -186,6 +187,9 @@ class Council(ClassifierMixin, BaseEstimator):
         run = Run(folder.path, source)
         folder.kept_by(run)
         self.run_, self.plan_ = run, plan
+        for told in run.warnings:
+            if told["code"] == WarningCode.PARTIES_TOO_SMALL:
+                warnings.warn(in_python(told["text"]), UserWarning, stacklevel=3)
         self.student_ = load_own(folder.path)
         self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.n_owners_ = int(summary["parties"])

@@ -12,6 +12,7 @@ import polars as pl
 from consilium.coordinator.ledger.verify import holds
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.old_names import OF_SPENT, renamed
+from consilium.protocol.warnings.kinds import well_formed
 from consilium.simulations.council.audited import AuditResult
 from consilium.simulations.council.card import card
 from consilium.simulations.council.pages import Report
@@ -64,6 +65,11 @@ class Run:
         except (ValueError, AttributeError, RecursionError):
             raise DataError(f"{path} is damaged", "Run: consilium audit") from None
         return found
+
+    @property
+    def warnings(self) -> list[dict[str, str]]:
+        """What the run warned of: code and text, see `docs/warnings.md`. Some are computed from private rows."""
+        return well_formed(self.summary.get("warnings"))
 
     @cached_property
     def metrics(self) -> pl.DataFrame:

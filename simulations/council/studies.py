@@ -165,6 +165,11 @@ class StudyResults:
         """Cells that could not be computed, and why."""
         return list(self.told["failed"])
 
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        """Where `least_rows` cut parties: code, text, made, too_small, least_rows and the points of the axes."""
+        return list(self.told.get("warnings", []))
+
     def means(self, *metrics: str, scope: str = "run") -> pl.DataFrame:
         """Means over seeds with their intervals, of all metrics or of these: see `summaries.over_seeds`."""
         return over_seeds(self.frame, metrics or None, scope, self.row_scores)

@@ -43,6 +43,9 @@ def look(data: DataSpec, dataset: Dataset, partition: Partition) -> Looked:
         leaks=tuple(name for name, part in parts.items() if _says_the_label(x[:, part], y)),
         largest=max(sizes) / sum(sizes) if own else 0.0,
         twice=_twice(dataset, partition, public) if own else 0.0,
+        made=len(partition.parties) + partition.left_out,
+        too_small=partition.left_out,
+        least_rows=data.party_rows_needed,
     )
 
 

@@ -192,6 +192,11 @@ class DataSpec(SourceSpec):
             return self.least_rows
         return 1 if self.partition == "dirichlet" and self.parties is not None else 20
 
+    @property
+    def party_rows_needed(self) -> int:
+        """Least rows of what the division makes a party: a smaller one is left out."""
+        return self.rows_needed if self.deals_unevenly else self.owner_rows_needed
+
 
 class TeacherShare(Frozen):
     """A share of the parties, drawn by lot, that has a teacher of its own choice in its `party.toml`."""

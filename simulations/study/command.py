@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consilium.protocol.output import Format, FormatOption, QuietOption, show
+from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
 
 if TYPE_CHECKING:
     from consilium.simulations.study.run import Opening
@@ -72,6 +72,8 @@ def run_command(
             spec, folder, steps, _opening(ray, workers), progress_on(display), far=bool(ray), command=command
         )
     show(output, summary, [] if quiet else _lines(summary))
+    if not quiet:
+        tell_warnings(summary["warnings"], output)
     if any(not each["known"] for each in summary["failed"]):
         raise typer.Exit(1)
 

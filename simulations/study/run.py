@@ -20,8 +20,9 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import writing
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.progress.stages import COMPARE, ENSEMBLES, MEASURE, REPORT, SETTLE, stage
-from consilium.protocol.strict_json import strict
+from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
+from consilium.protocol.warnings.rows import parties_too_small
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.study.artifact import Arrays
@@ -249,6 +250,7 @@ class _Study:
                 "steps": steps,
                 "failed": self.failed,
                 "absent": len(self.absent),
+                "warnings": told["warnings"],
                 "results": str(out / RESULTS),
                 "report": page,
                 "cache": {"folder": str(self.cache.folder), **asdict(self.cache.size())},
@@ -261,6 +263,27 @@ class _Study:
         for address in found:
             made |= frame_and_matrices(self._content(address))[1]
         return made
+
+    def _warnings(self) -> list[dict[str, Any]]:
+        """Parties that `least_rows` cut: once for a division, of the seed with the most; points: all that have it."""
+        worst: dict[str, Plot] = {}
+        for plot in self.plots:
+            point = dumps(plot.axes)
+            if self.left_out.get(plot.id, 0) > self.left_out.get(worst[point].id if point in worst else "", 0):
+                worst[point] = plot
+        found: dict[str, dict[str, Any]] = {}
+        for plot in worst.values():
+            left, least = self.left_out[plot.id], plot.teaching.data.party_rows_needed
+            made = self.parties[plot.id] + left
+            warning = parties_too_small(made, left, least)
+            told = {"code": warning.code.value, "text": f"{plot}: {warning.text}"}
+            told |= {"made": made, "too_small": left, "least_rows": least}
+            key = f"{self.graph.division(plot)} {warning.text}"
+            found.setdefault(key, {**told, "points": []})["points"].append(dict(plot.axes))
+        for told in found.values():
+            if more := len(told["points"]) - 1:
+                told["text"] += f" (the same at {more} further {'point' if more == 1 else 'points'})"
+        return list(found.values())
 
     def _told(self, seconds: float, command: str) -> dict[str, Any]:
         spec = self.spec
@@ -295,6 +318,7 @@ class _Study:
             },
             "failed": self.failed,
             "absent": self.absent,
+            "warnings": self._warnings(),
             "data": self.rows.sets,
             "steps": {
                 "computed": self.tally.done,

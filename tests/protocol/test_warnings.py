@@ -141,6 +141,7 @@ ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
     "constant-column": [({"constant": ("country",)}, True), ({"constant": ()}, False)],
     "rows-twice": [({"twice": 0.0101}, True), ({"twice": 0.01}, False)],
     "one-large-party": [({"largest": 0.501}, True), ({"largest": 0.5}, False)],
+    "parties-too-small": [({"made": 41, "too_small": 1}, True), ({"made": 41, "too_small": 0}, False)],
 }
 
 

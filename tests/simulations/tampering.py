@@ -94,6 +94,10 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
         edit("summary.json", lambda c: c["student"].update(accuracy=0.99)),
         "summary.json: what the nodes wrote",
     ),
+    "fewer parties than the division made": (
+        edit("summary.json", lambda c: c.update(parties_made=c["parties_made"] - 1)),
+        "summary.json: warnings",
+    ),
     "a warning kept back": (edit("summary.json", lambda c: c["warnings"].pop()), "summary.json: warnings"),
     "a warning made up": (
         edit("summary.json", lambda c: c["warnings"].append({"code": "few-answers", "text": "too few"})),

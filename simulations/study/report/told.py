@@ -13,8 +13,8 @@ class Told:
     """order: of axes their points, as the study's file has them; logarithmic: axes that are.
 
     cases: id -> (point by axis, seed). failed: what could not be computed, and why. absent: methods that there are none
-    of, why, and in how many cells. sentences: findings in the author's words. made: rows of the table that says how it
-    was made. data: attribution of each data set. command: that makes it anew.
+    of, why, and in how many cells. warnings: in words. sentences: findings in the author's words. made: rows of the
+    table that says how it was made. data: attribution of each data set. command: that makes it anew.
     """
 
     title: str
@@ -24,6 +24,7 @@ class Told:
     cases: Mapping[str, tuple[Mapping[str, str], int]] = field(repr=False)
     failed: Sequence[tuple[str, str]]
     absent: Sequence[tuple[str, str, int]]
+    warnings: Sequence[str]
     sentences: Sequence[str]
     made: Sequence[tuple[str, str]]
     data: Sequence[str]
@@ -42,6 +43,7 @@ def read_told(told: Mapping[str, Any], name: str) -> Told:
         {case: _case(_table(each)) for case, each in _table(told.get("cases")).items()},
         [(_place(each), _why(each)) for each in _tables(told.get("failed"))],
         [(method, why, count) for (method, why), count in absent.items()],
+        [str(each["text"]) for each in _tables(told.get("warnings")) if each.get("text")],
         [str(each) for each in _list(told.get("findings"))],
         list(_made(told)),
         [str(each["attribution"]) for each in _tables(told.get("data")) if each.get("attribution")],

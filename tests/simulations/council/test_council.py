@@ -44,6 +44,18 @@ class TestFit:
         assert council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
         assert (council.labels_.height, council.n_owners_) == (20, 6)
 
+    def test_owners_with_too_few_rows_are_told(self) -> None:
+        """In the words of Python, and for programs; where everybody takes part there is no such warning."""
+        few = FRAME.filter((pl.col("hospital") != "H03") | (pl.int_range(pl.len()).over("hospital") < 4))
+        with pytest.warns(UserWarning, match=r"and 5 of them take part: 1 has fewer than least_rows = 10\."):
+            council = fitted(few, least_rows=10, public=["H06", "H07"])
+        assert council.n_owners_ == 5
+        assert "parties-too-small" in [each["code"] for each in council.run_.warnings]
+        assert council.run_.summary["parties_made"] == 6
+        assert council.run_.audit()
+        everybody = fitted(few, least_rows=1, public=["H06", "H07"])
+        assert "parties-too-small" not in [each["code"] for each in everybody.run_.warnings]
+
     def test_the_run_behind_it_holds_and_its_public_words_are_no_secret(self) -> None:
         council = fitted(mechanism={"name": "gnmax", "sigma": 3.0})
         audit = council.run_.audit()

@@ -52,6 +52,7 @@ FAULTS: dict[str, tuple[Callable[[], pl.DataFrame], dict[str, Any]]] = {
     "constant-column": (lambda: sound(country=["DE"] * COUNT), {}),
     "rows-twice": (copied, {}),
     "one-large-party": (lopsided, {}),
+    "parties-too-small": (lambda: sound().slice(0, COUNT - ROWS + 5), {"least_rows": 6}),
 }
 
 
@@ -93,7 +94,8 @@ def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
     from consilium.simulations.scenario import divided_data
 
     scenario = load_scenario("stroke-labels")
-    assert of_rows(look(scenario.data, *divided_data(scenario, 0))) == []
+    (warning,) = of_rows(look(scenario.data, *divided_data(scenario, 0)))  # of the division, not of a column
+    assert "371 parties, and 207 of them take part" in warning.text and "data.least_rows = 20" in warning.text
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,10 @@ def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
         ({"asked": 49}, "49 public rows can be asked and 200 are the test set, below 50"),
         ({"twice": 0.25}, "25.0% of the private rows stand at a second party"),
         ({"largest": 0.51}, "one party has 51% of the private rows, above 50%"),
+        (
+            {"made": 41, "too_small": 21, "least_rows": 20},
+            "41 parties, and 20 of them take part: 21 have fewer than data",
+        ),
         ({"spreads": {"a": 2e4, "b": 0.5}}, "deviate by 2e+04 (a) and by 0.5 (b)"),
     ],
 )
@@ -112,5 +118,6 @@ def test_words_have_figures(changes: dict[str, Any], told: str) -> None:
 
 
 def test_what_private_rows_say_is_secret() -> None:
-    found = of_rows(Looked(public={"a": 0}, asked=0, test=0, twice=1.0, largest=1.0))
-    assert [warning.code.value for warning in found if warning.code in SECRET] == ["rows-twice", "one-large-party"]
+    found = of_rows(Looked(public={"a": 0}, asked=0, test=0, twice=1.0, largest=1.0, made=3, too_small=2))
+    secret = [warning.code.value for warning in found if warning.code in SECRET]
+    assert secret == ["rows-twice", "one-large-party", "parties-too-small"]

@@ -291,6 +291,27 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, cache
     assert run_study(spec, tmp_path / "out", cache)["failed"] == []
 
 
+def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path, cache: StepCache) -> None:
+    """Once for the division, not for each mechanism; at the other division nobody is left out."""
+    points = {
+        "natural": {"data": {"partition": "owners", "least_rows": 1}},
+        "skewed": {"data": {"partition": "dirichlet", "parties": 20, "alpha": 1.0, "sizes": 1.0, "least_rows": 6}},
+    }
+    axis = [STUDY["axis"][0], {"name": "division", "points": points}]
+    summary = run(tmp_path, cache, study={**SMALL["study"], "methods": ["plurality"], "measures": []}, axis=axis)
+    told = json.loads((tmp_path / "out" / TOLD).read_text())
+    (warning,) = told["warnings"]
+    assert summary["warnings"] == told["warnings"] and warning["code"] == "parties-too-small"
+    (case, *_) = [case for case in told["cases"].values() if case["axes"]["division"] == "skewed"]
+    assert (warning["made"], warning["too_small"]) == (20, case["left_out"]) and 0 < case["left_out"] < 20
+    assert case["parties"] == 20 - case["left_out"]
+    assert [point["division"] for point in warning["points"]] == ["skewed", "skewed"]
+    assert f"the division made 20 parties, and {case['parties']} of them take part" in warning["text"]
+    assert "data.least_rows = 6" in warning["text"] and "(the same at 1 further point)" in warning["text"]
+    page = (tmp_path / "out" / PAGE).read_text()
+    assert "Not everybody takes part." in page and warning["text"] in page
+
+
 def test_rows_in_memory(tmp_path: Path, cache: StepCache) -> None:
     """The same as from the file, and not kept in the cache."""
     run(tmp_path, cache, **SMALL)
