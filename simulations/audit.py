@@ -41,7 +41,7 @@ from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.warnings.kinds import WarningCode, listed
+from consilium.protocol.warnings.kinds import SINCE_0_9, listed, well_formed
 from consilium.simulations import sums
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public_rows
@@ -267,7 +267,7 @@ class _Simulation:
         """Those that the summary's own numbers give, all of them."""
         summary, card = self.files.object(SUMMARY), self.files.object(CARD)
         scenario, dataset, partition = self._divided()
-        looked = look(scenario.data, dataset, partition)
+        looked = look(scenario.data, scenario.federation.all_caps.queries, dataset, partition)
         refused = [event for event in run.events.named("left-out") if event.get("for_data") is True]
         parties = {str(event.get("party")) for event in refused if event.get("stage") == "train"}
         agree(f"{SUMMARY}: parties_left_out_for_data", summary.get("parties_left_out_for_data"), len(parties))
@@ -275,12 +275,15 @@ class _Simulation:
             again = listed(run_warnings(config, scenario.student.last, summary, card, looked))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
+        stored = entry(summary, SUMMARY, "warnings")
         if "parties_made" in summary:
             agree(f"{SUMMARY}: parties_made", summary["parties_made"], looked.made)
-        else:  # a run of 0.9, which did not warn of it
-            again = [each for each in again if each["code"] != WarningCode.PARTIES_TOO_SMALL]
-        agree(f"{SUMMARY}: warnings", entry(summary, SUMMARY, "warnings"), again)
-        return f"{len(again)}"
+            agree(f"{SUMMARY}: warnings", stored, again)
+            return f"{len(again)}"
+        # a run of 0.9 or earlier, which had other words, and did not know of some kinds
+        codes = [each["code"] for each in again if each["code"] not in SINCE_0_9]
+        agree(f"{SUMMARY}: warnings", [each["code"] for each in well_formed(stored)], codes)
+        return f"{len(codes)}, in the words of an earlier version"
 
     def _label_accuracy(self) -> float | None:
         columns = read_labels(self.files)

@@ -171,7 +171,7 @@ def _carry_out(
         analysis = analyse(space, dataset, partition, config, scenario.simulation, record)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
-        looked = look(scenario.data, dataset, partition)
+        looked = look(scenario.data, scenario.federation.all_caps.queries, dataset, partition)
         summary = _summary(name, engine, space, analysis, config, scenario.student.last, partition.left_out, looked)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)

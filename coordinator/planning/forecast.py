@@ -12,6 +12,7 @@ from consilium.coordinator.config import Federation
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.features import FeatureMap
 from consilium.coordinator.planning.rehearsal import Outcomes
+from consilium.protocol.warnings.rows import caps_above_rows
 
 COVERED = 0.95
 """Share of the tasks that a range holds, an equal share left out on each side. It was .9 until ranges held too few of
@@ -73,6 +74,10 @@ class NoiseInVotes:
         return cls(sigma, facts.votes, directions, on_share)
 
 
+EXPECT_NOTHING = "expect-nothing"
+"""Code of the caution that a student will hardly be better than guessing."""
+
+
 @dataclass(frozen=True)
 class Caution:
     """Something to know before anything is spent. code: for programs. text: what, value, limit, what to do."""
@@ -131,18 +136,20 @@ class StudentForecast:
 
 
 def cautions(
-    forecast: StudentForecast, noise: NoiseInVotes | None, facts: PublicFacts, epsilon: float
+    forecast: StudentForecast, noise: NoiseInVotes | None, facts: PublicFacts, epsilon: float, queries: int
 ) -> list[Caution]:
-    """What to say before anything is spent."""
+    """What to say before anything is spent. queries: most that the caps allow."""
+    unused = [Caution(each.code.value, each.text) for each in caps_above_rows(queries, facts.different)]
     if forecast.better_than_guessing >= LIKELY:
-        return []
+        return unused
     drowned = noise is not None and noise.on_share >= UNANIMOUS
     return [
         Caution(
-            "expect-nothing",
+            EXPECT_NOTHING,
             f"with {facts.parties} parties at epsilon {epsilon:.3g}"
             f"{' the noise is larger than any vote:' if drowned else ''} expect nothing: on"
             f" {1 - forecast.better_than_guessing:.0%} of the tasks the student is not better than guessing by"
             f" {MARGIN:g}, at most {1 - LIKELY:.0%} would do. Find more parties or raise epsilon",
-        )
+        ),
+        *unused,
     ]

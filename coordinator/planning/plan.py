@@ -15,7 +15,7 @@ from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.choice import TaskSet, made_up, ranked
 from consilium.coordinator.planning.facts import MOST_ROWS, PublicFacts
 from consilium.coordinator.planning.features import FeatureMap
-from consilium.coordinator.planning.forecast import Caution, NoiseInVotes, StudentForecast, cautions
+from consilium.coordinator.planning.forecast import EXPECT_NOTHING, Caution, NoiseInVotes, StudentForecast, cautions
 from consilium.coordinator.planning.rehearsal import Outcomes, Rehearsal
 from consilium.protocol.config_faults import faults_of, in_one
 from consilium.protocol.config_files import validate
@@ -53,6 +53,11 @@ class PlannedFederation:
     noise: NoiseInVotes | None
     epsilon: float
     cautions: list[Caution]
+
+    @property
+    def expects_nothing(self) -> bool:
+        """Whether a student will hardly be better than guessing."""
+        return any(caution.code == EXPECT_NOTHING for caution in self.cautions)
 
     @property
     def table(self) -> dict[str, Any]:
@@ -242,5 +247,5 @@ def _told(
     forecast = StudentForecast.of(best, facts.classes, told.source)
     noise = NoiseInVotes.of(federation, facts, features)
     epsilon = worst_case(federation.promised_events(), federation.privacy.delta).epsilon
-    warned = cautions(forecast, noise, facts, epsilon)
+    warned = cautions(forecast, noise, facts, epsilon, federation.all_caps.queries)
     return PlannedFederation(facts, federation, best.trainer, forecast, runner_up, noise, epsilon, warned)

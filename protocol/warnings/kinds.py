@@ -33,6 +33,7 @@ class WarningCode(StrEnum):
     CONSTANT_COLUMN = "constant-column"
     ROWS_TWICE = "rows-twice"
     ONE_LARGE_PARTY = "one-large-party"
+    CAPS_ABOVE_ROWS = "caps-above-rows"
 
 
 SECRET = frozenset(
@@ -45,6 +46,10 @@ SECRET = frozenset(
     }
 )
 """Computed from private rows, so that no guarantee covers that they were given."""
+
+
+SINCE_0_9 = frozenset({WarningCode.CAPS_ABOVE_ROWS, WarningCode.PARTIES_TOO_SMALL})
+"""Kinds that runs of version 0.9 and earlier do not have."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ _SHOWN = 5
 class Looked:
     """What is seen of the rows of a simulation.
 
-    public: public rows by class, asked and held out together. asked, test: how many these are. spreads: deviation of
+    public: public rows by class, asked and held out together. asked, test: how many these are. queries: most that the
+    caps allow. different: rows that can be asked, equal ones once. spreads: deviation of
     each feature over the public rows, where models see them unscaled; else empty. constant: columns with one value in
     all public rows. identifiers: whose whole numbers differ in all of them. leaks: that say the label of each of them.
     largest: share of the private rows that one party has. twice: share that stands at two parties, or is public too.
@@ -39,6 +40,8 @@ class Looked:
     public: Mapping[str, int]
     asked: int
     test: int
+    queries: int
+    different: int
     spreads: Mapping[str, float] = field(default_factory=dict)
     constant: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
@@ -52,7 +55,7 @@ class Looked:
 
 def of_rows(looked: Looked) -> list[RunWarning]:
     """All that there is to warn of, the most important first."""
-    kinds = (_leaks, _spreads, _classes, _few, _identifiers, _constant, _twice, _largest, _too_small)
+    kinds = (_leaks, _spreads, _classes, _few, _caps, _identifiers, _constant, _twice, _largest, _too_small)
     return [warning for kind in kinds for warning in kind(looked)]
 
 
@@ -95,6 +98,21 @@ def _few(looked: Looked) -> Iterator[RunWarning]:
             f"{looked.asked} public rows can be asked and {looked.test} are the test set, below {LEAST_PUBLIC}: means"
             " and every figure of quality are uncertain. Make more rows public (data.public)",
         )
+
+
+def caps_above_rows(queries: int, different: int) -> Iterator[RunWarning]:
+    """Where the caps allow more queries than there are different rows to ask: noise is for the caps."""
+    if queries > different:
+        yield RunWarning(
+            WarningCode.CAPS_ABOVE_ROWS,
+            f"the caps allow {queries} queries, and {different} different public rows can be asked: the noise is for"
+            f" {queries}, and a part of the promised epsilon stays unused. Set caps.queries to {different} or fewer"
+            " (and the noise anew), or make more rows public",
+        )
+
+
+def _caps(looked: Looked) -> Iterator[RunWarning]:
+    return caps_above_rows(looked.queries, looked.different)
 
 
 def _identifiers(looked: Looked) -> Iterator[RunWarning]:

@@ -35,7 +35,7 @@ class OtherSetting:
     @property
     def hopeful(self) -> bool:
         """Whether the plan expects anything."""
-        return not self.planned.cautions
+        return not self.planned.expects_nothing
 
     def line(self) -> str:
         """For people."""
@@ -45,7 +45,7 @@ class OtherSetting:
 
 def hopeless(planned: PlannedFederation) -> str:
     """Why nothing is to be expected, with figures; empty where something is."""
-    if not planned.cautions:
+    if not planned.expects_nothing:
         return ""
     noise = planned.noise
     votes = "" if noise is None else f"the noise is ±{noise.on_count:.3g} on a count of at most {noise.votes} votes; "

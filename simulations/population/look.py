@@ -7,9 +7,11 @@ from hashlib import blake2b
 import numpy as np
 
 from consilium.protocol.rows.encoding import ColumnEncoding
+from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.rows import Looked
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.public_rows import queries
 from consilium.simulations.population.specs import DataSpec
 
 LEAST_ROWS = 30
@@ -20,8 +22,9 @@ MOST_COLUMNS = 200
 """More are pixels or embeddings, of which a constant one is no mistake."""
 
 
-def look(data: DataSpec, dataset: Dataset, partition: Partition) -> Looked:
-    """Of the rows of a simulation. Data sets that ship are known: their columns and copies are not looked at."""
+def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partition) -> Looked:
+    """Of the rows of a simulation whose caps allow so many queries. Data sets that ship are known: their columns and
+    copies are not looked at."""
     asked, test = np.concatenate([partition.queries, partition.too_near]), partition.test
     public = np.concatenate([asked, test])
     counts = np.bincount(dataset.y[public], minlength=len(dataset.classes))
@@ -35,6 +38,8 @@ def look(data: DataSpec, dataset: Dataset, partition: Partition) -> Looked:
         public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
         asked=len(asked),
         test=len(test),
+        queries=most_queries,
+        different=len(set(query_ids(queries(dataset, partition)))),
         spreads=spreads,
         constant=tuple(name for name, part in parts.items() if (x[:, part] == x[:1, part]).all())
         if data.standardise

@@ -17,6 +17,7 @@ import pytest
 from consilium.coordinator.ledger.verify import Damaged, Verdict, verify_student
 from consilium.coordinator.ledger.verify.recorded import read_ledger
 from consilium.protocol.errors import DataError
+from consilium.protocol.warnings.kinds import SINCE_0_9
 from consilium.simulations import sums
 from consilium.simulations.audit import audit_path, audit_run
 from consilium.simulations.report import build
@@ -72,6 +73,21 @@ def test_the_log_has_what_could_be_warned_of_before_the_first_query(sound: Path)
     assert [each["code"] for each in before] == ["large-epsilon", "noise-above-typical-vote", "halves-not-classes"]
     assert names.index("warned") < names.index("released")
     assert json.loads((sound / "summary.json").read_text())["warnings"][-len(before) :] == before
+
+
+def test_a_run_of_an_earlier_version_has_its_own_words(sound: Path, tmp_path: Path) -> None:
+    """The kinds of its warnings are held against it all the same."""
+    run = tmp_path / "run"
+    shutil.copytree(sound, run)
+    summary = json.loads((run / "summary.json").read_text())
+    del summary["parties_made"]  # which came after 0.9
+    summary["warnings"] = [each for each in summary["warnings"] if each["code"] not in SINCE_0_9]
+    summary["warnings"][0]["text"] = "as it was said then"
+    (run / "summary.json").write_text(json.dumps(summary))
+    warned = "summary.json: warnings"
+    assert warned not in failed(run)
+    (run / "summary.json").write_text(json.dumps({**summary, "warnings": summary["warnings"][1:]}))
+    assert warned in failed(run)
 
 
 SANITISED = [

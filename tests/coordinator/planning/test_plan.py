@@ -17,6 +17,7 @@ from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.features import FeatureMap
+from consilium.coordinator.planning.forecast import cautions
 from consilium.coordinator.planning.plan import PlannedFederation, is_open, look_at, plan, stand_in
 from consilium.coordinator.planning.rehearsal import Rehearsal
 from consilium.protocol.errors import ConfigError
@@ -61,6 +62,16 @@ def test_a_plan_of_a_small_case(planned: PlannedFederation) -> None:
 
 def test_a_plan_keeps_its_epsilon_and_uses_it(planned: PlannedFederation) -> None:
     assert 0.99 < planned.epsilon <= 1.0
+
+
+def test_caps_above_the_public_rows_are_warned_of(planned: PlannedFederation) -> None:
+    """300 different rows; an outlook of nothing is another warning."""
+    found = {queries: cautions(planned.forecast, planned.noise, planned.facts, 1.0, queries) for queries in (300, 301)}
+    assert {queries: [each.code for each in given] for queries, given in found.items()} == {
+        300: [],
+        301: ["caps-above-rows"],
+    }
+    assert not replace(planned, cautions=found[301]).expects_nothing
 
 
 def test_a_planned_federation_is_the_one_that_its_table_says(planned: PlannedFederation) -> None:

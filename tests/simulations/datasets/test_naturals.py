@@ -110,7 +110,7 @@ def test_features_are_what_is_known_before_the_answer(name: str) -> None:
     assert {column.column for column in data.columns} == FEATURES[name]
     assert np.isfinite(data.x).all()
     scenario = Scenario.model_validate({"data": {**DIVISIONS[name], "least_rows": 10}, "federation": FEDERATION})
-    seen = look(scenario.data, data, parts)
+    seen = look(scenario.data, 1, data, parts)
     assert (seen.identifiers, seen.leaks, seen.constant, seen.twice) == ((), (), (), 0.0)
 
 
@@ -155,8 +155,8 @@ def test_flights_have_the_date_of_departure() -> None:
 def test_a_division_that_is_ready_is_not_warned_of_and_one_s_own_is() -> None:
     """Stays of four yes-or-no features are alike: that is how they are, and no copies."""
     data, parts = divided(DIVISIONS["COUNT/azpro"])
-    assert look(DataSpec.model_validate(DIVISIONS["COUNT/azpro"]), data, parts).twice == 0.0
-    assert look(spec("COUNT/azpro", label="sex"), data, parts).twice > 0.9
+    assert look(DataSpec.model_validate(DIVISIONS["COUNT/azpro"]), 1, data, parts).twice == 0.0
+    assert look(spec("COUNT/azpro", label="sex"), 1, data, parts).twice > 0.9
 
 
 def test_party_names() -> None:

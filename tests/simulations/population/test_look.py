@@ -60,7 +60,7 @@ def codes(folder: Path, frame: pl.DataFrame, keys: dict[str, Any]) -> list[str]:
     frame.write_csv(folder / "patients.csv")
     data, parts = divided(folder, table_keys(**{"public_share": None, "public": PUBLIC, **keys}))
     spec = load_scenario(str(folder / "own.toml")).data
-    return [warning.code.value for warning in of_rows(look(spec, data, parts))]
+    return [warning.code.value for warning in of_rows(look(spec, 1, data, parts))]
 
 
 def test_a_sound_table_is_not_warned_of(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
     from consilium.simulations.scenario import divided_data
 
     scenario = load_scenario("stroke-labels")
-    (warning,) = of_rows(look(scenario.data, *divided_data(scenario, 0)))  # of the division, not of a column
+    (warning,) = of_rows(look(scenario.data, 800, *divided_data(scenario, 0)))  # of the division, not of a column
     assert "371 parties, and 207 of them take part" in warning.text and "data.least_rows = 20" in warning.text
 
 
@@ -104,6 +104,7 @@ def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
         ({"leaks": tuple("abcdefg")}, "column 'a', 'b', 'c', 'd', 'e' and 2 more says the label"),
         ({"asked": 49}, "49 public rows can be asked and 200 are the test set, below 50"),
         ({"twice": 0.25}, "25.0% of the private rows stand at a second party"),
+        ({"queries": 400}, "allow 400 queries, and 200 different public rows can be asked: the noise is for 400"),
         ({"largest": 0.51}, "one party has 51% of the private rows, above 50%"),
         (
             {"made": 41, "too_small": 21, "least_rows": 20},
@@ -113,11 +114,14 @@ def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
     ],
 )
 def test_words_have_figures(changes: dict[str, Any], told: str) -> None:
-    (warning,) = of_rows(Looked(**{"public": {"a": 1}, "asked": 200, "test": 200, **changes}))
+    sound = {"public": {"a": 1}, "asked": 200, "test": 200, "queries": 1, "different": 200}
+    (warning,) = of_rows(Looked(**{**sound, **changes}))
     assert told in warning.text
 
 
 def test_what_private_rows_say_is_secret() -> None:
-    found = of_rows(Looked(public={"a": 0}, asked=0, test=0, twice=1.0, largest=1.0, made=3, too_small=2))
+    found = of_rows(
+        Looked(public={"a": 0}, asked=0, test=0, queries=0, different=0, twice=1.0, largest=1.0, made=3, too_small=2)
+    )
     secret = [warning.code.value for warning in found if warning.code in SECRET]
     assert secret == ["rows-twice", "one-large-party", "parties-too-small"]
