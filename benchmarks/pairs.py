@@ -4,70 +4,63 @@
 
 FOLDER is that of a study's results. For every combination of the other axes it prints what was asked and answered, the
 share of right labels, the epsilon that was promised, the metric, and by how much the metric differs from that of the
-point `--against` with the same seed: mean, and the 95 % interval of a t-test of pairs. Seeds redo division, lots and
-noise and share the test rows, so that the interval is of that luck alone.
+point `--against` with the same seed: mean, and its 95 % interval over seeds and test rows, as the report of a study has
+it (`summaries.paired`); over seeds alone, and said so, for figures that are no mean over test rows, and for results of
+0.9, which kept nothing of single rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import t
 
 from consilium.simulations.study.results import RESULTS
-from consilium.simulations.study.spec import COLUMNS
+from consilium.simulations.study.row_scores import RowScores
+from consilium.simulations.study.summaries import paired
+from consilium.simulations.study.summaries.tidy import axis_names
 
 BESIDE = ("asked", "answered", "labels_right", "epsilon")
-"""Told in the mean, where the method has them."""
+"""Means over seeds, where the method has them."""
 
 
-def interval(differences: np.ndarray) -> tuple[float, float, float]:
-    """Mean of float64 (seeds,), and the ends of its 95 % interval; NaN for one seed alone.
-
-    >>> [round(each, 3) for each in interval(np.array([0.01, 0.02, 0.03]))]
-    [0.02, -0.005, 0.045]
-    """
-    mean, seeds = float(differences.mean()), len(differences)
-    if seeds < 2:
-        return mean, float("nan"), float("nan")
-    half = float(t.ppf(0.975, seeds - 1) * differences.std(ddof=1) / np.sqrt(seeds))
-    return mean, mean - half, mean + half
-
-
-def pairs(table: pl.DataFrame, axis: str, against: str, method: str, metric: str) -> list[tuple[str, ...]]:
+def pairs(
+    table: pl.DataFrame, axis: str, against: str, method: str, metric: str, row_scores: RowScores | None = None
+) -> list[tuple[str, ...]]:
     """The lines of the table: the other axes, the point, `BESIDE`, the metric, and the difference.
+
+    row_scores: of the same study.
 
     Raises
     ------
     SystemExit : no such axis, point, method or metric.
     """
-    axes = [name for name in table.columns if name not in COLUMNS]
+    axes = axis_names(table)
     if axis not in axes:
         sys.exit(f"no axis {axis}; there are {', '.join(axes)}")
     rows = table.filter((pl.col("method") == method) & (pl.col("scope") == "run"))
     others = [name for name in axes if name != axis]
     if rows.filter((pl.col(axis) == against) & (pl.col("metric") == metric)).is_empty():
         sys.exit(f"method {method} has no {metric} at {axis} {against}")
+    compared = paired(rows, metric, against, along=axis, row_scores=row_scores)
+    less = {tuple(row[name] for name in (*others, axis)): row for row in compared.iter_rows(named=True)}
     found = []
     for place in rows.select(others).unique(maintain_order=True).rows() if others else [()]:
         here = rows.filter(pl.lit(True), *(pl.col(name) == value for name, value in zip(others, place, strict=True)))
-        control = _by_seed(here, axis, against, metric)
         for point in here[axis].unique(maintain_order=True):
-            values = _by_seed(here, axis, point, metric)
-            told = [_mean(list(_by_seed(here, axis, point, name).values())) for name in BESIDE]
-            shared = [seed for seed in values if seed in control]
-            same = [_difference(np.array([values[seed] - control[seed] for seed in shared]))] if shared else [""]
-            found.append((*place, point, *told, _mean(list(values.values())), *(["–"] if point == against else same)))
+            figures = [_mean(_values(here, axis, point, name)) for name in (*BESIDE, metric)]
+            found.append((*place, point, *figures, "–" if point == against else _difference(less.get((*place, point)))))
     return found
 
 
-def _by_seed(rows: pl.DataFrame, axis: str, point: str, metric: str) -> dict[int, float]:
+def _values(rows: pl.DataFrame, axis: str, point: str, metric: str) -> list[float]:
     chosen = rows.filter((pl.col(axis) == point) & (pl.col("metric") == metric) & pl.col("value").is_not_null())
-    return dict(zip(chosen["seed"].to_list(), chosen["value"].to_list(), strict=True))
+    return chosen["value"].to_list()
 
 
 def _mean(values: list[float]) -> str:
@@ -80,9 +73,14 @@ def _mean(values: list[float]) -> str:
     return f"{mean:.3f}{spread}"
 
 
-def _difference(differences: np.ndarray) -> str:
-    mean, low, high = interval(differences)
-    return f"{mean:+.4f} ({low:+.4f} to {high:+.4f})"
+def _difference(row: Mapping[str, Any] | None) -> str:
+    """row: of `paired`; None where no seed has both."""
+    if row is None:
+        return ""
+    if row["low"] is None:
+        return f"{row['difference']:+.4f} (one seed)"
+    over = "" if row["over"] == "seeds and rows" else f", over {row['over']} alone"
+    return f"{row['difference']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f}{over})"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -101,8 +99,9 @@ def main(arguments: list[str] | None = None) -> None:
     if not path.is_file():
         sys.exit(f"{chosen.folder} is no folder of a study: it has no {RESULTS}")
     table = pl.read_parquet(path)
-    lines = pairs(table, chosen.axis, chosen.against, chosen.method, chosen.metric)
-    others = [name for name in table.columns if name not in (*COLUMNS, chosen.axis)]
+    scores = RowScores.read(chosen.folder)
+    lines = pairs(table, chosen.axis, chosen.against, chosen.method, chosen.metric, scores)
+    others = [name for name in axis_names(table) if name != chosen.axis]
     print("| " + " | ".join([*others, chosen.axis, *BESIDE, chosen.metric, f"less {chosen.against}"]) + " |")
     print("|---" * len(lines[0]) + "|")
     for line in lines:

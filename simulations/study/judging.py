@@ -18,8 +18,8 @@ from consilium.simulations.metrics.intervals import (
 from consilium.simulations.metrics.row_scores import auc_row_scores, balanced_row_scores, brier_row_scores
 from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
-from consilium.simulations.study.methods.base import BY_CLASS, TEST_DRAWS, Predicted
-from consilium.simulations.study.row_scores import unit_arrays
+from consilium.simulations.study.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
+from consilium.simulations.study.row_scores import by_row, unit_arrays
 from consilium.simulations.study.rows import Row
 from consilium.student.calibration import calibration
 from consilium.student.evaluation import evaluate
@@ -53,7 +53,14 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
 
 def judged_row_scores(case: Case, predicted: Predicted) -> Arrays:
     """What units of test rows add to the figures of runs on test rows, see `study.row_scores`; nothing without any."""
-    return {} if predicted.test is None else unit_arrays(case, _drawn(predicted, predicted.test))
+    scores = {
+        name.removeprefix(BY_ROW): array.astype(np.float64)
+        for name, array in predicted.arrays.items()
+        if name.startswith(BY_ROW)
+    }
+    if predicted.test is not None:
+        scores = by_row(_drawn(predicted, predicted.test), case.test_y)
+    return unit_arrays(case, scores) if scores else {}
 
 
 def _drawn(predicted: Predicted, test: np.ndarray) -> list[np.ndarray]:

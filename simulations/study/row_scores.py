@@ -82,27 +82,29 @@ class RowScores:
         return UnitScores(space, unit, ids, rows, scores.to_numpy().astype(np.float64))
 
 
-def unit_arrays(case: Case, found: Sequence[np.ndarray]) -> Arrays:
-    """For an artifact. found: probabilities float64 (test, classes) of each draw of a method's luck."""
-    y = case.test_y
-    unit, which = _units(case)
-    ids, place = np.unique(which, return_inverse=True)
-    areas = [auc_row_scores(each, y) for each in found]
-    by_metric = {
+def by_row(found: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
+    """Row scores float64 (test,) of each figure, whose mean it is.
+
+    found: probabilities float64 (test, classes) of each draw of a method's luck. y: int64 (test,).
+    """
+    areas = [each for each in (auc_row_scores(each, y) for each in found) if each is not None]
+    scores = {
         "accuracy": [(each.argmax(axis=1) == y).astype(np.float64) for each in found],
-        "auc": [each for each in areas if each is not None],
+        "auc": areas,
         "balanced_accuracy": [balanced_row_scores(each, y) for each in found],
         "brier": [brier_row_scores(each, y) for each in found],
     }
-    arrays: Arrays = {
-        "unit": np.array(unit),
-        "ids": ids,
-        "rows": np.bincount(place, minlength=len(ids)).astype(np.int32),
-    }
-    for metric, scores in by_metric.items():
-        if scores:
-            mean = np.mean(scores, axis=0)
-            arrays[metric] = (np.bincount(place, weights=mean - mean.mean(), minlength=len(ids)) / len(y)).astype("f4")
+    return {metric: np.mean(each, axis=0) for metric, each in scores.items() if each}
+
+
+def unit_arrays(case: Case, scores: Mapping[str, np.ndarray]) -> Arrays:
+    """For an artifact. scores: see `by_row`; there are test rows."""
+    unit, which = _units(case)
+    ids, place, rows = np.unique(which, return_inverse=True, return_counts=True)
+    arrays: Arrays = {"unit": np.array(unit), "ids": ids, "rows": rows.astype(np.int32)}
+    for metric, each in scores.items():
+        off = np.bincount(place, weights=each - each.mean(), minlength=len(ids))
+        arrays[metric] = (off / len(which)).astype(np.float32)
     return {_PREFIX + name: array for name, array in arrays.items()}
 
 

@@ -9,17 +9,19 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from scipy import stats
 
 from benchmarks.binary_experts import expert_scores, in_doubt
 from benchmarks.cnn_teachers import Spoken, spoken
 from benchmarks.distillation import label_sigma, noisy_shares, targets_of
-from benchmarks.pairs import interval, main, pairs
+from benchmarks.pairs import main, pairs
 from benchmarks.plain_network import accuracy, learn, one_hot
 from benchmarks.siamese import SameClass, SameImage, matches, siamese
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
 from consilium.coordinator.ledger.privacy import promised_to_student
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import plots
+from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.spec import load_study
 from consilium.student.trainers.images.loop import Material
 from consilium.student.trainers.images.network import network
@@ -182,19 +184,38 @@ def results(**more: list) -> pl.DataFrame:
 
 def test_points_of_an_axis_seed_by_seed() -> None:
     found = {line[0]: line[-2:] for line in pairs(results(), "selection", "random", "pate", "accuracy")}
-    assert found == {"random": ("0.820 ± 0.020", "–"), "margin": ("0.840 ± 0.030", "+0.0200 (-0.0048 to +0.0448)")}
+    assert found == {
+        "random": ("0.820 ± 0.020", "–"),
+        "margin": ("0.840 ± 0.030", "+0.0200 (-0.0048 to +0.0448, over seeds alone)"),
+    }
 
 
 def test_other_axes_stay_apart() -> None:
     two = pl.concat([results(set=["a"] * 6), results(set=["b"] * 6, value=[0.5] * 6)])
     found = pairs(two, "selection", "random", "pate", "accuracy")
     assert sorted(line[:2] for line in found) == [("a", "margin"), ("a", "random"), ("b", "margin"), ("b", "random")]
-    assert [line[-1] for line in found if line[:2] == ("b", "margin")] == ["+0.0000 (+0.0000 to +0.0000)"]
+    assert [line[-1] for line in found if line[:2] == ("b", "margin")] == [
+        "+0.0000 (+0.0000 to +0.0000, over seeds alone)"
+    ]
 
 
 def test_one_seed_has_no_interval() -> None:
-    mean, low, high = interval(np.array([0.25]))
-    assert mean == 0.25 and math.isnan(low) and math.isnan(high)
+    one = results().filter(pl.col("seed") == 0)
+    assert pairs(one, "selection", "random", "pate", "accuracy")[-1][-1] == "+0.0100 (one seed)"
+
+
+def test_rows_that_seeds_share_widen_the_interval() -> None:
+    cells = [f"c{number}" for number in range(6)]
+    off = np.linspace(-0.02, 0.02, 10)
+    scores = {
+        "ids": [list(range(10))] * 6,
+        "rows": [[1] * 10] * 6,
+        "accuracy": [(off * (number > 2)).tolist() for number in range(6)],
+    }
+    known = RowScores(pl.DataFrame({"cell": cells, "space": ["s"] * 6, "unit": ["row"] * 6, **scores}))
+    found = pairs(results(cell=cells), "selection", "random", "pate", "accuracy", known)[-1][-1]
+    half = math.sqrt(stats.t.ppf(0.975, 2) ** 2 * 0.01**2 / 3 + stats.t.ppf(0.975, 9) ** 2 * np.sum(off**2) * 10 / 9)
+    assert found == f"+0.0200 ({0.02 - half:+.4f} to {0.02 + half:+.4f})"
 
 
 @pytest.mark.parametrize(

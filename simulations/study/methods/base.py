@@ -15,6 +15,9 @@ from consilium.simulations.study.ensemble import Ensemble
 
 BY_CLASS = "by_class."
 """An array of `Predicted` whose name begins so is a figure by class: int64 (classes, 2), how many of how many."""
+BY_ROW = "by_row."
+"""An array of a method without `Predicted.test` whose name begins so: float32 (test,), whose mean is that figure, at
+least to first order (`study.row_scores`)."""
 TEST_DRAWS = "draws.test"
 """Name of the array, float32 (draws, test, classes), of a method whose luck is drawn several times: it is judged by the
 means over them."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from consilium.simulations.compare.means import over_parties
-from consilium.simulations.metrics.row_scores import leading_metric
+from consilium.simulations.metrics.row_scores import leading_metric, one_against_rest
+from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
-from consilium.simulations.study.methods.base import Predicted, StudyMethod, needed
-from consilium.student.evaluation import area_under_curve
+from consilium.simulations.study.methods.base import BY_ROW, Predicted, StudyMethod, needed
 
 
 class LocalOnly(StudyMethod):
@@ -19,7 +20,7 @@ class LocalOnly(StudyMethod):
 
     On the public test rows there is no one model: figures accuracy and, of two classes, auc are means over the parties,
     with the 10th and 90th percentile of the parties (accuracy_p10 ...). A party with several teachers has the mean of
-    their accuracies, and the AUC of their mean probability.
+    their accuracies, and the AUC of their mean probability. arrays: what each test row adds to either (`BY_ROW`).
     """
 
     title: ClassVar[str] = "one party alone"
@@ -29,17 +30,38 @@ class LocalOnly(StudyMethod):
     name: Literal["local"] = "local"
 
     def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
-        return {}
+        """See `StudyMethod.depends_on`: nothing, but results of 0.9 had no row scores."""
+        return {"row_scores": True}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""
         said, y = needed(ensemble, self.name), case.test_y
         found: dict[str, float | None] = {}
+        arrays: Arrays = {}
         if len(y):
             found.update(over_parties("accuracy", said.test_right.tolist()))
+            arrays |= _by_row("accuracy", _rights(said, y), found["accuracy"])
         if leading_metric(y, len(case.classes)) == "auc":
-            areas = [area_under_curve(scores, y == 1) for scores in said.test_scores.astype(np.float64)]
-            found.update(over_parties("auc", areas))
+            areas = [one_against_rest(scores, y == 1) for scores in said.test_scores.astype(np.float64)]
+            found.update(over_parties("auc", [float(each.mean()) for each in areas]))
+            arrays |= _by_row("auc", [np.mean(areas, axis=0)], found["auc"])
         home = said.own_home.astype(np.float64) if len(case.home_y) else None
-        return Predicted(home=home, figures={name: value for name, value in found.items() if value is not None})
+        figures = {name: value for name, value in found.items() if value is not None}
+        return Predicted(home=home, figures=figures, arrays=arrays)
+
+
+def _rights(said: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
+    """Share of teachers that are right on each test row, float64 (test,): by their votes, by their mean probability.
+
+    Under the relative ballot a vote is not the likeliest class, and several teachers are not their mean."""
+    yield (said.test.said == y).mean(axis=(0, 1))
+    if said.test_scores.shape[1]:
+        yield ((said.test_scores > 0.5) == (y == 1)).mean(axis=0)
+
+
+def _by_row(metric: str, candidates: Iterable[np.ndarray], figure: float | None) -> Arrays:
+    """The first whose mean is the figure; nothing where none is."""
+    for each in candidates:
+        if figure is not None and abs(float(each.mean()) - figure) < 1e-6:
+            return {BY_ROW + metric: each.astype(np.float32)}
+    return {}

@@ -31,8 +31,7 @@ def paired(
 
     Columns: `by`, `along`, difference (mean over the common seeds), low, high, seeds, over ("seeds and rows", "seeds",
     "rows" of one seed, "none": what might have been otherwise), unit and units (of test rows, what and how many; "" and
-    0 where nothing is known of them), df (degrees of freedom), p (of this comparison alone; null without at least 2
-    seeds).
+    0 where nothing is known of them), p (of this comparison alone; null without at least 2 seeds).
 
     Raises
     ------
@@ -57,7 +56,6 @@ def paired(
         "over": pl.Series([found.over for _, found in rows], dtype=pl.String),
         "unit": pl.Series([found.unit for _, found in rows], dtype=pl.String),
         "units": pl.Series([found.units for _, found in rows], dtype=pl.Int64),
-        "df": pl.Series([found.df for _, found in rows], dtype=pl.Float64),
         "p": pl.Series([found.p(mean) for mean, found in rows], dtype=pl.Float64),
     }
     return grouped.select(*by, along).with_columns(**columns)

@@ -2,14 +2,15 @@
 
 Seeds and test rows are crossed, as readers and cases are where several readers judge the same images. The variance of
 the mean over S seeds is A + C: A = s^2 / S is that of seeds as they differ (division, lots, noise, and test rows that
-one of them has alone), and C the mean covariance of two seeds, from the test rows that both have. C does not go away
-with more seeds. It is estimated from the units that seeds have in common, whole or in part, and is 0 where it comes out
-below. The law of the mean is Student's with the degrees of freedom of (A + C)^2 / (A^2 / (S - 1) + C^2 / (U - 1)), U
-the effective number of units.
+one of them has alone), and C the covariance of two seeds, in the mean over pairs, by test rows that both have. More
+seeds do not make C less. It is estimated from the units that seeds have in common, all of them or some, and is 0 where
+the estimate is below. Half the interval is sqrt(t_a^2 A + t_c^2 C), with Student's quantiles of S - 1 degrees of
+freedom, and of the effective number of units less 1; p is the error of the interval that ends at 0.
 
-Sources: Obuchowski, Rockette 1995 (covariance of readers by their cases); Hillis 2007 (degrees of freedom, with a floor
-of 0 for C); DeLong, DeLong, Clarke-Pearson 1988 (row scores of an AUC); Cameron, Gelbach, Miller 2011 (units in two
-ways). `benchmarks/inference.py` simulates its error and coverage beside those of others.
+Sources: Obuchowski, Rockette 1995 (covariance of readers by their cases); Hillis 2007 (C is at least 0); Banerjee 1960
+(this interval, which is never too narrow for independent normal parts); Cameron, Gelbach, Miller 2011 (clustering in
+two ways, to which C leads where units are few); DeLong, DeLong, Clarke-Pearson 1988 (row scores of an AUC).
+`benchmarks/inference.py` simulates error and coverage, beside those of other rules.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit, logit
-from scipy.stats import t
+from scipy.optimize import bisect
+from scipy.special import expit, logit, stdtr, stdtrit
 
 from consilium.simulations.study.row_scores import UnitScores
 
@@ -33,40 +34,57 @@ Over = Literal["seeds and rows", "seeds", "rows", "none"]
 
 @dataclass(frozen=True)
 class Spread:
-    """Of a mean over seeds. variance: of the mean; None where nothing is known of it. df: degrees of freedom of its
-    estimate. units: of test rows, how many different ones; unit: what these are."""
+    """Of a mean over seeds: A and C of this module, variances of the mean, each with its degrees of freedom, 0 for a
+    part that nothing is known of. units: of test rows, how many different ones; unit: what these are."""
 
-    variance: float | None
-    df: float
-    over: Over
+    seeds: float = 0.0
+    seeds_df: float = 0.0
+    rows: float = 0.0
+    rows_df: float = 0.0
     unit: str = ""
     units: int = 0
 
-    def half(self) -> float:
-        """Of the interval, on the scale of the mean; needs a variance."""
-        return float(t.ppf((1 + LEVEL) / 2, self.df)) * math.sqrt(self.variance or 0.0)
+    @property
+    def over(self) -> Over:
+        """What the interval is of."""
+        if self.seeds_df:
+            return "seeds and rows" if self.rows_df else "seeds"
+        return "rows" if self.rows_df else "none"
+
+    def half(self, error: float = 1 - LEVEL) -> float:
+        """Half of the interval that misses the truth with this probability; 0 where nothing is known."""
+        parts = [(self.seeds, self.seeds_df), (self.rows, self.rows_df)]
+        return math.sqrt(sum(float(stdtrit(df, 1 - error / 2)) ** 2 * part for part, df in parts if df and part))
 
     def interval(self, mean: float) -> tuple[float | None, float | None]:
         """Both ends, or None and None."""
-        return (None, None) if self.variance is None else (mean - self.half(), mean + self.half())
+        return (None, None) if self.over == "none" else (mean - self.half(), mean + self.half())
 
     def share_interval(self, mean: float) -> tuple[float | None, float | None]:
         """The same of a share between 0 and 1, on the logit scale, where its law is nearer to symmetric."""
-        if self.variance is None or not 0 < mean < 1:
+        if self.over == "none" or not 0 < mean < 1:
             return self.interval(mean)
         half = self.half() / (mean * (1 - mean))
         return float(expit(logit(mean) - half)), float(expit(logit(mean) + half))
 
     def p(self, mean: float) -> float | None:
-        """Two-sided, of a difference that is 0; None where seeds were not drawn again, or show no spread.
+        """Two-sided, of a difference that is 0; None where seeds were not drawn again, or nothing differs anywhere.
 
         A difference of 0 at every seed and row is none: p is 1.
         """
-        if self.variance is None or self.over == "rows":
+        if not self.seeds_df:
             return None
-        if self.variance == 0:
+        if self.seeds + self.rows == 0:
             return 1.0 if mean == 0 else None
-        return float(2 * t.sf(abs(mean) / math.sqrt(self.variance), self.df))
+        if not self.rows:
+            return float(2 * stdtr(self.seeds_df, -abs(mean) / math.sqrt(self.seeds)))
+        if abs(mean) >= self.half(_LEAST_P):
+            return _LEAST_P
+        return bisect(lambda error: self.half(error) - abs(mean), _LEAST_P, 1.0, xtol=1e-16)
+
+
+_LEAST_P = 1e-15
+"""Nothing smaller is told."""
 
 
 def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None) -> Spread:
@@ -75,44 +93,52 @@ def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None) -> Sp
     scores: of each seed, in the same order, for the same figure; None where it is no mean over test rows. Then nothing
     is known of these, and the interval is of the seeds alone.
     """
-    seeds = len(values)
-    own = float(values.var(ddof=1)) / seeds if seeds > 1 else 0.0
-    if own <= 1e-24 * float(np.abs(values).max()) ** 2:  # sums in another order
-        own = 0.0
     by_unit = None if scores is None else _by_unit(scores)
-    if scores is None or by_unit is None:
-        return Spread(None, 0.0, "none") if seeds < 2 else Spread(own, seeds - 1, "seeds")
-    each, weights = by_unit
+    if scores is not None and by_unit is not None:
+        return crossed(values, *by_unit, scores[0].unit)
+    return Spread(_of_seeds(values), len(values) - 1) if len(values) > 1 else Spread()
+
+
+def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, unit: str = "row") -> Spread:
+    """Of the mean of values float64 (seeds,).
+
+    scores: float64 (seeds, units), `UnitScores.scores`, 0 where a seed has no row of a unit. weights: of the same form,
+    the share of a seed's rows that are of this unit. Two units or more.
+    """
+    seeds = len(values)
+    own = _of_seeds(values) if seeds > 1 else 0.0
     effective = 1 / float((weights.mean(axis=0) ** 2).sum())
-    shared = max(0.0, covariance(each, weights))
-    of_rows = {"unit": scores[0].unit, "units": each.shape[1]}
-    if seeds < 2:
-        return Spread(shared, max(1.0, effective - 1), "rows", **of_rows)
-    return Spread(own + shared, freedom(own, seeds, shared, effective), "seeds and rows", **of_rows)
+    shared = max(0.0, _covariance(values, scores, weights, own))
+    return Spread(own, seeds - 1.0, shared, max(1.0, effective - 1), unit, scores.shape[1])
 
 
-def covariance(each: np.ndarray, weights: np.ndarray) -> float:
-    """Of two seeds' figures by the test rows that both have, in the mean over pairs of seeds; of one seed its variance.
+def _of_seeds(values: np.ndarray) -> float:
+    """Variance of the mean, at least two seeds; sums in another order are no spread."""
+    found = float(values.var(ddof=1)) / len(values)
+    return found if found > 1e-24 * float(np.abs(values).max()) ** 2 else 0.0
 
-    each: float64 (seeds, units), `UnitScores.scores`, 0 where a seed has no row of a unit. weights: of the same form,
-    the share of a seed's rows that are of this unit.
+
+def _covariance(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, own: float) -> float:
+    """Of two seeds' figures by the units that both have, in the mean over pairs of seeds; of one seed its variance.
+
+    Deviations are from the mean over all seeds, from which seeds with few units differ less than from their own. Both
+    what that mean takes from the squares, and how far seeds lie from it (`own`, variance of it), are put back.
     """
-    seeds = len(each)
-    squares = float((each**2).sum())
-    found = squares if seeds == 1 else (float((each.sum(axis=0) ** 2).sum()) - squares) / (seeds * (seeds - 1))
-    return found / _shrinkage(weights)
+    seeds, mean = len(values), weights.mean(axis=0)
+    moved = scores + (values - values.mean())[:, None] * weights
+    if seeds == 1:
+        products, pairs = float((moved**2).sum()), weights[0] ** 2
+    else:
+        products = float((moved.sum(axis=0) ** 2).sum() - (moved**2).sum()) / (seeds * (seeds - 1))
+        pairs = (weights.sum(axis=0) ** 2 - (weights**2).sum(axis=0)) / (seeds * (seeds - 1))
+    if not pairs.any():
+        return 0.0
+    kept = 1 + float((mean**2).sum()) - 2 * float((pairs * mean).sum() / pairs.sum())
+    return (products + own * float(pairs.sum())) / max(_LEAST_KEPT, kept)
 
 
-def freedom(own: float, seeds: int, shared: float, effective: float) -> float:
-    """Degrees of freedom of own + shared (Satterthwaite 1946), at least 1.
-
-    >>> round(freedom(1.0, 5, 0.0, 100.0), 6), round(freedom(1.0, 5, 1.0, 101.0), 2)
-    (4.0, 15.38)
-    """
-    total = own + shared
-    if total <= 0:
-        return max(1.0, seeds - 1.0)
-    return max(1.0, total**2 / (own**2 / (seeds - 1) + shared**2 / max(1.0, effective - 1)))
+_LEAST_KEPT = 0.3
+"""Where units are so few and unequal that less is left of the squares, more than that is lost."""
 
 
 def minus(one: UnitScores, other: UnitScores) -> UnitScores:
@@ -142,12 +168,3 @@ def _by_unit(scores: Sequence[UnitScores]) -> tuple[np.ndarray, np.ndarray] | No
     found[seed, place.ravel()] = np.concatenate([each.scores for each in scores])
     weights[seed, place.ravel()] = np.concatenate([each.rows / each.rows.sum() for each in scores])
     return found, weights
-
-
-def _shrinkage(weights: np.ndarray) -> float:
-    """By what squares of deviations from a seed's own mean are too small: (units - 1) / units where units are equal.
-
-    Of very unequal units more is lost than can be known; then it is taken for a half, as of two.
-    """
-    squares, cubes = (weights**2).sum(axis=1), (weights**3).sum(axis=1)
-    return max(0.5, float((1 + squares - 2 * cubes / squares).mean()))

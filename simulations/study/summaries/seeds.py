@@ -87,7 +87,7 @@ def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float |
     if row["below"] is not None and row["above"] is not None:
         if row["seeds"] == 1:
             return mean - row["below"], mean + row["above"], "rows"
-        if found.over == "seeds" or found.variance == 0:
+        if found.over == "seeds" or not found.half():
             half = found.half()
             low, high = mean - math.hypot(half, row["below"]), mean + math.hypot(half, row["above"])
             return (max(low, 0.0), min(high, 1.0), "seeds and rows") if share else (low, high, "seeds and rows")

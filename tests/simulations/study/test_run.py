@@ -22,9 +22,13 @@ from consilium.simulations.study.cells import expand
 from consilium.simulations.study.ensemble import train_ensemble
 from consilium.simulations.study.judging import judged
 from consilium.simulations.study.methods import kinds
+from consilium.simulations.study.report.build import render_study
+from consilium.simulations.study.report.folder import open_folder
 from consilium.simulations.study.results import MATRICES, PAGE, RESULTS, TOLD
+from consilium.simulations.study.row_scores import ROW_SCORES, RowScores
 from consilium.simulations.study.run import StudyInterrupted, on_this_machine, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
+from consilium.simulations.study.summaries import paired
 from tests.simulations.study.test_keys import opened
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
@@ -79,7 +83,18 @@ def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
     for id, case in told["cases"].items():
         matrices = from_bytes((out / MATRICES / f"{id}.npz").read_bytes())
         assert len(matrices["parties"]) == case["parties"] == (6 if case["axes"]["division"] == "iid" else 8)
-    assert (out / PAGE).is_file()
+    assert (out / PAGE).is_file() and "over seeds and test rows together" in (out / PAGE).read_text()
+    known = RowScores.read(out)
+    judged_on_rows = table.filter((pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "ece"]))
+    judged_on_rows = judged_on_rows.filter(pl.col("method").is_in(["local", "plurality", "pate"]))
+    for cell, metric in judged_on_rows.select("cell", "metric").iter_rows():
+        scores = known.of(cell, metric) if known is not None else None
+        assert (scores is None) == (metric == "ece")
+        assert scores is None or (scores.unit, scores.space[:16]) == ("clinic", told["data"][0]["sha256"][:16])
+    assert set(paired(table, "accuracy", "pate", row_scores=known)["over"]) == {"seeds and rows"}
+    (out / ROW_SCORES).unlink()  # as 0.9 wrote it
+    assert RowScores.read(out) is None
+    assert "written by a version before 0.10" in render_study(open_folder(out), "tiny")
     assert [
         path for path in out.iterdir() if path.suffix in (".parquet", ".json") and path.stat().st_mode & 0o077
     ] == []

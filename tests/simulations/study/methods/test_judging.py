@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import (
@@ -16,7 +18,7 @@ from consilium.protocol.rows.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.study.case import Case
-from consilium.simulations.study.judging import judged
+from consilium.simulations.study.judging import judged, judged_row_scores
 from consilium.simulations.study.methods.base import BY_CLASS, TEST_DRAWS, Predicted
 from consilium.simulations.study.rows import Row
 from tests.federation import FEATURES, make_config
@@ -86,6 +88,54 @@ def test_metrics_on_test_rows_are_scikit_learns(classes: int) -> None:
         )
     assert all(row.low is not None and row.low < row.value < (row.high or 0) for row in rows if row.metric in expected)
     assert {row.method for row in rows} == {"pooled"}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_of_units_are_the_figures_to_first_order(classes: int) -> None:
+    """They add up to 0, and say what a figure becomes when a unit's rows count a thousandth more."""
+    case = made_up(classes)
+    y, found, patient = case.test_y, guesses(case)[:TEST], np.arange(len(case.dataset.y)) % 37
+    arrays = judged_row_scores(replace(case, dataset=replace(case.dataset, patient=patient)), Predicted(test=found))
+    assert str(arrays["row_scores.unit"]) == "patient" and arrays["row_scores.ids"].tolist() == list(range(37))
+    assert arrays["row_scores.rows"].tolist() == np.bincount(patient[:TEST]).tolist()
+    of_metric = {
+        "accuracy": lambda weights: accuracy_score(y, found.argmax(axis=1), sample_weight=weights),
+        "auc": lambda weights: roc_auc_score(
+            y, found[:, 1] if classes == 2 else found, multi_class="ovr", sample_weight=weights
+        ),
+        "balanced_accuracy": lambda weights: balanced_accuracy_score(y, found.argmax(axis=1), sample_weight=weights),
+    }
+    for metric, value in of_metric.items():
+        scores = arrays[f"row_scores.{metric}"]
+        assert scores.sum() == pytest.approx(0, abs=1e-6)
+        for unit in (0, 20, 36):
+            more = value(1 + 1e-3 * (patient[:TEST] == unit)) - value(np.ones(TEST))
+            assert scores[unit] == pytest.approx(more / 1e-3, rel=0.02, abs=2e-5)
+
+
+def test_units_are_owners_where_whole_owners_are_held_out() -> None:
+    case = made_up(2)
+    owner = np.where(np.arange(len(case.dataset.y)) < TEST, np.arange(len(case.dataset.y)) % 7, 9)
+
+    def unit(owner: np.ndarray) -> tuple[str, int]:
+        arrays = judged_row_scores(replace(case, dataset=replace(case.dataset, owner=owner)), Predicted(test=found))
+        return str(arrays["row_scores.unit"]), len(arrays["row_scores.ids"])
+
+    found = guesses(case)[:TEST]
+    assert unit(owner) == ("ward", 7)
+    assert unit(np.where(owner == 9, 3, owner)) == ("row", TEST)  # a party has rows of one of them
+    assert unit(np.where(owner == 9, 9, 0)) == ("row", TEST)  # of a single owner nothing is known
+
+
+def test_of_several_draws_units_have_the_mean_and_of_no_test_rows_there_is_nothing() -> None:
+    case = made_up(2)
+    drawn = np.stack([guesses(case, seed)[:TEST] for seed in range(3)]).astype(np.float32)
+    several = judged_row_scores(case, Predicted(test=drawn[0], arrays={TEST_DRAWS: drawn}))
+    each = [judged_row_scores(case, Predicted(test=one.astype(np.float64))) for one in drawn]
+    for metric in ("accuracy", "auc", "brier"):
+        name = f"row_scores.{metric}"
+        assert several[name] == pytest.approx(np.mean([one[name] for one in each], axis=0), abs=1e-7)
+    assert judged_row_scores(case, Predicted(home=guesses(case)[TEST:])) == {}
 
 
 @pytest.mark.parametrize("classes", [2, 3])

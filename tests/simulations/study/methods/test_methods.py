@@ -19,7 +19,7 @@ from consilium.simulations.compare.hand_labels import by_lot
 from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 from consilium.simulations.study.artifact import from_bytes, to_bytes
 from consilium.simulations.study.case import Case, make_case
-from consilium.simulations.study.methods.base import BY_CLASS, TEST_DRAWS, Predicted
+from consilium.simulations.study.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
 from consilium.simulations.study.methods.kinds import METHODS, method_of
 from consilium.student.run import train
 from tests.simulations.study.methods.cases import SEED, few, taught
@@ -176,6 +176,8 @@ def test_local_is_each_party_on_rows_it_has_not_seen() -> None:
     assert found.figures["auc"] == pytest.approx(np.mean(auc), abs=1e-9)
     assert found.figures["auc_p10"] == pytest.approx(np.percentile(auc, 10), abs=1e-9)
     assert found.figures["accuracy"] == pytest.approx(ensemble.test_right.mean())
+    by_row = {name.removeprefix(BY_ROW): array.mean() for name, array in found.arrays.items()}
+    assert by_row == pytest.approx({name: found.figures[name] for name in ("accuracy", "auc")}, abs=1e-6)
 
 
 def test_pate_counts_what_became_of_its_queries() -> None:
