@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import bisect
 from scipy.special import expit, logit, stdtr, stdtrit
 
 from consilium.simulations.study.row_scores import UnitScores
@@ -80,7 +79,11 @@ class Spread:
             return float(2 * stdtr(self.seeds_df, -abs(mean) / math.sqrt(self.seeds)))
         if abs(mean) >= self.half(_LEAST_P):
             return _LEAST_P
-        return bisect(lambda error: self.half(error) - abs(mean), _LEAST_P, 1.0, xtol=1e-16)
+        low, high = _LEAST_P, 1.0
+        while high > low * (1 + 1e-9):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self.half(middle) > abs(mean) else (low, middle)
+        return high
 
 
 _LEAST_P = 1e-15
