@@ -235,9 +235,9 @@ def main(arguments: list[str] | None = None) -> None:
         speed()
     elif chosen.promises:
         command = "python -m benchmarks.exact --promises"
-        with figure("results/label-promises", command, PROMISES, split="a function of public settings alone") as table:
+        with figure("results/label-promises", command, PROMISES, split="a function of public settings alone") as made:
             for row in promises():
-                table.add(*row)
+                made.add(*row)
     else:
         table(chosen.rows)
 

@@ -154,7 +154,7 @@ def modelled(constants: Constants, what: str, mode: CostedMode, node: NodeKind, 
 def judged(rows: list[Row], constants: Constants) -> Iterator[list[str]]:
     """A row for each node of each federation that is held out, under COLUMNS."""
     for mode, load, held_out, figures in rows:
-        for node in figures["seconds"] if held_out else ():
+        for node in map(NodeKind, figures["seconds"] if held_out else ()):
             known = [what for what in TERMS if node in figures[what] and (mode, node) in constants[what]]
             measured = [_shown(what, figures[what][node]) for what in known]
             model = [_shown(what, modelled(constants, what, mode, node, load)) for what in known]
