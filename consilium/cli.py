@@ -27,6 +27,7 @@ import consilium.simulations.teacher_audit.command
 import consilium.student.cli
 from consilium.edge import run
 from consilium.exit_codes import in_a_sentence
+from consilium.protocol.disclosure import IN_A_SENTENCE
 from consilium.protocol.output import Format, FormatOption, show
 from consilium.protocol.versions import DISTRIBUTION
 
@@ -83,12 +84,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would print local variables, and those are votes
     pretty_exceptions_show_locals=False,
-    help="Private knowledge transfer: parties vote, only noisy accounted winners are released, a student learns.",
+    help=IN_A_SENTENCE,
     epilog=in_a_sentence(),
 )
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, help=IN_A_SENTENCE)
 def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
@@ -96,7 +97,6 @@ def root(
         Format, typer.Option("--format", help="Of --version; every command has a --format of its own.")
     ] = Format.text,
 ) -> None:
-    """Private knowledge transfer: parties vote, only noisy accounted winners are released, a student learns."""
     if version:
         number = installed_version()
         show(output, {"name": DISTRIBUTION, "version": number}, [f"consilium {number}"])

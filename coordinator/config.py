@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -24,6 +24,7 @@ from consilium.coordinator.privacy import Privacy, check_sanitised_votes
 from consilium.coordinator.released import closing_of, event_of, promised_of
 from consilium.coordinator.timeouts import Timeouts
 from consilium.protocol.digests import canonical_digest
+from consilium.protocol.disclosure import Disclosure, widest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.parties.ballot import BallotSpec, TopBallot
@@ -260,9 +261,10 @@ class Federation(Countable, Frozen):
         return event_of(mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
 
     @property
-    def release(self) -> Literal["label", "histogram"]:
-        """What a student gets for a query that is answered."""
-        return "histogram" if self.mechanism.count_sigma(1) > 0 else "label"
+    def disclosure(self) -> Disclosure:
+        """What is disclosed, of all phases together, and to whom."""
+        kind = widest(phase.mechanism.releases for phase in self.phases)
+        return Disclosure(kind, self.votes, self.noise_in_sums)
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""

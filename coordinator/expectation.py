@@ -42,15 +42,16 @@ def expected(
 
 
 def promise_in_words(federation: Federation) -> str:
-    """What the federation promises towards all that is released, whatever the votes are, for people.
+    """What the federation releases, and what it promises about that whatever the votes are, for people.
 
     Raises ConfigError where it cannot be charged.
     """
     guarantee, privacy = promised(federation), federation.privacy
-    return in_plain_words(
+    words = in_plain_words(
         guarantee.epsilon,
         guarantee.delta,
         guarantee.unit.value,
         privacy.neighbouring.value,
         privacy.sanitised is not None,
     )
+    return f"{federation.disclosure.release.sentence} {words}"

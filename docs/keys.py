@@ -1,4 +1,4 @@
-"""The tables of keys in docs/*.md, written from the models that read those keys.
+"""The tables of keys in docs/*.md, written from the models that read those keys, and those of `docs.disclosed`.
 
 `python -m docs.keys` writes them between `<!-- keys NAME -->` and `<!-- end keys -->`; `--check` says which are stale.
 """
@@ -30,6 +30,7 @@ from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftS
 from consilium.simulations.study.spec import AxisRange, StudyAxis, StudyTable
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
+from docs import disclosed
 from docs.marked import pattern, stale_pages, with_parts
 
 MARKS = pattern("keys")
@@ -81,6 +82,10 @@ TABLES = {
     "log": lambda: of_model(LogSettings, "log"),
     "aggregator": lambda: of_model(AggregatorPlan, "aggregator"),
     "students": lambda: of_model(StudentPlan, "student"),
+    "releases": disclosed.releases,
+    "views": disclosed.views,
+    "unprotected": disclosed.unprotected,
+    "counts": disclosed.counts,
 }
 
 

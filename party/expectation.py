@@ -52,9 +52,13 @@ def told_share(home: Home, terms: Terms) -> tuple[Share | None, list[str]]:
 
 
 def promise_in_words(terms: Terms, policy: Policy, epsilon: float) -> str:
-    """The epsilon that these terms may cost the party, for its own people, by its own unit and delta."""
-    sanitised = promise_of(terms).closing is not None
-    return in_plain_words(epsilon, policy.delta, policy.unit.value, policy.neighbouring.value, sanitised)
+    """What these terms release at most, and the epsilon that it may cost the party by its own unit and delta."""
+    promise = promise_of(terms)
+    words = in_plain_words(
+        epsilon, policy.delta, policy.unit.value, policy.neighbouring.value, promise.closing is not None
+    )
+    kind = promise.releases
+    return f"Released for each query is at most {kind.leaves}. {kind.stays} {words}"
 
 
 def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning]:

@@ -25,6 +25,7 @@ from consilium.accounting.planning.target import as_histograms
 from consilium.accounting.units import Noise, Towards
 from consilium.party.policy import Policy
 from consilium.protocol.answers.bounds import bounded_events
+from consilium.protocol.disclosure import AT_MOST, ReleaseKind, widest
 from consilium.protocol.parties.messages import Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 
@@ -58,6 +59,11 @@ class Promise:
     def events(self) -> tuple[ReleaseEvent, ...]:
         """All that is charged."""
         return (self.release, *self.later) if self.closing is None else (self.release, self.closing)
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """What leaves for a query at most, by the events alone: what the party is charged for."""
+        return widest(AT_MOST[event.TYPE] for event in (self.release, *self.later))
 
     @property
     def answered(self) -> int:

@@ -37,6 +37,7 @@ from consilium.coordinator.ledger.verify.files import Files, entry
 from consilium.coordinator.ledger.verify.findings import agree
 from consilium.coordinator.ledger.verify.student import LABELS, read_labels
 from consilium.protocol.config_files import validate
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.old_names import OF_SPENT, renamed
@@ -243,7 +244,6 @@ class _Simulation:
             "owners_left_out": entry(manifest, MANIFEST, "data", "left_out"),
             "queries": {key: coordinator.get(key) for key in ("asked", "answered", "reinforced")},
             "student": card.get("metrics"),
-            "release": config.release,
         }
         for key in ("by_party", "phases"):
             agree(f"{SUMMARY}: {key}", summary.get(key), coordinator.get(key))
@@ -252,6 +252,8 @@ class _Simulation:
         agree(f"{SUMMARY}: federation_digest", summary.get("federation_digest"), digest)
         for key, value in written.items():
             agree(f"{SUMMARY}: {key}", entry(summary, SUMMARY, key), value)
+        release, told = config.disclosure.release, entry(summary, SUMMARY, "release")
+        agree(f"{SUMMARY}: release", told, release.earlier if told == release.earlier else release)
         agree(f"{SUMMARY}: votes", entry(summary, SUMMARY, "privacy", "votes"), config.votes)
         agree(f"{SUMMARY}: noise", entry(summary, SUMMARY, "privacy", "noise"), coordinator.get("noise"))
         agree(f"{MANIFEST}: noise", manifest.get("noise"), coordinator.get("noise"))
@@ -313,6 +315,7 @@ class _Simulation:
     def _report_data(self, recorded: Recorded) -> str:
         data, summary, manifest = self._read_report(), self.files.object(SUMMARY), self.files.object(MANIFEST)
         config, batches = recorded.config, recorded.batches
+        release = config.disclosure.release
         scenario, dataset, _ = self._divided()
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
@@ -324,7 +327,7 @@ class _Simulation:
             "attribution": dataset.attribution,
             "classes": config.rows.classes,
             "mechanism": config.describe(),
-            "release": config.release,
+            "release": release if summary.get("release") == release else ReleaseKind(release.earlier),
             "votes": config.votes,
             "most_queries": config.all_caps.queries,
             "most_answers": config.all_caps.answers,

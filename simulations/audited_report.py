@@ -77,7 +77,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         party_label="party",
         left_out=list(dict.fromkeys(_left_out(event) for event in run.events.named("left-out"))),
         mechanism=config.describe(),
-        release=config.release,
+        release=config.disclosure.release,
         votes=config.votes,
         most_queries=config.all_caps.queries,
         most_answers=config.all_caps.answers,

@@ -303,13 +303,14 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from consilium.protocol.disclosure import ReleaseKind
     from consilium.protocol.strict_json import is_infinite, number
     from consilium.simulations.report.own_epsilon import own_epsilons
     from consilium.simulations.report.wording import epsilon_text
     from consilium.simulations.report.worth import hand_label_rows, worth_sentence
 
     console = Console()
-    privacy, queries = summary["privacy"], summary["queries"]
+    privacy, queries, release = summary["privacy"], summary["queries"], ReleaseKind(summary["release"])
     epsilons = {
         name: epsilon_text(number(privacy, f"epsilon_{name}"))
         for name in ("promised", "student", "spent", "data_dependent", "sanitised")
@@ -317,7 +318,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     }
     console.print(
         f"{summary['parties']} parties ({summary['teachers']} teachers) voted on {queries['asked']} cases,"
-        f" {queries['answered']} {summary['release']}s released"
+        f" {queries['answered']} {release.noun}s released"
         f" ({_number(privacy['released_label_accuracy'])} of them right)"
     )
     console.print(
@@ -353,5 +354,5 @@ def _print_summary(summary: dict[str, Any]) -> None:
         table.add_row(name, _number((metrics or {}).get("accuracy")), _number((metrics or {}).get("auc")))
     console.print(table)
     if summary["worth"] is not None:
-        console.print(worth_sentence(summary["worth"], epsilons["promised"], summary["release"]))
+        console.print(worth_sentence(summary["worth"], epsilons["promised"], release.noun))
     console.print(f"{summary['seconds']['total']:.1f} s. Report: {summary['out']}/report.html", highlight=False)

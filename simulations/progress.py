@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.run_log import EventLog
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.progress.display import Display
 from consilium.protocol.strict_json import number
-from consilium.simulations.report.wording import epsilon_text
+from consilium.simulations.report.wording import epsilon_text, many
 
 EVENTS = "events.jsonl"
 BEGIN = "begin"
@@ -140,10 +141,12 @@ class Showing:
         if at < self._released + RELEASED_SECONDS:
             return
         self._released = at
-        told = f"asked {self._asked}, released {self._answered} labels, counted {event['parties']} parties"
+        noun = _NOUNS.get(str(event.get("release")), "answer")  # versions up to 0.9.0 did not say what was released
+        told = f"asked {self._asked}, released {many(self._answered, noun)}, counted {event['parties']} parties"
         self._display.say(told, at)
 
 
+_NOUNS: dict[str, str] = {str(kind): kind.noun for kind in ReleaseKind}
 _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
     "left-out": lambda event: f"left out of {event['stage']}: {event['party']} ({event['reason']})",
     "excluded": lambda event: f"not asked any more: {event['party']} ({event['reason']})",

@@ -203,7 +203,7 @@ def _ask(
             f" {terms.delta:g}, unit: a {terms.unit}; {left} queries left",
             time.time(),
         )
-        display.say(words, time.time())
+        display.say(f"{terms.release.sentence} {words}", time.time())
         if terms.epsilon > MOST_EPSILON:
             display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little", time.time())
         progress = board.follow(progress_on(display))

@@ -72,7 +72,7 @@ def _terms(kit: Kit, path: Path | None) -> str:
         asked, spent = (int((standings == what).sum()) for what in (RowStanding.RECORDED, RowStanding.SPENT))
         told += f"; of {len(ids)} rows {len(ids) - asked - spent} can be asked, {asked} are free, {spent} are used up"
     words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
-    told += f"; epsilon at most {terms.epsilon:.3f}. {words}"
+    told += f"; epsilon at most {terms.epsilon:.3f}. {terms.release.sentence} {words}"
     if left == 0:
         raise Advice(told, "Only rows that are free get labels: more need a new federation")
     if terms.epsilon > MOST_EPSILON:

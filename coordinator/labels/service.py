@@ -104,6 +104,7 @@ class LabelService:
             parties=self._parties,
             simulation=self._config.simulation,
             count_sigma=self._count_sigma(self._parties),
+            release=self._config.disclosure.release,
             phases=0 if self._number is None else len(self._config.phases),
             phase=self._number or 0,
         )
@@ -252,7 +253,8 @@ class LabelService:
         )
         self._collector.settle()
         number = {} if self._number is None else {"phase": self._number}
-        self._log.write("released", asked=asked, answered=answered, parties=len(histogram.parties), **number)
+        kind, parties = self._phase.mechanism.releases, len(histogram.parties)
+        self._log.write("released", asked=asked, answered=answered, parties=parties, release=kind, **number)
         if drawn.failure is not None:
             raise drawn.failure
 

@@ -19,6 +19,7 @@ from consilium.accounting.planning.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.ledger.batch import Batch
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConfigError, LedgerError
 
 EXACT_POINTS = 30
@@ -48,7 +49,7 @@ def promised_to_student(config: Federation) -> Guarantee:
     ConfigError : the mechanism cannot be charged at this delta.
     """
     whole = promised(config)
-    if config.release == "histogram":
+    if config.disclosure.release is ReleaseKind.COUNTS:
         return replace(whole, towards=Towards.STUDENT)
     try:
         events = [replace(event, towards=Towards.STUDENT) for event in config.promised_events()]

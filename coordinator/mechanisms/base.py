@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.planning.target import round_down, round_up
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
@@ -119,6 +120,12 @@ class Mechanism(Protocol):
     """Whether the mechanism is differentially private at all."""
 
     @property
+    def releases(self) -> ReleaseKind:
+        """What the student gets for a query. The coordinator sees noisy counts where `noise_by_parties`, else what the
+        collection of votes shows it."""
+        ...
+
+    @property
     def shares_of_noise(self) -> int:
         """Shares that make up noise which is in the sums; 0 for a mechanism that adds its own."""
         ...
@@ -199,6 +206,17 @@ class MechanismModel(BaseModel, ABC):
     noise_by_parties: ClassVar[bool] = False
     phases: ClassVar[int] = 1
     private: ClassVar[bool] = True
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """See `Mechanism.releases`: what follows from the other facts of the class."""
+        if not self.private:
+            return ReleaseKind.EXACT
+        if self.count_sigma(1) > 0:
+            return ReleaseKind.COUNTS
+        if self.answers_all:
+            return ReleaseKind.WINNER
+        return ReleaseKind.WINNER_OR_CONFIRMATION if self.needs_probabilities else ReleaseKind.WINNER_OR_ABSTENTION
 
     @property
     def shares_of_noise(self) -> int:

@@ -17,6 +17,7 @@ from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEve
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Sums, Votes, stated
 from consilium.coordinator.mechanisms.shares import sum_of_shares
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
@@ -115,6 +116,11 @@ class Distributed(_NoiseByParties):
                 f"release_counts gives every histogram, so that threshold {self.threshold} would hold none back: set 0"
             )
         return self
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """See `Mechanism.releases`: without a threshold no query is left without a label."""
+        return ReleaseKind.WINNER if self.threshold == 0 and not self.release_counts else super().releases
 
     def count_sigma(self, parties: int) -> float:
         """See `Mechanism.count_sigma`."""

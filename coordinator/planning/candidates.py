@@ -12,6 +12,7 @@ from consilium.coordinator.config import Caps, Federation
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
 from consilium.coordinator.planning.facts import PublicFacts
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.secagg.roster import least_sum
 
 QUERIES = (10, 20, 40, 80, 160, 320, 640, 1280)
@@ -79,7 +80,7 @@ def _roughly(federation: Mapping[str, Any], table: dict[str, Any], caps: Caps) -
 
     found = with_noise(table, caps.queries, caps.answers, float(privacy["epsilon"]), rough, rough)
     mechanism = base.model_validate({**base.model_dump(), "mechanism": {**table, **found}}).mechanism
-    seen = base.release == "histogram" or mechanism.noise_by_parties
+    seen = base.disclosure.release is ReleaseKind.COUNTS or mechanism.noise_by_parties
     return _wider(mechanism, OF_HISTOGRAMS if seen else OF_LABELS)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import ValidationError
 
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, RowStanding
@@ -49,6 +50,7 @@ def terms_to_wire(terms: LabelTerms) -> pb.Terms:
         parties=terms.parties,
         simulation=terms.simulation,
         count_sigma=terms.count_sigma,
+        release=terms.release,
         phases=terms.phases,
         phase=terms.phase,
     )
@@ -83,9 +85,27 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         parties=message.parties,
         simulation=message.simulation,
         count_sigma=message.count_sigma,
+        release=_release_from_wire(message),
         phases=message.phases,
         phase=message.phase,
     )
+
+
+def _release_from_wire(message: pb.Terms) -> ReleaseKind:
+    """What is released for a query; a coordinator up to version 0.9.0 says by the noise alone whether it is counts.
+
+    Raises
+    ------
+    MalformedMessage : no kind that there is, or one that contradicts the noise on counts.
+    """
+    counts = message.count_sigma > 0
+    try:
+        kind = ReleaseKind(message.release or ("histogram" if counts else "label"))
+    except ValueError:
+        raise MalformedMessage("the coordinator's terms release what this version does not know") from None
+    if (kind is ReleaseKind.COUNTS) != counts:
+        raise MalformedMessage(f"the coordinator's terms release {kind} with noise {message.count_sigma:g} on counts")
+    return kind
 
 
 def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None, phase: int = 0) -> list[pb.QueryBlock]:

@@ -14,6 +14,7 @@ import polars as pl
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch
 from consilium.party.home import open_home
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.labels.service import NO_LABEL, Progress, no_progress
 from consilium.simulations.compare.at_home import FEW_PARTIES, OwnRows, at_home, chosen, most_parties
 from consilium.simulations.compare.effort import FEWEST_DRAWS, effort
@@ -85,7 +86,7 @@ def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) ->
     names = {name: index for index, name in enumerate(config.rows.classes)}
     labels = np.array([NO_LABEL if name is None else names[name] for name in table["label"].to_list()], dtype=np.int64)
     rows = table["row"].to_numpy()
-    if config.release != "histogram":
+    if config.disclosure.release is not ReleaseKind.COUNTS:
         return GivenAnswers(rows, labels), table["query_id"].to_list()
     told = {
         query: (counts / total, config.mechanism.count_sigma(config.givers(batch.parties)) / total)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
 from consilium.simulations.report.wording import share_text
@@ -51,7 +52,7 @@ def card(summary: Mapping[str, Any], privacy: PrivacyStatement) -> str:
     queries = summary["queries"]
     asked = (
         f"{summary['parties']:,} parties voted on {queries['asked']:,} public rows;"
-        f" {queries['answered']:,} {summary['release']}s were released."
+        f" {queries['answered']:,} {ReleaseKind(summary['release']).noun}s were released."
     )
     lines = "".join(f"<li>{escape(line)}</li>" for line in privacy.lines())
     return (

@@ -40,7 +40,7 @@ from consilium.simulations.scenario import Scenario, planned_scenario
 
 
 class Council(ClassifierMixin, BaseEstimator):
-    """Teachers of many owners vote on public rows; noisy, accounted winners are released; a student learns from them.
+    """Teachers of many owners vote on public rows; noisy counts or winners are released; a student learns from them.
 
     Only public rows and what was released shape the student. Everything goes the way of `consilium run`: there is a
     ledger, a report and an audit behind each fit (`run_`).

@@ -21,12 +21,12 @@ from consilium.protocol.warnings.kinds import SECRET, publishable
 from consilium.simulations.report import figures, plain, tables
 from consilium.simulations.report.charts.bars import bars_chart
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, guarantee_rows, noise_in_sums
+from consilium.simulations.report.guarantees import PROMISED, disclosure_of, guarantee_rows
 from consilium.simulations.report.models import ABSENT, STUDENT_LABEL, alone, lead, model_rows
 from consilium.simulations.report.own_epsilon import own_epsilons
 from consilium.simulations.report.phases import phase_rows
 from consilium.simulations.report.tiles import tiles
-from consilium.simulations.report.wording import many, plural, share_text, who_sees
+from consilium.simulations.report.wording import many, plural, share_text
 from consilium.simulations.report.worth import worth_explained, worth_sentence
 
 TEMPLATE = "template.html.j2"
@@ -104,13 +104,13 @@ def _render(data: ReportData, public: bool) -> str:
         guarantees=list(guarantees.values()),
         promised=promised,
         promised_bounded=math.isfinite(promised.epsilon),
-        who_sees=who_sees(data.votes, noise_in_sums(data.votes, promised.towards)),
+        disclosure=disclosure_of(data, promised),
         own_epsilons=own_epsilons(data.by_party, public),
         phases=phase_rows(data.phases),
         unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),
         one_teacher=promised.teachers_per_party == 1,
         models=models,
-        worth=worth_sentence(data.worth, promised.epsilon_text, data.release) if data.worth else "",
+        worth=worth_sentence(data.worth, promised.epsilon_text, data.release.noun) if data.worth else "",
         worth_explained=worth_explained(data.worth) if data.worth else "",
         alone={} if public else alone(data.baselines),
         absent={} if public else {name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item},
@@ -172,8 +172,8 @@ def _sentence(data: ReportData, asked: int, answered: int, public: bool) -> str:
         return f"{parties} took part, but no public case was put to the vote, so nothing was released."
     voted = f"{parties} voted on {many(asked, 'public case')}"
     if not answered:
-        return f"{voted}, but no {data.release} was released: the student learnt nothing from them."
-    happened = f"{voted}, and {many(answered, data.release)} {'was' if answered == 1 else 'were'} released"
+        return f"{voted}, but no {data.release.noun} was released: the student learnt nothing from them."
+    happened = f"{voted}, and {many(answered, data.release.noun)} {'was' if answered == 1 else 'were'} released"
     student = data.student or {}
     metric = lead(data, student)
     if student.get(metric) is None:

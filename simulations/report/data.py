@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.parties.messages import VotesMode
 
 
@@ -35,7 +36,7 @@ class ReportData:
 
     guarantees: "promised" (all caps used up), "spent" (at the released counts, secret) and "data_dependent" (secret),
         each as `accounting.guarantee.Guarantee.to_json()`.
-    votes: how they were collected. release: what the student got for a query, a label or a histogram.
+    votes: how they were collected. release: what the student got for a query.
     reinforced: the student's own predictions that interactive rounds confirmed. claimed_epsilon: what the literature
         claims of a mechanism that has no guarantee, to be shown struck through.
     student, baselines: metrics as `student.evaluation.evaluate` gives them (accuracy, auc, recall_per_class); baselines
@@ -71,7 +72,7 @@ class ReportData:
     left_out: list[LeftOut]
     mechanism: str
     votes: VotesMode
-    release: Literal["label", "histogram"]
+    release: ReleaseKind
     most_queries: int
     most_answers: int
     guarantees: dict[str, dict[str, Any]]

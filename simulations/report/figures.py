@@ -94,7 +94,7 @@ def _models(data: ReportData, models: Sequence[ModelRow], public: bool) -> Figur
     if not panels or len(models) < 2:
         return None
     private = (
-        f"Only the student (diamond) learnt from released {data.release}s alone. "
+        f"Only the student (diamond) learnt from released {data.release.noun}s alone. "
         if data.student is not None
         else "There is no student. "
     )
@@ -129,8 +129,8 @@ def _outcome(data: ReportData) -> Figure:
     asked, answered = len(data.answered), int(np.count_nonzero(data.answered))
     abstained, never = asked - answered - data.reinforced, max(data.most_queries - asked, 0)
     does = (
-        f"may release a {data.release} for each of {many(data.most_queries, 'query')}."
-        if data.most_answers == data.most_queries
+        f"releases a {data.release.noun} for each of at most {many(data.most_queries, 'query')}."
+        if not data.release.abstains
         else f"releases a label or abstains. The run ends when {many(data.most_queries, 'query')} are asked or"
         f" {many(data.most_answers, 'label')} are released."
     )
@@ -169,12 +169,12 @@ def _by_labels(data: ReportData) -> Figure | None:
     gain = last["value"] - points[-2]["value"]
     return Figure(
         "by-labels",
-        f"What more {data.release}s give",
-        f"The same student, trained on the first so many of its {data.release}s. From {points[-2]['labels']:,} to"
+        f"What more {data.release.noun}s give",
+        f"The same student, trained on the first so many of its {data.release.noun}s. From {points[-2]['labels']:,} to"
         f" {last['labels']:,} the {name} changes by {signed(gain)}. Where the curve is flat, more of the same would"
         " cost privacy and bring little. Bars are 95% intervals over test cases.",
         f"Line: {name} " + "; ".join(f"{share_text(at['value'])} at {at['labels']:,}" for at in points) + ".",
-        curves.learning_chart(points, "labels", (f"{data.release}s (logarithmic)", f"{name} of the student")),
+        curves.learning_chart(points, "labels", (f"{data.release.noun}s (logarithmic)", f"{name} of the student")),
     )
 
 

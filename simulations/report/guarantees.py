@@ -8,9 +8,11 @@ from typing import Any
 
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Towards
+from consilium.protocol.disclosure import Disclosure
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.strict_json import number
+from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.wording import delta_text, epsilon_text
 
 PROMISED, SPENT = "promised", "spent"
@@ -98,6 +100,11 @@ class GuaranteeRow:
 def noise_in_sums(votes: VotesMode, towards: str) -> bool:
     """Whether the coordinator saw noisy sums alone: the promise is then made towards it, and votes are not clear."""
     return votes != "clear" and towards == Towards.COORDINATOR.value
+
+
+def disclosure_of(data: ReportData, promised: GuaranteeRow) -> Disclosure:
+    """What the run of a report disclosed, and to whom."""
+    return Disclosure(data.release, data.votes, noise_in_sums(data.votes, promised.towards))
 
 
 def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any]:

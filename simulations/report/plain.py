@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.disclosure import People, ReleaseKind, people
 from consilium.protocol.warnings.plain_words import ALWAYS, out_of, rounded_up, surest_guess
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow, noise_in_sums
+from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow, disclosure_of
 from consilium.simulations.report.meaning import EXCEPTIONS, Level, in_hundred, surest_belief, verdict
 from consilium.simulations.report.models import METRIC_NAMES, lead
 from consilium.simulations.report.tables import MOST
@@ -25,13 +25,6 @@ _HEADLINES: dict[Level, str] = {
     "none": "No protection",
 }
 _PRIORS = (0.01, 0.1, 0.9)
-NOISY_SUMS = "noisy sums of the votes"
-_SEEN_BY_COORDINATOR: dict[VotesMode, str] = {
-    "clear": "what each {one} voted, without noise",
-    "secure": "exact sums of the votes, without noise",
-    "distributed": NOISY_SUMS,
-    "verified": "exact sums of the votes, without noise",
-}
 
 
 @dataclass(frozen=True)
@@ -56,6 +49,7 @@ class PlainBox:
     beliefs: tuple[tuple[str, str], ...]
     exceptions: str
     audiences: tuple[Audience, ...]
+    people: tuple[People, ...]
 
 
 def plain_box(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> PlainBox:
@@ -79,6 +73,7 @@ def plain_box(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Plain
         _beliefs(promised),
         _exceptions(promised),
         _audiences(data, guarantees),
+        _people(data, promised),
     )
 
 
@@ -94,7 +89,7 @@ def _unit(data: ReportData, row: GuaranteeRow) -> str:
 
 def _meaning(data: ReportData, row: GuaranteeRow) -> tuple[str, ...]:
     one = _unit(data, row)
-    release = plural(data.release)
+    release = plural(data.release.noun)
     aims = (
         "whether it took part at all"
         if row.neighbouring == Neighbouring.ADD_OR_REMOVE
@@ -138,16 +133,23 @@ def _chance(chance: float) -> str:
 def _audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> tuple[Audience, ...]:
     promised = guarantees[PROMISED]
     towards_student = guarantees.get(TOWARDS_STUDENT, promised)
-    everybody = f"the student, every other {data.party_label}, and whoever gets the student’s model"
-    noisy = noise_in_sums(data.votes, promised.towards)
-    sees = NOISY_SUMS if noisy else _SEEN_BY_COORDINATOR[data.votes].format(one=data.party_label)
-    released = f"the released {plural(data.release)}, and what is made from them"
-    rows = [Audience(everybody, released, *_number(towards_student, data.seeded_noise))]
-    if noisy:
-        rows.append(Audience("the coordinator", sees, *_number(promised, data.seeded_noise)))
-    else:
-        rows.append(Audience("the coordinator", sees, "none", "no limit: it must be trusted with this"))
+    rows = []
+    for view in disclosure_of(data, promised).views(data.party_label, plural(data.party_label)):
+        row = promised if view.coordinating else towards_student
+        known = (
+            _number(row, data.seeded_noise) if view.seen.bounded else ("none", "no limit: it must be trusted with this")
+        )
+        rows.append(Audience(view.who, view.sees, *known))
     return tuple(rows)
+
+
+def _people(data: ReportData, promised: GuaranteeRow) -> tuple[People, ...]:
+    unprotected = ""
+    if math.isinf(promised.epsilon):
+        unprotected = "the mechanism has no bound"
+    elif data.seeded_noise:
+        unprotected = "the noise follows a seed; with real noise the promise would cover them"
+    return people(data.party_label, plural(data.party_label), _unit(data, promised), unprotected)
 
 
 def _number(row: GuaranteeRow, seeded: bool) -> tuple[str, str]:
@@ -197,7 +199,7 @@ def labels_explained(data: ReportData) -> str:
     right = sum(row[index] for index, row in enumerate(matrix))
     most = max(range(len(truth)), key=lambda index: truth[index])
     low, high = wilson(right, total)
-    what = "released labels" if data.release == "label" else "largest noisy counts"
+    what = "largest noisy counts" if data.release is ReleaseKind.COUNTS else "released labels"
     told = (
         f"Of {total:,} {what} {right / total:.0%} are right (95% interval {low:.0%} to {high:.0%}, Wilson); always"
         f" naming “{data.classes[most]}” would be right for {truth[most] / total:.0%} of the same cases."
@@ -213,7 +215,7 @@ def labels_explained(data: ReportData) -> str:
     listed = ", ".join(found[:4]) + ("" if len(found) <= 4 else f" and of {len(found) - 4} more classes")
     extra = (
         " A student of histograms also learns from how far the counts lie apart, and not from the largest alone."
-        if data.release == "histogram"
+        if data.release is ReleaseKind.COUNTS
         else ""
     )
     return (

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replace_private
 from consilium.protocol.old_names import OF_SPENT, renamed
@@ -57,6 +58,7 @@ def load_report_data(folder: Path) -> ReportData:
         values["quality"] = [PartyQuality(**item) for item in values["quality"]]
         values["classes"] = tuple(values["classes"])
         values["guarantees"] = renamed(values["guarantees"], OF_SPENT)
+        values["release"] = ReleaseKind(values["release"])
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "Give the folder of a finished run") from None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:  # whatever somebody has put there

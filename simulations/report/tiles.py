@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, SPENT, GuaranteeRow
@@ -30,7 +31,7 @@ def tiles(data: ReportData, asked: int, answered: int, guarantees: Mapping[str, 
     return [
         Tile(plural(data.party_label), f"{data.parties:,}", many(data.teachers, "teacher")),
         Tile(
-            f"{data.release}s released",
+            f"{plural(data.release.noun)} released",
             f"{answered:,}",
             f"of {asked:,} asked; at most {data.most_answers:,} of {data.most_queries:,} allowed",
         ),
@@ -66,8 +67,8 @@ def _student(data: ReportData) -> Tile:
 
 def _labels(data: ReportData, answered: int) -> Tile:
     right = data.released_label_accuracy
-    label = "released labels right" if data.release == "label" else "largest noisy counts right"
+    label = "largest noisy counts right" if data.release is ReleaseKind.COUNTS else "released labels right"
     if right is None or not answered:
-        return Tile(label, "–", "nobody knows the truth" if answered else f"no {data.release} to compare")
+        return Tile(label, "–", "nobody knows the truth" if answered else f"no {data.release.noun} to compare")
     low, high = wilson(right * answered, answered)
     return Tile(label, f"{right:.1%}", f"{low:.1%} to {high:.1%} (95%), against the public truth")

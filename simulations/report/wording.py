@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Decimal
 
-from consilium.protocol.parties.messages import VotesMode
-
 
 def epsilon_text(epsilon: float) -> str:
     """Rounded up: a shorter epsilon must not promise more than the long one.
@@ -60,32 +58,3 @@ def plural(word: str) -> str:
     if word.endswith("y") and word[-2:-1] not in "aeiou":
         return word[:-1] + "ies"
     return word + "s"
-
-
-WHO_SEES: dict[VotesMode, str] = {
-    "clear": "Votes were collected in clear: the coordinator saw what each party voted, and added the noise. There is"
-    " no epsilon towards the coordinator; it has to be trusted with the votes.",
-    "secure": "Votes were collected as secure sums: nobody but the party itself saw its votes. The coordinator saw"
-    " exact sums over the parties, and added the noise. There is no epsilon towards the coordinator; it has to be"
-    " trusted with the sums.",
-    "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
-    " or an exact sum. The epsilon towards the coordinator holds for everything it saw. Labels are computed from that,"
-    " so the student and the public get the same epsilon.",
-    "verified": "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the"
-    " other. They checked every vote without seeing it, and left out by name whoever voted falsely. Nobody saw a"
-    " party’s votes, unless these two worked together. The coordinator saw exact sums over the parties, and added the"
-    " noise. There is no epsilon towards the coordinator; it has to be trusted with the sums. The second aggregator saw"
-    " neither votes nor sums.",
-}
-"""Who sees what, by how the votes were collected."""
-WHO_SEES_NOISY_VERIFIED = (
-    "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other. They"
-    " checked every vote without seeing it, left out by name whoever voted falsely, and each added the whole noise to"
-    " its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The epsilon"
-    " towards the coordinator holds for everything it saw, and towards the second aggregator for what was released."
-)
-
-
-def who_sees(votes: VotesMode, noisy: bool) -> str:
-    """Who sees what. noisy: sums came with noise in them."""
-    return WHO_SEES_NOISY_VERIFIED if votes == "verified" and noisy else WHO_SEES[votes]

@@ -12,7 +12,7 @@ METRIC_NAMES = {"auc": "AUC", "accuracy": "accuracy"}
 def worth_sentence(worth: dict[str, Any], epsilon: str, release: str) -> str:
     """One or two sentences for somebody who knows what it takes to label a case.
 
-    epsilon: as text. release: what the student got, "label" or "histogram".
+    epsilon: as text. release: what the student got for a query, as it is counted.
     """
     released, metric = worth["released"], worth["metric"]
     count, reached = released["labels"], f"{METRIC_NAMES[metric]} is {share_text(released[metric])}"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from consilium.protocol.config_files import read_table
+from consilium.protocol.disclosure import ReleaseKind, one_histogram, people
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.labels.service import LabelTerms
@@ -42,7 +43,7 @@ LIMITS = (
     "Not a medical device: nobody has validated it for decisions about patients, and this card is no validation.",
     "It learned from the parties' votes with noise, not from the truth: where most teachers are wrong, so is it.",
     "Rows from elsewhere (other devices, coding, years, case mix) may differ from the public rows: measure it there.",
-    "The guarantee is about the released labels. It says nothing about the public rows, which were never private.",
+    "The guarantee says nothing about people in the public rows, which were never private.",
 )
 
 
@@ -96,11 +97,14 @@ def make_card(
         "spec": spec.model_dump(mode="json"),
         "choice": choice or None,
         "mechanism": terms.mechanism,
+        "release": terms.release,
+        "count_sigma": terms.count_sigma,
         "parties": terms.parties,
         "privacy": {
             "unit": terms.unit,
             "neighbouring": terms.neighbouring,
-            "towards": "whoever sees the released labels, or anything made of them: the student, and all who get it",
+            "towards": f"whoever sees the released {terms.release.noun}s, or anything made of them: the student, and"
+            " all who get it",
             "delta": terms.delta,
             "epsilon": terms.epsilon,
             "simulation": terms.simulation,
@@ -171,14 +175,15 @@ def for_people(card: dict[str, Any]) -> str:
 
 def _what(card: dict[str, Any]) -> list[str]:
     spec, classes = card["spec"], ", ".join(map(_plain, card["classes"]))
+    noun = ReleaseKind(card["release"]).noun
     how = f" and then taught itself ({spec['self_training_rounds']} rounds)" if spec["self_training"] else ""
     choice = card["choice"]
     chosen = f": {choice['trainer']}, chosen by the {choice['by']}" if choice else ""
     return [
         f"A model ({_trained(spec['trainer'])}{chosen}) that tells {len(card['classes'])} classes apart: {classes}.",
         "",
-        f"It was trained on labels that {card['parties']} data holders released for public rows, and on nothing else of"
-        f" theirs{how}. {card['asked']} rows were asked, {card['answered']} got a label by noisy vote"
+        f"It was trained on {noun}s that were released of the votes of {card['parties']} data holders on public rows,"
+        f" and on nothing else of theirs{how}. {card['asked']} rows were asked, {card['answered']} got a {noun}"
         f" ({_plain(card['mechanism'])}), {card['reinforced']} were confirmed.",
     ]
 
@@ -222,7 +227,11 @@ def _columns(columns: list[dict[str, Any]]) -> list[str]:
 def _privacy(card: dict[str, Any]) -> list[str]:
     privacy = card["privacy"]
     epsilon = f"{privacy['epsilon']:.4g}" if math.isfinite(privacy["epsilon"]) else "without bound"
+    unprotected = "this was made in a simulation" if privacy["simulation"] else ""
+    if math.isinf(privacy["epsilon"]):
+        unprotected = "the mechanism has no bound"
     lines = [
+        *(f"- {line}" for line in _released(card, unprotected)),
         f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the caps, fixed before"
         " anything was asked. It does not depend on anybody's data",
         f"- unit: a {_plain(privacy['unit'])}; neighbouring: {_relation(privacy['neighbouring'])}",
@@ -235,6 +244,20 @@ def _privacy(card: dict[str, Any]) -> list[str]:
     if card["model"]["holds_public_rows"]:
         lines.append("- the file holds public rows of the pool: give it only to those who may have these rows")
     return lines
+
+
+def _released(card: dict[str, Any], unprotected: str) -> list[str]:
+    """What was released, with what noise, and who is not protected; unprotected: why nobody is, if so."""
+    lines, sigma = [ReleaseKind(card["release"]).sentence], card["count_sigma"]
+    if sigma > 0:
+        lines.append(
+            f"noise on each count: Gaussian with a standard deviation of {sigma:.4g} votes, where all {card['parties']}"
+            f" data holders are in the sum. {one_histogram(sigma)}"
+        )
+    return [
+        *lines,
+        *(f"{each.who}: protected: {each.protected}; {each.why}" for each in people(unprotected=unprotected)),
+    ]
 
 
 def _quality(card: dict[str, Any]) -> list[str]:

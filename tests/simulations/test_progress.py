@@ -59,8 +59,16 @@ class Calls(Nothing):
             [("say", "promised before anything is asked: epsilon at most unbounded at delta 1e-05, unit: a party")],
         ),
         (
-            {"event": "released", "asked": 9, "answered": 7, "parties": 3},
+            {"event": "released", "asked": 9, "answered": 7, "parties": 3, "release": "winner or abstention"},
             [("say", "asked 9, released 7 labels, counted 3 parties")],
+        ),
+        (
+            {"event": "released", "asked": 9, "answered": 9, "parties": 3, "release": "noisy counts"},
+            [("say", "asked 9, released 9 noisy histograms, counted 3 parties")],
+        ),
+        (
+            {"event": "released", "asked": 9, "answered": 7, "parties": 3},
+            [("say", "asked 9, released 7 answers, counted 3 parties")],
         ),
         ({"event": "serving", "address": "0.0.0.0:8765"}, [("say", "students may ask at 0.0.0.0:8765")]),
         ({"event": "failed", "error": "X", "what": "no parties", "action": ""}, [("say", "failed: no parties")]),
@@ -90,7 +98,7 @@ def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
         at = datetime.fromtimestamp(MOMENT + second, UTC).isoformat()
         show({"event": "released", "at": at, "asked": 10, "answered": 4, "parties": 16})
     assert calls.made == [
-        (second, f"asked {10 * (second + 1)}, released {4 * (second + 1)} labels, counted 16 parties")
+        (second, f"asked {10 * (second + 1)}, released {4 * (second + 1)} answers, counted 16 parties")
         for second in (0, 10, 20)
     ]
 

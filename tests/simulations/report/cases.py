@@ -11,6 +11,7 @@ import numpy as np
 
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.simulations.compare.student_figures import confusion, student_figures
 from consilium.simulations.metrics.intervals import metric_intervals
 from consilium.simulations.report.data import LeftOut, PartyQuality, ReportData
@@ -72,7 +73,7 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
         ],
         mechanism="Confident GNMax, threshold 8, sigma1 5, sigma2 2",
         votes="clear",
-        release="label",
+        release=ReleaseKind.WINNER_OR_ABSTENTION,
         most_queries=asked + 10,
         most_answers=asked,
         guarantees={

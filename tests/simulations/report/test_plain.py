@@ -11,6 +11,7 @@ import pytest
 
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Towards, Unit
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import guarantee_rows
@@ -73,7 +74,7 @@ NOISY = ("distributed",)
 @pytest.mark.parametrize(
     ("votes", "sees", "epsilon"),
     [
-        ("clear", "what each hospital voted, without noise", "none"),
+        ("clear", "each hospital's votes, without noise", "none"),
         ("secure", "exact sums of the votes, without noise", "none"),
         ("distributed", "noisy sums of the votes", "0.988"),
     ],
@@ -84,9 +85,43 @@ def test_each_audience_has_its_own_epsilon(votes: Any, sees: str, epsilon: str) 
     if votes in NOISY:
         promised = {**data.guarantees["promised"], "towards": Towards.COORDINATOR.value}
         towards = {"promised": promised, "student": guarantee(Kind.WORST_CASE, 0.4)}
-    everybody, coordinator = box(replace(data, votes=votes, guarantees={**data.guarantees, **towards})).audiences
+    *everybody, coordinator = box(replace(data, votes=votes, guarantees={**data.guarantees, **towards})).audiences
     assert (coordinator.sees, coordinator.epsilon_text) == (sees, epsilon)
-    assert everybody.epsilon_text == ("0.400" if votes in NOISY else "0.988")
+    student = "0.400" if votes in NOISY else "0.988"
+    assert [each.epsilon_text for each in everybody] == [student] * 3
+    assert [each.who for each in everybody] == [
+        "the student",
+        "the public, which has the model",
+        "the other hospitals",
+    ]
+
+
+def test_of_verified_votes_the_second_aggregator_has_a_row() -> None:
+    *_, coordinator, second = box(replace(run(), votes="verified")).audiences
+    assert (coordinator.who, coordinator.epsilon_text) == ("the coordinator", "none")
+    assert (second.who, second.epsilon_text) == ("the second aggregator", "0.988")
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_who_is_not_protected_has_a_row(public: bool) -> None:
+    """Patients of held-out hospitals, whom nothing protects, in both versions; nobody is where there is no bound."""
+    real = replace(run(), seeded_noise=False)
+    assert [each.protected for each in box(real).people] == ["yes", "no", "in part"]
+    assert "patients of held-out hospitals" in box(real).people[1].who
+    for nothing in (replace(run(), seeded_noise=True), promised(float("inf"))):
+        assert [each.protected for each in box(nothing).people] == ["no"] * 3
+    text = " ".join(Page(render(real, public)).text.split())
+    for each in box(real).people:
+        assert each.who in text and each.why in text
+
+
+def test_a_release_of_counts_is_called_so_and_one_of_labels_is_not() -> None:
+    for kind in ReleaseKind:
+        text = " ".join(Page(render(replace(run(), release=kind))).text.split())
+        assert kind.sentence in text
+        assert ("No count is released" in text) == (kind is not ReleaseKind.COUNTS)
+        assert ("14 noisy histograms were released" in text) == (kind is ReleaseKind.COUNTS)
+        assert ("14 labels were released" in text) == (kind is not ReleaseKind.COUNTS)
 
 
 @pytest.mark.parametrize(

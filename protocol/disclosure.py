@@ -1,0 +1,295 @@
+"""What a federation discloses, to whom, and who is not protected: one typed value, and its words for every node.
+
+A mechanism says its `ReleaseKind`, and whether the noise is in the sums (`coordinator.mechanisms.base`); how votes are
+collected says what the coordinator sees. Reports, cards, the command line and the pages take their words from here, or
+are checked against them (`tests/test_what_leaves.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import NormalDist
+from typing import Literal
+
+from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.warnings.plain_words import rounded_up
+
+RELEASED = "noisy counts of the votes, or noisy winners"
+"""What leaves a federation at all, whichever mechanism it has."""
+IN_A_SENTENCE = (
+    "Private knowledge transfer: teachers of many data holders vote, noisy counts of the votes or noisy winners are"
+    " released and accounted, a student learns from them."
+)
+"""The whole method, as the package, the command and the first pages say it."""
+
+
+class ReleaseKind(StrEnum):
+    """What a student gets for a query, and with it whoever gets anything made of it.
+
+    Ordered: of two kinds of labels the later one may say all that the earlier one may.
+    """
+
+    WINNER = "winner"
+    """A label for each query: the winner of the vote, found with noise."""
+    WINNER_OR_ABSTENTION = "winner or abstention"
+    """The winner, found with noise, or that there is none."""
+    WINNER_OR_CONFIRMATION = "winner, abstention or confirmation"
+    """The same; for an abstention perhaps the student's own label, which says no more than that there is no winner."""
+    COUNTS = "noisy counts"
+    """The count of votes for each class, with noise on each. The winner is computed from them."""
+    EXACT = "exact winner"
+    """A winner that noise hardly changes. Not private."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> ReleaseKind | None:
+        """What version 0.9.0 wrote into run folders: "label" did not say which kind."""
+        return {"label": cls.WINNER_OR_ABSTENTION, "histogram": cls.COUNTS}.get(str(value))
+
+    @property
+    def earlier(self) -> str:
+        """The word of version 0.9.0."""
+        return "histogram" if self is ReleaseKind.COUNTS else "label"
+
+    @property
+    def abstains(self) -> bool:
+        """Whether a query may be asked, and charged, without a label of the parties'."""
+        return self in (ReleaseKind.WINNER_OR_ABSTENTION, ReleaseKind.WINNER_OR_CONFIRMATION)
+
+    @property
+    def noun(self) -> str:
+        """What is released for one query, as it is counted.
+
+        >>> ReleaseKind.COUNTS.noun, ReleaseKind.WINNER_OR_ABSTENTION.noun
+        ('noisy histogram', 'label')
+        """
+        return "noisy histogram" if self is ReleaseKind.COUNTS else "label"
+
+    @property
+    def leaves(self) -> str:
+        """What leaves for each query, as part of a sentence."""
+        return _LEAVES[self]
+
+    @property
+    def stays(self) -> str:
+        """What of the votes leaves in no form, as part of a sentence."""
+        return _STAYS[self]
+
+    @property
+    def sentence(self) -> str:
+        """
+        >>> ReleaseKind.WINNER.sentence
+        'Released for each query: the winner of the vote, found with noise. No count is released, exact or noisy.'
+        """
+        return f"Released for each query: {self.leaves}. {self.stays}"
+
+
+_LEAVES: Mapping[ReleaseKind, str] = {
+    ReleaseKind.WINNER: "the winner of the vote, found with noise",
+    ReleaseKind.WINNER_OR_ABSTENTION: "the winner of the vote, found with noise, or an abstention",
+    ReleaseKind.WINNER_OR_CONFIRMATION: "the winner of the vote, found with noise; or an abstention, or that the votes"
+    " do not contradict the student's own label",
+    ReleaseKind.COUNTS: "a noisy histogram (the number of votes for every class, with noise added to each; the largest is"
+    " the winner)",
+    ReleaseKind.EXACT: "the winner of the vote, which noise hardly changes: this protects nobody",
+}
+_NO_COUNT = "No count is released, exact or noisy."
+_STAYS: Mapping[ReleaseKind, str] = {
+    ReleaseKind.WINNER: _NO_COUNT,
+    ReleaseKind.WINNER_OR_ABSTENTION: _NO_COUNT,
+    ReleaseKind.WINNER_OR_CONFIRMATION: _NO_COUNT,
+    ReleaseKind.COUNTS: "No exact count is released.",
+    ReleaseKind.EXACT: _NO_COUNT,
+}
+
+AT_MOST: Mapping[str, ReleaseKind] = {
+    "lnmax": ReleaseKind.WINNER,
+    "gnmax": ReleaseKind.WINNER,
+    "confident": ReleaseKind.WINNER_OR_ABSTENTION,
+    "stable": ReleaseKind.WINNER_OR_ABSTENTION,
+    "sparse_vector": ReleaseKind.WINNER_OR_ABSTENTION,
+    "interactive": ReleaseKind.WINNER_OR_CONFIRMATION,
+    "histogram": ReleaseKind.COUNTS,
+    "distributed": ReleaseKind.COUNTS,
+    "distributed_two_phase": ReleaseKind.COUNTS,
+    "immutable": ReleaseKind.EXACT,
+    "immutable_gaussian": ReleaseKind.EXACT,
+}
+"""The most that a release of this name discloses to anybody but the coordinator: what a party is charged for and so
+reads off the promise alone. Of noise by the parties it is the histograms, whether the student gets them or labels."""
+
+
+def widest(kinds: Iterable[ReleaseKind]) -> ReleaseKind:
+    """What the stages of a schedule release together.
+
+    >>> widest([ReleaseKind.WINNER_OR_CONFIRMATION, ReleaseKind.WINNER])
+    <ReleaseKind.WINNER_OR_CONFIRMATION: 'winner, abstention or confirmation'>
+    """
+    return max(kinds, key=list(ReleaseKind).index)
+
+
+class Seen(StrEnum):
+    """What somebody sees of the votes, beside what is released."""
+
+    NOTHING = "nothing"
+    SHARES = "shares of the votes that are random numbers by themselves, and who was left out for a false vote"
+    NOISY_SUMS = "noisy sums of the votes"
+    EXACT_SUMS = "exact sums of the votes, without noise"
+    VOTES = "each party's votes, without noise"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the promised epsilon holds towards whoever sees this."""
+        return self in (Seen.NOTHING, Seen.SHARES, Seen.NOISY_SUMS)
+
+
+@dataclass(frozen=True)
+class View:
+    """Somebody, and what they see. seen: of the votes. sees: all of it, for people.
+
+    coordinating: whether the epsilon towards them is that towards the coordinator; else it is the student's.
+    """
+
+    who: str
+    seen: Seen
+    sees: str
+    coordinating: bool = False
+
+
+@dataclass(frozen=True)
+class People:
+    """Some people, and whether the promise is about their rows: "yes", "no" or "in part"."""
+
+    who: str
+    protected: Literal["yes", "no", "in part"]
+    why: str
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """What is disclosed to whom. release: to the student. votes: how they are collected. noise_in_sums: whether sums
+    come with the parties' noise in them, or that of two aggregators, so that the coordinator sees no exact one.
+
+    >>> Disclosure(ReleaseKind.WINNER, "distributed", True).towards_coordinator
+    <Seen.NOISY_SUMS: 'noisy sums of the votes'>
+    """
+
+    release: ReleaseKind
+    votes: VotesMode
+    noise_in_sums: bool
+
+    @property
+    def towards_coordinator(self) -> Seen:
+        """What the coordinator sees of the votes."""
+        if self.votes == "clear":
+            return Seen.VOTES
+        return Seen.NOISY_SUMS if self.noise_in_sums else Seen.EXACT_SUMS
+
+    def views(self, party: str = "party", parties: str = "parties") -> tuple[View, ...]:
+        """Who sees what. party, parties: what one, and several, are called."""
+        released = f"the released {self.release.noun}s"
+        coordinator = self.towards_coordinator
+        views = [
+            View("the student", Seen.NOTHING, released),
+            View("the public, which has the model", Seen.NOTHING, f"what is made of {released}, or these"),
+            View(f"the other {parties}", Seen.NOTHING, "which public rows are asked, and what the public sees"),
+            View("the coordinator", coordinator, coordinator.replace("party", party), coordinating=True),
+        ]
+        if self.votes == "verified":
+            views.append(View("the second aggregator", Seen.SHARES, str(Seen.SHARES)))
+        return tuple(views)
+
+    def how_collected(self) -> str:
+        """How votes are collected, and what that protects from whom: a few sentences in the past."""
+        if self.votes == "verified" and self.noise_in_sums:
+            return _NOISY_VERIFIED
+        told = _COLLECTED[self.votes]
+        return f"{told} {self._student_beside_coordinator()}" if self.votes == "distributed" else told
+
+    def _student_beside_coordinator(self) -> str:
+        """What the student has of the noisy sums."""
+        if self.release is ReleaseKind.COUNTS:
+            return "The student gets these noisy sums themselves, at the same epsilon."
+        return "Labels are computed from the noisy sums and tell less, so the student’s epsilon is at most that."
+
+
+def people(party: str = "party", parties: str = "parties", unit: str = "", unprotected: str = "") -> tuple[People, ...]:
+    """Who is protected, and who is not.
+
+    unit: what the promise is about, in words; left out: what one party holds. unprotected: why the promise holds for
+    nobody; left out where it does hold.
+    """
+    promise = f"the promise is about {unit or f'what one {party} holds'}"
+    return (
+        People(f"people with rows at a {party} that votes", "no" if unprotected else "yes", unprotected or promise),
+        People(
+            f"people in the public rows: patients of held-out {parties}, the pool that is asked about, the test rows",
+            "no",
+            "their rows are public by assumption: the student, the coordinator and all"
+            f" {parties} may see them in full, and no noise covers them",
+        ),
+        People(
+            f"people with rows at a {party} and among the public rows",
+            "no" if unprotected else "in part",
+            unprotected or f"the promise covers the rows at the {party}, and not the public ones",
+        ),
+    )
+
+
+_COLLECTED: Mapping[VotesMode, str] = {
+    "clear": "Votes were collected in clear: the coordinator saw what each party voted, and added the noise. There is"
+    " no epsilon towards the coordinator; it has to be trusted with the votes.",
+    "secure": "Votes were collected as secure sums: nobody but the party itself saw its votes. The coordinator saw"
+    " exact sums over the parties, and added the noise. There is no epsilon towards the coordinator; it has to be"
+    " trusted with the sums.",
+    "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
+    " or an exact sum. The epsilon towards the coordinator holds for everything it saw.",
+    "verified": "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the"
+    " other. They checked every vote without seeing it, and left out by name whoever voted falsely. Nobody saw a"
+    " party’s votes, unless these two worked together. The coordinator saw exact sums over the parties, and added the"
+    " noise. There is no epsilon towards the coordinator; it has to be trusted with the sums. The second aggregator saw"
+    " neither votes nor sums.",
+}
+_NOISY_VERIFIED = (
+    "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other. They"
+    " checked every vote without seeing it, left out by name whoever voted falsely, and each added the whole noise to"
+    " its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The epsilon"
+    " towards the coordinator holds for everything it saw, and towards the second aggregator for what was released."
+)
+
+
+SAVE_WITH = 0.001
+"""Chance with which histograms may say more of votes than `vote_odds` says."""
+
+
+def vote_odds(sigma: float, histograms: int = 1) -> float:
+    """How many times as likely so many noisy histograms are under the votes that a teacher gave as under any other
+    votes of it, at most, save with probability `SAVE_WITH`.
+
+    A vote for class b in place of a makes one count less by 1 and another more. With noise N(0, sigma^2) on each the
+    log of the ratio of the two likelihoods is (z_a - z_b + 1) / sigma^2, z being the noise: a normal number of mean
+    1/sigma^2 and variance 2/sigma^2, and both add up over histograms whose votes all differ. With integer noise the
+    ratio is the same function of it.
+
+    >>> round(vote_odds(112.1), 4), round(vote_odds(112.1, 300), 2)
+    (1.0398, 2.01)
+    """
+    spread = math.sqrt(2 * histograms) / sigma
+    return math.exp(spread**2 / 2 + spread * NormalDist().inv_cdf(1 - SAVE_WITH))
+
+
+def one_histogram(sigma: float) -> str:
+    """What one noisy histogram says of the vote of one teacher, in a sentence; noise N(0, sigma^2) on each count.
+
+    >>> print(one_histogram(112.1))
+    One teacher's vote changes a count by 1. Whatever it voted, one histogram fits any other vote nearly as well: the \
+vote that it gave makes it at most 1.04 times as likely as another would, save with a chance of 1 in 1,000.
+    """
+    nearly = "nearly as well" if vote_odds(sigma) < 1.25 else "too"
+    return (
+        f"One teacher's vote changes a count by 1. Whatever it voted, one histogram fits any other vote {nearly}: the"
+        f" vote that it gave makes it at most {rounded_up(vote_odds(sigma))} times as likely as another would, save"
+        f" with a chance of 1 in {round(1 / SAVE_WITH):,}."
+    )
