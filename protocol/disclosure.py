@@ -91,8 +91,8 @@ _LEAVES: Mapping[ReleaseKind, str] = {
     ReleaseKind.WINNER_OR_ABSTENTION: "the winner of the vote, found with noise, or an abstention",
     ReleaseKind.WINNER_OR_CONFIRMATION: "the winner of the vote, found with noise; or an abstention, or that the votes"
     " do not contradict the student's own label",
-    ReleaseKind.COUNTS: "a noisy histogram (the number of votes for every class, with noise added to each; the largest is"
-    " the winner)",
+    ReleaseKind.COUNTS: "a noisy histogram (the number of votes for every class, with noise added to each; the largest"
+    " is the winner)",
     ReleaseKind.EXACT: "the winner of the vote, which noise hardly changes: this protects nobody",
 }
 _NO_COUNT = "No count is released, exact or noisy."

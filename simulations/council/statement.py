@@ -23,7 +23,7 @@ class PrivacyStatement:
     noise : "system", or "seeded", which protects nobody.
     fits, epsilon_of_all_fits, delta_of_all_fits : the same estimator fitted again on rows of the same owners: releases
         add up, by basic composition (the sums).
-    epsilon_student : the promise towards whoever sees labels only; less than `epsilon` where the coordinator sees more.
+    epsilon_student : towards whoever sees what is released; less than `epsilon` where the coordinator sees more.
     secret_epsilon_data_dependent : at the votes at hand; a function of them, so telling it tells about them. It is in
         no text and no picture of the run.
     """

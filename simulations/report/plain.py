@@ -220,7 +220,7 @@ def labels_explained(data: ReportData) -> str:
     )
     return (
         f"{told} That does not make them worthless: the classes are not equally frequent, and who always names the"
-        f" commonest never finds any other. The labels find {listed}: {balanced:.0%} in the mean over classes, where"
+        f" commonest never finds any other. The {what} find {listed}: {balanced:.0%} in the mean over classes, where"
         f" the constant answer has {1 / len(found):.0%}.{extra}{_auc_beside(data)}"
     )
 

@@ -1,6 +1,6 @@
 """The card of a published student: `student.json` for programs, MODEL_CARD.md for people.
 
-Everything in it may be known to anybody: public statistics, released labels and what follows from them, and the epsilon
+Everything in it may be known to anybody: public statistics, what was released and what follows from it, and the epsilon
 that was promised before anything was asked, never one that depends on the votes.
 """
 

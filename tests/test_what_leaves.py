@@ -1,0 +1,364 @@
+"""What is released is what is said to be released: of every shipped scenario, every mechanism, every page.
+
+The value that says it (`protocol.disclosure`) is held against what a label service hands out; texts that are made are
+held against the value; texts that are typed are read for sentences that no federation with counts could keep.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from consilium.accounting.events.codec import EVENTS
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism, Stable
+from consilium.coordinator.phases import Phase, check_votes
+from consilium.party.promise import Promise
+from consilium.protocol.disclosure import AT_MOST, IN_A_SENTENCE, RELEASED, ReleaseKind, Seen, people, widest
+from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.labels.wire import terms_from_wire, terms_to_wire
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.parties.messages import VotesMode
+from consilium.simulations.report.build import render
+from consilium.simulations.scenario import load_scenario, shipped
+from consilium.student.asking.pool import Pool
+from consilium.student.run import run_student
+from tests.coordinator.mechanisms.drawing import MECHANISMS
+from tests.docs.pages import PAGES, ROOT
+from tests.federation import FEATURES, make_config, make_rows
+from tests.simulations.report.cases import Page, run
+from tests.specs import student_of
+
+TEACHERS = 20
+MODES: tuple[VotesMode, ...] = get_args(VotesMode)
+EVERY: list[Mechanism] = [
+    *(each for each in MECHANISMS if each.name != "stable"),
+    Stable(threshold=7, sigma=1.0),
+    Distributed(threshold=0, sigma=4.0, noise_shares=4),
+    Distributed(threshold=0, sigma=4.0, noise_shares=4, release_counts=True),
+]
+"""One of each mechanism, within delta, and those that release something else by their parameters."""
+
+SHOWS = {
+    ReleaseKind.WINNER: set(),
+    ReleaseKind.EXACT: set(),
+    ReleaseKind.WINNER_OR_ABSTENTION: {"abstention"},
+    ReleaseKind.WINNER_OR_CONFIRMATION: {"abstention", "confirmation"},
+    ReleaseKind.COUNTS: {"counts"},
+}
+"""What comes out beside labels."""
+
+
+class Votes:
+    """A collector: exact sums of 20 teachers, from unanimous to even; none where the federation adds noise itself."""
+
+    def settle(self) -> None:
+        pass
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Any, phase: int = 1) -> Histogram:
+        ones = np.arange(len(queries)) % (TEACHERS + 1)
+        counts = np.column_stack([TEACHERS - ones, ones])
+        return Histogram(counts, tuple(f"p{at:02d}" for at in range(TEACHERS)), TEACHERS)
+
+
+def collected(mechanism: Mechanism, votes: VotesMode, **changes: Any) -> FederationConfig:
+    """A federation with this mechanism and way to collect votes."""
+    shares = {"noise_shares": 1} if votes == "verified" and mechanism.noise_by_parties else {}
+    suited = type(mechanism).model_validate({**mechanism.model_dump(), **shares})  # type: ignore[attr-defined]
+    caps = Caps(queries=400, answers=400)
+    roster = {} if votes == "clear" else {"roster": "0" * 64}
+    return make_config(**{"mechanism": suited, "votes": votes, "caps": caps, **roster, **changes})
+
+
+def possible() -> Iterator[Any]:
+    """Every mechanism with every way to collect its votes."""
+    for mechanism in EVERY:
+        for votes in MODES:
+            shares = mechanism.shares_of_noise
+            if votes != "verified" or shares <= 1:
+                try:
+                    check_votes(mechanism, votes, simulation=True)  # type: ignore[arg-type]
+                except ValueError:
+                    continue
+            elif not mechanism.noise_by_parties:
+                continue
+            yield pytest.param(mechanism, votes, id=f"{mechanism.name}-{mechanism.releases}-{votes}")
+
+
+@pytest.fixture
+def serve(tmp_path: Path, log: Any) -> Iterator[Any]:
+    ledgers: list[Ledger] = []
+
+    def build(config: FederationConfig) -> LabelService:
+        ledgers.append(Ledger(tmp_path / f"{len(ledgers)}.db", config.digest(), config.model_dump_json()))
+        return LabelService(config, ledgers[-1], SeededNoise, Votes(), TEACHERS, log)
+
+    yield build
+    for ledger in ledgers:
+        ledger.close()
+
+
+class TestTheValue:
+    """Of every mechanism, in every way to collect votes, as a student gets it."""
+
+    @pytest.mark.parametrize(("mechanism", "votes"), list(possible()))
+    def test_it_is_what_a_label_service_hands_out(self, serve: Any, mechanism: Mechanism, votes: VotesMode) -> None:
+        """A student that is sure of every second query; votes from 20 : 0 to 0 : 20."""
+        service = serve(collected(mechanism, votes))
+        x, _ = make_rows(210, 3)
+        p = np.where(np.arange(210)[:, None] % 2, [[0.95, 0.05]], [[0.5, 0.5]])
+        answers, terms = service.ask(x, probabilities=p), service.describe()
+        shown = {
+            "counts": answers.histograms is not None,
+            "abstention": bool((answers.outcomes == Outcome.ABSTAINED).any()),
+            "confirmation": bool((answers.outcomes == Outcome.REINFORCED).any()),
+        }
+        assert {name for name, there in shown.items() if there} == SHOWS[terms.release]
+        assert (terms.release is ReleaseKind.EXACT) == (not mechanism.private)
+        if answers.histograms is not None:
+            given = answers.labels != NO_LABEL
+            assert (answers.histograms.counts.argmax(axis=1) == answers.labels)[given].all()
+        if terms.release is ReleaseKind.WINNER_OR_CONFIRMATION:
+            confirmed = answers.outcomes == Outcome.REINFORCED
+            assert (answers.labels == p.argmax(axis=1))[confirmed].all()
+
+    @pytest.mark.parametrize(("mechanism", "votes"), list(possible()))
+    def test_the_coordinator_sees_noisy_sums_where_it_adds_no_noise(
+        self, mechanism: Mechanism, votes: VotesMode
+    ) -> None:
+        config = collected(mechanism, votes)
+        seen = config.disclosure.towards_coordinator
+        assert (seen is Seen.VOTES) == (votes == "clear")
+        assert (seen is Seen.NOISY_SUMS) == config.noise_in_sums
+        assert seen.bounded == (config.noise_in_sums)
+        assert [view.who for view in config.disclosure.views() if view.coordinating] == ["the coordinator"]
+        assert len(config.disclosure.views()) == (5 if votes == "verified" else 4)
+
+    @pytest.mark.parametrize("mechanism", EVERY, ids=lambda each: f"{each.name}-{each.releases}")
+    def test_a_party_reads_at_least_as_much_off_its_promise(self, mechanism: Mechanism) -> None:
+        """The same, but where the parties add the noise: there the promise does not say what the student gets."""
+        event = make_config(mechanism=mechanism, caps=Caps(queries=9, answers=9)).event(9, 9)
+        most = Promise(event).releases
+        assert widest([most, mechanism.releases]) is most
+        assert (most is mechanism.releases) or mechanism.noise_by_parties
+
+    def test_every_event_that_a_promise_may_hold_has_a_kind(self) -> None:
+        closing = {"sanitised"}
+        assert AT_MOST.keys() == {cls.TYPE for cls in EVENTS.values()} - closing
+        assert {kind.model_fields["name"].default for kind in ALL_MECHANISMS} <= AT_MOST.keys()
+
+    def test_of_a_schedule_it_is_all_phases_together(self) -> None:
+        caps = Caps(queries=9, answers=9)
+        later = Phase(mechanism=Interactive(threshold=4, sigma1=4.0, sigma2=3.0, confidence=0.9), caps=caps)
+        config = make_config(mechanism=GNMax(sigma=3.0), caps=caps, schedule=(later,))
+        assert config.phases[0].mechanism.releases is ReleaseKind.WINNER
+        assert config.disclosure.release is ReleaseKind.WINNER_OR_CONFIRMATION
+
+    def test_it_travels_and_cannot_contradict_the_noise(self, serve: Any) -> None:
+        terms = serve(make_config()).describe()
+        assert terms_from_wire(terms_to_wire(terms)).release is ReleaseKind.WINNER_OR_ABSTENTION
+        for release, sigma in ((ReleaseKind.COUNTS, 0.0), (ReleaseKind.WINNER, 3.0)):
+            with pytest.raises(Exception, match="with noise"):
+                terms_from_wire(terms_to_wire(replace(terms, release=release, count_sigma=sigma)))
+
+    @pytest.mark.parametrize(("sigma", "kind"), [(0.0, "winner or abstention"), (3.0, "noisy counts")])
+    def test_terms_of_an_older_coordinator_are_understood(self, serve: Any, sigma: float, kind: str) -> None:
+        message = terms_to_wire(replace(serve(make_config()).describe(), count_sigma=sigma))
+        message.release = ""
+        assert terms_from_wire(message).release == kind
+
+    def test_words_of_version_0_9_0_are_read(self) -> None:
+        assert [ReleaseKind(word) for word in ("label", "histogram")] == [
+            ReleaseKind.WINNER_OR_ABSTENTION,
+            ReleaseKind.COUNTS,
+        ]
+        assert all(ReleaseKind(kind.value) is kind and ReleaseKind(kind.earlier) for kind in ReleaseKind)
+
+
+LABELS_LEAVE = re.compile(
+    r"\b(released (?:labels?|winners?)|(?:labels?|winners?) (?:was|were|are|is) released|got a label)\b"
+)
+"""Said of a federation that releases counts, this is not true."""
+
+
+def contradictions(text: str, kind: ReleaseKind) -> list[str]:
+    """What a text about a federation that releases this says against it."""
+    wrong = [match[0] for match in LABELS_LEAVE.finditer(text)] if kind is ReleaseKind.COUNTS else []
+    other = (
+        ["No count is released"] if kind is ReleaseKind.COUNTS else ["noisy histogram", "No exact count is released"]
+    )
+    return wrong + [words for words in other if words in text]
+
+
+class TestEveryScenario:
+    """What is said of a scenario does not contradict what it releases."""
+
+    @pytest.fixture(params=sorted(shipped()))
+    def scenario(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    def test_card_report_and_terms(self, scenario: str, serve: Any, tmp_path: Path) -> None:
+        federation = load_scenario(scenario).federation
+        kind = federation.disclosure.release
+        caps = Caps(queries=80, answers=80 if federation.caps.answers == federation.caps.queries else 40)
+        config = collected(federation.mechanism, federation.votes, caps=caps, privacy=federation.privacy)
+        service = serve(config)
+        x, y = make_rows(90, 5)
+        run_student(service, Pool(FEATURES, x[:60], x[60:], y[60:]), student_of(C=1.0), tmp_path, seed=0)
+        card = json.loads((tmp_path / "student" / "student.json").read_text())
+        text = " ".join((tmp_path / "student" / "MODEL_CARD.md").read_text().split())
+        assert card["release"] == kind
+        assert card["count_sigma"] == config.mechanism.count_sigma(config.givers(TEACHERS))
+        assert kind.sentence in text and contradictions(text, kind) == []
+        assert all(each.who in text for each in people())
+        data = replace(run(), release=kind, votes=federation.votes, mechanism=federation.describe())
+        for public in (False, True):
+            told = " ".join(unescape(Page(render(data, public)).text).split())
+            assert kind.sentence in told and contradictions(told, kind) == []
+
+    def test_nine_of_ten_release_counts(self) -> None:
+        """What the pages say first has to be about counts; this number stands in no page."""
+        kinds = [load_scenario(name).federation.disclosure.release for name in shipped()]
+        assert (kinds.count(ReleaseKind.COUNTS), len(kinds)) == (9, 10)
+
+    def test_the_check_finds_what_contradicts(self) -> None:
+        assert contradictions("It was trained on released labels; 9 labels were released.", ReleaseKind.COUNTS)
+        assert contradictions(ReleaseKind.WINNER.sentence, ReleaseKind.COUNTS)
+        assert contradictions(ReleaseKind.COUNTS.sentence, ReleaseKind.WINNER)
+        assert not any(contradictions(kind.sentence, kind) for kind in ReleaseKind)
+
+
+NOUN = r"(?:winners?|labels?|class|answers?)"
+LEAVES = r"(?:leaves?|left|releas(?:e|es|ed)|com(?:e|es) out|goes out|cross(?:es)?|gets?)"
+ONLY = r"(?:only|just|solely|nothing but|no more than|at most)"
+NEAR = r"[^.:|]"
+CLAIMS = tuple(
+    re.compile(claim, re.IGNORECASE)
+    for claim in (
+        rf"\b{ONLY}\b{NEAR}{{0,40}}\b{NOUN}\b{NEAR}{{0,30}}\b{LEAVES}\b",
+        rf"\b{LEAVES}\b{NEAR}{{0,20}}\b{ONLY}\b{NEAR}{{0,40}}\b{NOUN}\b",
+        rf"\bone {NOUN}\b{NEAR}{{0,10}}\b{LEAVES}\b",
+        rf"\bthe {NOUN} (?:alone |only )?{LEAVES}\b",
+        rf"\b(?:sees?|{LEAVES})\b{NEAR}{{0,20}}\b{NOUN} (?:alone|only)\b",
+        rf"^\W*(?:the )?{NOUN} (?:alone|only)$",
+        r"\bnever (?:crosses|leaves?)\b:?(?:(?!exact)[^.|])*\bcounts\b",
+    )
+)
+"""Sentences by which labels, or winners, are all that leaves a federation."""
+CONDITION = re.compile(r"\b(?:where|if|when|whether|before|then|of which|a mechanism)\b", re.IGNORECASE)
+"""Before, or in, such a sentence: it is about one mechanism, or about the order of things, and not about all."""
+
+OLD = {
+    "README.md:5": "a coordinator releases only noisy, privacy-accounted winners, and a student learns from those",
+    "docs/index.md:10": "the hospitals vote on public cases; a coordinator releases only noisy, privacy-accounted"
+    " winners; a student learns from those labels.",
+    "docs/architecture.md:11": "5. The mechanism adds noise and releases at most the winner.",
+    "consilium --help": "Private knowledge transfer: parties vote, only noisy accounted winners are released, a student"
+    " learns.",
+    "pyproject.toml:9": "federated PATE teachers vote, only noisy, accounted winners are released, a student learns",
+    "docs/run.svg:117": "never crosses: votes, counts",
+    "docs/run.svg:68": "the winner leaves",
+    "docs/for-privacy-officers.md:10": "the votes of all hospitals are added, noise is drawn, and one class comes out.",
+    "docs/threat-model.md:47": "labels only.",
+}
+"""As they stood in 0.9.0, when nine of ten shipped scenarios released counts."""
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences, cells of tables, and lines of a picture."""
+    parts = re.split(r"(?<=[.!?])\s+|\||\n\s*\n|;", text)
+    return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def claims(text: str) -> list[str]:
+    """Sentences that say that labels alone leave, of whatever federation."""
+    found = []
+    for sentence in sentences(text):
+        for claim in CLAIMS:
+            match = claim.search(sentence.rstrip("."))
+            if match and not CONDITION.search(sentence[: match.end()]):
+                found.append(sentence)
+                break
+    return found
+
+
+def pictures(text: str) -> str:
+    """The words of an SVG, a line for each."""
+    return "\n\n".join(unescape(words) for words in re.findall(r">([^<>]+)<", text))
+
+
+def with_joined_lines(text: str) -> str:
+    """Source whose strings that stand below each other are one, without comment signs."""
+    return re.sub(r'"\n\s*f?r?"|\n\s*#', " ", text)
+
+
+SOURCES = sorted(
+    path
+    for room in ("protocol", "party", "aggregator", "coordinator", "student", "simulations", "examples")
+    for path in (ROOT / room).rglob("*")
+    if path.suffix in (".py", ".j2", ".toml", ".proto") and not path.name.endswith(("_pb2.py", "_pb2_grpc.py"))
+)
+ENTRY = [ROOT / "consilium" / name for name in ("__init__.py", "__main__.py", "cli.py", "node_app.py")]
+
+
+class TestEveryPage:
+    """No sentence says of all federations what is true of some."""
+
+    @pytest.mark.parametrize("place", OLD)
+    def test_the_old_sentences_are_found(self, place: str) -> None:
+        svg = f"<text>{OLD[place]}</text>" if ".svg" in place else ""
+        assert claims(pictures(svg) or OLD[place])
+
+    @pytest.mark.parametrize(
+        "true",
+        [
+            IN_A_SENTENCE,
+            *(kind.sentence for kind in ReleaseKind if kind is ReleaseKind.COUNTS),
+            "never crosses: exact votes and sums",
+            "Where a mechanism releases the winner alone, less leaves.",
+            "a label that was not committed cannot leave",
+        ],
+    )
+    def test_true_ones_are_not(self, true: str) -> None:
+        assert claims(true) == []
+
+    @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+    def test_pages(self, page: Path) -> None:
+        assert claims(page.read_text(encoding="utf-8")) == []
+
+    @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.svg")), ids=lambda page: page.name)
+    def test_pictures(self, page: Path) -> None:
+        assert claims(pictures(page.read_text(encoding="utf-8"))) == []
+
+    def test_sources(self) -> None:
+        """Help, docstrings, messages and templates."""
+        found = {
+            str(path.relative_to(ROOT)): told
+            for path in [*SOURCES, *ENTRY, ROOT / "pyproject.toml"]
+            if (told := claims(with_joined_lines(path.read_text(encoding="utf-8"))))
+        }
+        assert found == {}
+
+    def test_the_first_words_are_those_of_the_typed_value(self) -> None:
+        """README, home, architecture, privacy officers, picture, package and help all say what leaves."""
+        for name in ("README.md", "docs/index.md", "docs/architecture.md", "docs/for-privacy-officers.md"):
+            assert RELEASED in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
+        assert f'description = "{IN_A_SENTENCE}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        told = subprocess.run([sys.executable, "-m", "consilium", "--help"], capture_output=True, text=True, check=True)
+        assert IN_A_SENTENCE in " ".join(told.stdout.split())
+        picture = pictures((ROOT / "docs" / "run.svg").read_text(encoding="utf-8")).split("\n\n")
+        assert {"noisy counts", "or a noisy winner,", "never crosses:", "exact votes and sums"} <= set(picture)
+        assert set(MODES) <= set(picture)
