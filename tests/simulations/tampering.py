@@ -98,6 +98,11 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
         edit("summary.json", lambda c: c.update(parties_made=c["parties_made"] - 1)),
         "summary.json: warnings",
     ),
+    "what was released": (
+        edit("summary.json", lambda c: c.update(release="noisy counts")),
+        "summary.json: what the nodes wrote",
+    ),
+    "what was released, in the report": (edit("private/report.json", lambda c: c.update(release="winner")), NODES),
     "a warning kept back": (edit("summary.json", lambda c: c["warnings"].pop()), "summary.json: warnings"),
     "a warning made up": (
         edit("summary.json", lambda c: c["warnings"].append({"code": "few-answers", "text": "too few"})),

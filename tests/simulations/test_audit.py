@@ -66,6 +66,13 @@ def test_a_sound_run_passes(sound: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in sound.rglob("*")} == before  # it changes nothing
 
 
+def test_what_was_released_is_read_in_the_words_of_0_9_0(sound: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(sound, tmp_path / "run"))
+    for name in ("summary.json", "private/report.json"):
+        edit(name, lambda content: content.update(release="label"))(run)
+    assert failed(run) == [SUMS]
+
+
 def test_the_log_has_what_could_be_warned_of_before_the_first_query(sound: Path) -> None:
     events = [json.loads(line) for line in (sound / "events.jsonl").read_text().splitlines()]
     names = [event["event"] for event in events]

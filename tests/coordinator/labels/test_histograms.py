@@ -22,6 +22,7 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.ledger.verify.findings import Contradiction
 from consilium.coordinator.ledger.verify.recorded import read_ledger
 from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import LedgerError, MalformedMessage
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels.service import Histograms, Outcome
@@ -161,7 +162,8 @@ def test_the_socket_gives_what_the_process_gives(make) -> None:
 def test_a_coordinator_that_does_not_give_what_its_terms_say_is_refused(make, monkeypatch, mechanism, count_sigma):
     """Histograms where labels alone were announced, or none where they were: else a later request could lack them."""
     service, _, _ = make(mechanism=mechanism)
-    told = replace(service.describe(), count_sigma=count_sigma)
+    kind = ReleaseKind.COUNTS if count_sigma else ReleaseKind.WINNER
+    told = replace(service.describe(), count_sigma=count_sigma, release=kind)
     monkeypatch.setattr(service, "describe", lambda: told)
     x, _ = make_rows(10, 3)
     with (
