@@ -45,19 +45,19 @@ def releases() -> str:
 def views() -> str:
     """Who sees what of votes, by how these are collected."""
     columns = {
-        (mode, noisy): Disclosure(ReleaseKind.COUNTS, mode, noisy).views()
+        (mode, noisy): Disclosure(ReleaseKind.COUNTS, mode, noisy).audiences()
         for mode in MODES
         for noisy in ((mode == "distributed",) if mode != "verified" else (False, True))
     }
     heads = [f"`{mode}`{', noise in the sums' if noisy and mode == 'verified' else ''}" for mode, noisy in columns]
-    whom = list(dict.fromkeys(view.who for found in columns.values() for view in found))
+    whom = list(dict.fromkeys(audience.who for column in columns.values() for audience in column))
     rows = []
     for who in whom:
         cells = []
-        for found in columns.values():
-            view = next((view for view in found if view.who == who), None)
-            told = "–" if view is None else view.seen.value
-            cells.append(told if view is None or view.seen.bounded else f"{told}; **no epsilon**")
+        for column in columns.values():
+            audience = next((audience for audience in column if audience.who == who), None)
+            cell = "–" if audience is None else audience.seen.value
+            cells.append(cell if audience is None or audience.seen.bounded else f"{cell}; **no epsilon**")
         rows.append([who, *cells])
     return _table(["sees of the votes, beside what is released", *heads], rows)
 

@@ -130,7 +130,7 @@ def widest(kinds: Iterable[ReleaseKind]) -> ReleaseKind:
     return max(kinds, key=list(ReleaseKind).index)
 
 
-class Seen(StrEnum):
+class SeenVotes(StrEnum):
     """What somebody sees of the votes, beside what is released."""
 
     NOTHING = "nothing"
@@ -142,18 +142,18 @@ class Seen(StrEnum):
     @property
     def bounded(self) -> bool:
         """Whether the promised epsilon holds towards whoever sees this."""
-        return self in (Seen.NOTHING, Seen.SHARES, Seen.NOISY_SUMS)
+        return self in (SeenVotes.NOTHING, SeenVotes.SHARES, SeenVotes.NOISY_SUMS)
 
 
 @dataclass(frozen=True)
-class View:
+class Audience:
     """Somebody, and what they see. seen: of the votes. sees: all of it, for people.
 
     coordinating: whether the epsilon towards them is that towards the coordinator; else it is the student's.
     """
 
     who: str
-    seen: Seen
+    seen: SeenVotes
     sees: str
     coordinating: bool = False
 
@@ -173,7 +173,7 @@ class Disclosure:
     come with the parties' noise in them, or that of two aggregators, so that the coordinator sees no exact one.
 
     >>> Disclosure(ReleaseKind.WINNER, "distributed", True).towards_coordinator
-    <Seen.NOISY_SUMS: 'noisy sums of the votes'>
+    <SeenVotes.NOISY_SUMS: 'noisy sums of the votes'>
     """
 
     release: ReleaseKind
@@ -181,32 +181,34 @@ class Disclosure:
     noise_in_sums: bool
 
     @property
-    def towards_coordinator(self) -> Seen:
+    def towards_coordinator(self) -> SeenVotes:
         """What the coordinator sees of the votes."""
         if self.votes == "clear":
-            return Seen.VOTES
-        return Seen.NOISY_SUMS if self.noise_in_sums else Seen.EXACT_SUMS
+            return SeenVotes.VOTES
+        return SeenVotes.NOISY_SUMS if self.noise_in_sums else SeenVotes.EXACT_SUMS
 
-    def views(self, party: str = "party", parties: str = "parties") -> tuple[View, ...]:
+    def audiences(self, party: str = "party", parties: str = "parties") -> tuple[Audience, ...]:
         """Who sees what. party, parties: what one, and several, are called."""
         released = f"the released {self.release.noun}s"
         coordinator = self.towards_coordinator
-        views = [
-            View("the student", Seen.NOTHING, released),
-            View("the public, which has the model", Seen.NOTHING, f"what is made of {released}, or these"),
-            View(f"the other {parties}", Seen.NOTHING, "which public rows are asked, and what the public sees"),
-            View("the coordinator", coordinator, coordinator.replace("party", party), coordinating=True),
+        rows = [
+            Audience("the student", SeenVotes.NOTHING, released),
+            Audience("the public, which has the model", SeenVotes.NOTHING, f"what is made of {released}, or these"),
+            Audience(
+                f"the other {parties}", SeenVotes.NOTHING, "which public rows are asked, and what the public sees"
+            ),
+            Audience("the coordinator", coordinator, coordinator.replace("party", party), coordinating=True),
         ]
         if self.votes == "verified":
-            views.append(View("the second aggregator", Seen.SHARES, str(Seen.SHARES)))
-        return tuple(views)
+            rows.append(Audience("the second aggregator", SeenVotes.SHARES, str(SeenVotes.SHARES)))
+        return tuple(rows)
 
     def how_collected(self) -> str:
         """How votes are collected, and what that protects from whom: a few sentences in the past."""
         if self.votes == "verified" and self.noise_in_sums:
             return _NOISY_VERIFIED
-        told = _COLLECTED[self.votes]
-        return f"{told} {self._student_beside_coordinator()}" if self.votes == "distributed" else told
+        words = _COLLECTED[self.votes]
+        return f"{words} {self._student_beside_coordinator()}" if self.votes == "distributed" else words
 
     def _student_beside_coordinator(self) -> str:
         """What the student has of the noisy sums."""

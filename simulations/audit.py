@@ -252,8 +252,10 @@ class _Simulation:
         agree(f"{SUMMARY}: federation_digest", summary.get("federation_digest"), digest)
         for key, value in written.items():
             agree(f"{SUMMARY}: {key}", entry(summary, SUMMARY, key), value)
-        release, told = config.disclosure.release, entry(summary, SUMMARY, "release")
-        agree(f"{SUMMARY}: release", told, release.earlier if told == release.earlier else release)
+        release, written_release = config.disclosure.release, entry(summary, SUMMARY, "release")
+        agree(
+            f"{SUMMARY}: release", written_release, release.earlier if written_release == release.earlier else release
+        )
         agree(f"{SUMMARY}: votes", entry(summary, SUMMARY, "privacy", "votes"), config.votes)
         agree(f"{SUMMARY}: noise", entry(summary, SUMMARY, "privacy", "noise"), coordinator.get("noise"))
         agree(f"{MANIFEST}: noise", manifest.get("noise"), coordinator.get("noise"))

@@ -27,7 +27,7 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism, Stable
 from consilium.coordinator.phases import Phase, check_votes
 from consilium.party.promise import Promise
-from consilium.protocol.disclosure import AT_MOST, IN_A_SENTENCE, RELEASED, ReleaseKind, Seen, people, widest
+from consilium.protocol.disclosure import AT_MOST, IN_A_SENTENCE, RELEASED, ReleaseKind, SeenVotes, people, widest
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.labels.wire import terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
@@ -129,8 +129,8 @@ class TestTheValue:
         assert {name for name, there in shown.items() if there} == SHOWS[terms.release]
         assert (terms.release is ReleaseKind.EXACT) == (not mechanism.private)
         if answers.histograms is not None:
-            given = answers.labels != NO_LABEL
-            assert (answers.histograms.counts.argmax(axis=1) == answers.labels)[given].all()
+            answered = answers.labels != NO_LABEL
+            assert (answers.histograms.counts.argmax(axis=1) == answers.labels)[answered].all()
         if terms.release is ReleaseKind.WINNER_OR_CONFIRMATION:
             confirmed = answers.outcomes == Outcome.REINFORCED
             assert (answers.labels == p.argmax(axis=1))[confirmed].all()
@@ -141,11 +141,11 @@ class TestTheValue:
     ) -> None:
         config = collected(mechanism, votes)
         seen = config.disclosure.towards_coordinator
-        assert (seen is Seen.VOTES) == (votes == "clear")
-        assert (seen is Seen.NOISY_SUMS) == config.noise_in_sums
+        assert (seen is SeenVotes.VOTES) == (votes == "clear")
+        assert (seen is SeenVotes.NOISY_SUMS) == config.noise_in_sums
         assert seen.bounded == (config.noise_in_sums)
-        assert [view.who for view in config.disclosure.views() if view.coordinating] == ["the coordinator"]
-        assert len(config.disclosure.views()) == (5 if votes == "verified" else 4)
+        assert [view.who for view in config.disclosure.audiences() if view.coordinating] == ["the coordinator"]
+        assert len(config.disclosure.audiences()) == (5 if votes == "verified" else 4)
 
     @pytest.mark.parametrize("mechanism", EVERY, ids=lambda each: f"{each.name}-{each.releases}")
     def test_a_party_reads_at_least_as_much_off_its_promise(self, mechanism: Mechanism) -> None:
@@ -226,8 +226,8 @@ class TestEveryScenario:
         assert all(each.who in text for each in people())
         data = replace(run(), release=kind, votes=federation.votes, mechanism=federation.describe())
         for public in (False, True):
-            told = " ".join(unescape(Page(render(data, public)).text).split())
-            assert kind.sentence in told and contradictions(told, kind) == []
+            page = " ".join(unescape(Page(render(data, public)).text).split())
+            assert kind.sentence in page and contradictions(page, kind) == []
 
     def test_nine_of_ten_release_counts(self) -> None:
         """What the pages say first has to be about counts; this number stands in no page."""
@@ -285,14 +285,14 @@ def sentences(text: str) -> list[str]:
 
 def claims(text: str) -> list[str]:
     """Sentences that say that labels alone leave, of whatever federation."""
-    found = []
+    untrue = []
     for sentence in sentences(text):
         for claim in CLAIMS:
             match = claim.search(sentence.rstrip("."))
             if match and not CONDITION.search(sentence[: match.end()]):
-                found.append(sentence)
+                untrue.append(sentence)
                 break
-    return found
+    return untrue
 
 
 def pictures(text: str) -> str:
@@ -345,20 +345,20 @@ class TestEveryPage:
 
     def test_sources(self) -> None:
         """Help, docstrings, messages and templates."""
-        found = {
-            str(path.relative_to(ROOT)): told
+        untrue = {
+            str(path.relative_to(ROOT)): text
             for path in [*SOURCES, *ENTRY, ROOT / "pyproject.toml"]
-            if (told := claims(with_joined_lines(path.read_text(encoding="utf-8"))))
+            if (text := claims(with_joined_lines(path.read_text(encoding="utf-8"))))
         }
-        assert found == {}
+        assert untrue == {}
 
     def test_the_first_words_are_those_of_the_typed_value(self) -> None:
         """README, home, architecture, privacy officers, picture, package and help all say what leaves."""
         for name in ("README.md", "docs/index.md", "docs/architecture.md", "docs/for-privacy-officers.md"):
             assert RELEASED in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
         assert f'description = "{IN_A_SENTENCE}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-        told = subprocess.run([sys.executable, "-m", "consilium", "--help"], capture_output=True, text=True, check=True)
-        assert IN_A_SENTENCE in " ".join(told.stdout.split())
+        text = subprocess.run([sys.executable, "-m", "consilium", "--help"], capture_output=True, text=True, check=True)
+        assert IN_A_SENTENCE in " ".join(text.stdout.split())
         picture = pictures((ROOT / "docs" / "run.svg").read_text(encoding="utf-8")).split("\n\n")
         assert "noisy counts or a noisy winner, or an abstention" in picture
         assert "never crosses: exact votes and sums" in picture

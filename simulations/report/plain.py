@@ -28,7 +28,7 @@ _PRIORS = (0.01, 0.1, 0.9)
 
 
 @dataclass(frozen=True)
-class Audience:
+class AudienceRow:
     """Somebody, what they see, and what that lets them find out about one unit; epsilon_text: "none" without bound."""
 
     who: str
@@ -48,7 +48,7 @@ class PlainBox:
     meaning: tuple[str, ...]
     beliefs: tuple[tuple[str, str], ...]
     exceptions: str
-    audiences: tuple[Audience, ...]
+    audiences: tuple[AudienceRow, ...]
     people: tuple[People, ...]
 
 
@@ -130,16 +130,16 @@ def _chance(chance: float) -> str:
     return f"1 in {math.floor(1 / chance + 1e-6):,}"
 
 
-def _audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> tuple[Audience, ...]:
+def _audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> tuple[AudienceRow, ...]:
     promised = guarantees[PROMISED]
     towards_student = guarantees.get(TOWARDS_STUDENT, promised)
     rows = []
-    for view in disclosure_of(data, promised).views(data.party_label, plural(data.party_label)):
+    for view in disclosure_of(data, promised).audiences(data.party_label, plural(data.party_label)):
         row = promised if view.coordinating else towards_student
         known = (
             _number(row, data.seeded_noise) if view.seen.bounded else ("none", "no limit: it must be trusted with this")
         )
-        rows.append(Audience(view.who, view.sees, *known))
+        rows.append(AudienceRow(view.who, view.sees, *known))
     return tuple(rows)
 
 
