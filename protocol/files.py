@@ -158,9 +158,10 @@ def replace_private(path: Path, content: str | bytes) -> None:
 
 def append_private(path: Path) -> TextIO:
     """A text file to append to that nobody but its owner may read; also one that an older version made."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return os.fdopen(descriptor, "a", encoding="utf-8")
+    file = open(path, "a", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        os.fchmod(file.fileno(), 0o600)
+    return file
 
 
 def _sync_folder(path: Path) -> None:

@@ -14,7 +14,7 @@ from consilium.coordinator.collection.members import enrol
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
-from consilium.protocol.files import replace_text
+from consilium.protocol.files import replace_private
 from consilium.protocol.parties.messages import HelloReply, LedgerPosition
 from consilium.protocol.parties.records import from_record, to_record
 from consilium.protocol.parties.refusals import Refused, Rule
@@ -192,9 +192,9 @@ def test_on_a_full_disk_no_votes_are_counted_that_were_not_noted(
     def full(path: Path, text: str) -> None:
         if path.name == SEEN_FILE:
             raise StorageError(f"cannot write {path}", "Make room")
-        replace_text(path, text)
+        replace_private(path, text)
 
-    monkeypatch.setattr("consilium.coordinator.collection.greeting.replace_text", full)
+    monkeypatch.setattr("consilium.coordinator.collection.greeting.replace_private", full)
     with pytest.raises(StorageError):
         federation(homes, run, 0)
     monkeypatch.undo()
