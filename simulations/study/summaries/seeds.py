@@ -12,6 +12,7 @@ import polars as pl
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import spread
 from consilium.simulations.study.summaries.tidy import axis_names, tidy
+from consilium.simulations.study.summaries.words import COUNTS
 
 SHARES = frozenset(
     {
@@ -71,7 +72,9 @@ def over_seeds(
         "high": pl.Series([each[1] for each in ends], dtype=pl.Float64),
         "over": pl.Series([each[2] for each in ends], dtype=pl.String),
     }
-    found = grouped.with_columns(**columns).sort(by)
+    counts = pl.col("metric").is_in(list(COUNTS))
+    low = pl.when(counts).then(pl.col("low").clip(lower_bound=0.0)).otherwise(pl.col("low"))
+    found = grouped.with_columns(**columns).with_columns(low=low).sort(by)
     return found.select(*by, "mean", "low", "high", "deviation", "seeds", "over")
 
 

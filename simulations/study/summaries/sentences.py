@@ -52,7 +52,7 @@ def findings(
     found = [*_costs(view)]
     for question in asked:
         if question.kind == "methods":
-            found += [*_rivals(view, question), *_largest(view, question), *_not_significant(view, question)]
+            found += _rivals(view, question)
     found += [*_in_place(view, asked), *_along(view, asked)]
     found += [*_floors(view), *_losers(view), *_privacy(view), *_across(view)]
     return found
@@ -110,16 +110,21 @@ def _turned(contrast: Contrast) -> Contrast:
     return replace(contrast, difference=-contrast.difference, low=low, high=high)
 
 
-def _rivals(view: StudyView, question: Question) -> list[str]:
-    """The reference against every other method: what was tested, and gaps to what guarantees something else."""
-    found = []
+def _rivals(view: StudyView, question: Question) -> Iterator[str]:
+    """The reference against every other method: first what was tested, with what that shows, then gaps to what
+    guarantees something else."""
+    gaps = []
     for rival in [each for each in view.methods if each in {contrast.method for contrast in question.contrasts}]:
         rows = [_turned(each) for each in _once(question, rival)]
         alike = [each for each in rows if each.standing in (Standing.TESTED, Standing.TOO_LITTLE)]
-        gaps = [each for each in rows if each not in alike]
-        found += [_rival(view, question, rival, alike)] if alike else []
-        found += [_gap(view, question, rival, gaps)] if gaps else []
-    return found
+        others = [each for each in rows if each not in alike]
+        if alike:
+            yield _rival(view, question, rival, alike)
+        if others:
+            gaps.append(_gap(view, question, rival, others))
+    yield from _largest(view, question)
+    yield from _not_significant(view, question)
+    yield from gaps
 
 
 def _rival(view: StudyView, question: Question, rival: str, rows: Sequence[Contrast]) -> str:

@@ -12,7 +12,27 @@ METRICS = {
     "ece": "calibration error (ECE)",
 }
 """By which models are judged, with the words for them."""
-
+COUNTS = frozenset(
+    {
+        "answered",
+        "asked",
+        "hand_labels",
+        "hand_labels_above",
+        "home_rows",
+        "labels",
+        "labels_flipped_mean",
+        "labels_flipped_most",
+        "left_out",
+        "parties",
+        "reinforced",
+        "rows",
+        "rows_least",
+        "rows_median",
+        "rows_most",
+        "teachers",
+    }
+)
+"""Metrics that count something: their intervals do not go below 0, and are said in whole numbers."""
 
 _PHRASES = {
     "ambiguity_02": "gap below 2%",
@@ -86,6 +106,26 @@ def range_text(low: float | None, high: float | None) -> str:
     if min(abs(low), abs(high)) < 5e-4 and max(abs(low), abs(high)) >= 1e-2:  # in the same places
         low, high = round(low, 3), round(high, 3)
     return f"{value_text(low)} to {value_text(high)}"
+
+
+def figure_text(metric: str, value: float) -> str:
+    """A value of a metric: `value_text`, of a mean of counts a whole number from 10 on.
+
+    >>> figure_text("hand_labels", 11.4), figure_text("labels_flipped_mean", 0.48), figure_text("auc", 0.8)
+    ('11', '0.480', '0.800')
+    """
+    return f"{value:,.0f}" if metric in COUNTS and value >= 10 else value_text(value)
+
+
+def ends_text(metric: str, low: float | None, high: float | None) -> str:
+    """An interval of a metric: `range_text`, of counts that reach 10 in whole numbers.
+
+    >>> ends_text("hand_labels", 0.0, 39.1), ends_text("hand_labels", None, None), ends_text("auc", 0.8, 0.9)
+    ('0 to 39', '', '0.800 to 0.900')
+    """
+    if metric in COUNTS and low is not None and high is not None and low != high and high >= 10:
+        return f"{low:,.0f} to {high:,.0f}"
+    return range_text(low, high)
 
 
 def signed_text(value: float) -> str:

@@ -8,7 +8,7 @@ import polars as pl
 
 from consilium.simulations.study.report.exhibits import Entry, TableExhibit
 from consilium.simulations.study.summaries.view import Point, StudyView
-from consilium.simulations.study.summaries.words import metric_words, range_text, value_text
+from consilium.simulations.study.summaries.words import ends_text, figure_text, metric_words
 
 ACROSS = 8
 """Columns of a table that can still be read."""
@@ -100,4 +100,4 @@ def entry(view: StudyView, at: Point, method: str, metric: str) -> Entry:
     row = view.means.get((at, method, metric))
     if row is None:
         return Entry("–")
-    return Entry(value_text(row["mean"]), range_text(row["low"], row["high"]))
+    return Entry(figure_text(metric, row["mean"]), ends_text(metric, row["low"], row["high"]))

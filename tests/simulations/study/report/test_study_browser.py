@@ -22,7 +22,9 @@ LEAST_SIZE, LEAST_TEXT, LEAST_MARK = 11, 4.5, 3
 STUDIES = {
     "divisions": MadeUp(parties=30),
     "numbers": MadeUp(axes={"data.alpha": {"0.1": -0.1, "1": 0, "10": 0.1}, "data.parties": {"9": 0, "20": 0.1}}),
-    "sets": MadeUp(axes={"set": dict.fromkeys(["covid_testing", "Contraception", *"abcd"], 0.0)}, seeds=[0, 1]),
+    "sets": MadeUp(
+        axes={"set": dict.fromkeys(["covid_testing", "Contraception", *"abcd"], 0.0)}, seeds=[0, 1], sets="set"
+    ),
 }
 
 

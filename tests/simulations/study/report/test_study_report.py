@@ -120,6 +120,17 @@ def test_the_table_says_what_is_not_significant(tmp_path: Path) -> None:
     assert set(shown["standing"]) == {"not like with like"} and shown["p_holm"].null_count() == shown.height
 
 
+def test_labels_by_hand_are_told_as_whole_numbers_from_0_on(tmp_path: Path) -> None:
+    study = MadeUp(axes={}, methods={"local": 0.6, "pate": 0.7}, parties=3, seeds=[0, 1, 2])
+    folder, frame = study.write(tmp_path / "study"), study.frame()
+    some = frame.filter((pl.col("method") == "pate") & (pl.col("metric") == "auc"))
+    worth = some.with_columns(metric=pl.lit("hand_labels"), value=pl.Series([0.0, 4.0, 30.0]), low=None, high=None)
+    pl.concat([frame, worth.cast(dict(frame.schema))]).write_parquet(folder / "results.parquet")
+    write_study_report(folder, tmp_path / "study.html")
+    page = (tmp_path / "study.html").read_text(encoding="utf-8")
+    assert cells_of(page, "worth") == [["11 0 to 52"]]
+
+
 def test_contrasts_between_divisions_are_a_table_and_a_picture(tmp_path: Path) -> None:
     """For the plurality and for the private method under each mechanism, with interval, p and family."""
     axes = {"division": {"natural": 0.0, "iid": 0.1, "country": -0.1}, "mechanism": {"gnmax": 0.0, "histogram": 0.01}}

@@ -57,6 +57,18 @@ def test_shares_end_at_0_and_1() -> None:
     assert row["high"] > 1.0
 
 
+@pytest.mark.parametrize("metric", ["hand_labels", "hand_labels_above", "answered"])
+@pytest.mark.parametrize("half", [None, 20.0])
+def test_no_count_is_below_0(metric: str, half: float | None) -> None:
+    """Labels by hand at three seeds, of which two are worth hardly any: Student's interval begins below 0."""
+    values = [0.0, 4.0, 30.0]
+    low, _ = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
+    assert low < -10
+    row = over_seeds(figures({"pate": values}, half, metric)).row(0, named=True)
+    assert row["low"] == 0.0 and row["high"] > 40
+    assert over_seeds(figures({"pate": values}, half, "gain_mean")).row(0, named=True)["low"] < -10
+
+
 def test_a_figure_that_several_cells_share_counts_once() -> None:
     once = figures({"division": [0.1, 0.2]}, metric="hellinger_mean")
     twice = pl.concat([once, once.with_columns(cell=pl.lit("other"))])
