@@ -227,7 +227,7 @@ def _contrasts(
 ) -> tuple[Contrast, ...]:
     """rows: of `paired`. In the order of the points; what does not depend on the axis is no contrast."""
     place = {at: index for index, at in enumerate(view.points)}
-    values, stated = _values(view, metric), _stated(view)
+    values, stated = _values(view, metric), stated_terms(view)
     made: list[Contrast] = []
     seen: set[object] = set()
     for row in sorted(rows, key=lambda row: place[tuple(row[axis] for axis in view.axes)]):
@@ -266,7 +266,7 @@ Terms = tuple[float | None, float | None, str | None, str | None]
 """Epsilon, delta, unit, neighbouring, as `FACTS` has them."""
 
 
-def _stated(view: StudyView) -> dict[tuple[Point, str], list[Terms]]:
+def stated_terms(view: StudyView) -> dict[tuple[Point, str], list[Terms]]:
     """Of each point and method what it guarantees, once for all seeds where that is the same."""
     names = FACTS[:4]
     found: dict[tuple[Point, str], list[Terms]] = {}

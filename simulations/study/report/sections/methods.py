@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import polars as pl
+
 from consilium.simulations.study.report.charts.forest import ForestRow, forest_axis, forest_chart
 from consilium.simulations.study.report.exhibits import Entry, PictureExhibit, Section, TableExhibit
 from consilium.simulations.study.report.sections.tables import ACROSS, figures_table, means_data
-from consilium.simulations.study.summaries.questions import Contrast, Question, Standing, compared, contrast_frame
+from consilium.simulations.study.summaries.questions import (
+    Contrast,
+    Question,
+    Standing,
+    Terms,
+    compared,
+    contrast_frame,
+    stated_terms,
+)
 from consilium.simulations.study.summaries.tidy import title
 from consilium.simulations.study.summaries.view import Point, StudyView
 from consilium.simulations.study.summaries.words import (
@@ -37,7 +47,7 @@ def methods_section(view: StudyView) -> Section | None:
         found += [table] if table is not None else []
     found.sort(key=lambda table: table.name != f"methods-{view.metric}")
     picture = _forest(view)
-    found[1:1] = [*picture, *_differences(view), *_worth(view)]
+    found[1:1] = [*picture, *_guarantees(view), *_differences(view), *_worth(view)]
     return Section(
         "methods",
         "Methods",
@@ -76,6 +86,44 @@ def _means(view: StudyView, metric: str) -> TableExhibit | None:
         [title(name) for name in names],
         folded=metric != view.metric,
     )
+
+
+def _guarantees(view: StudyView) -> list[TableExhibit]:
+    """What methods guarantee, which decides what is compared; none where no method does."""
+    stated = {
+        key: [each for each in terms if each[2] not in (None, "none")] for key, terms in stated_terms(view).items()
+    }
+    names = [name for name in view.methods if any(stated.get((at, name)) for at in view.points)][:ACROSS]
+    if not names:
+        return []
+    rows = tuple(
+        (view.label(at), tuple(_guarantee(stated.get((at, name), [])) for name in names)) for at in view.points
+    )
+    data = pl.DataFrame(
+        [
+            dict(
+                zip((*view.axes, "method", "epsilon", "delta", "unit", "neighbouring"), (*at, name, *each), strict=True)
+            )
+            for at in view.points
+            for name in names
+            for each in stated.get((at, name), [])
+        ],
+        infer_schema_length=None,
+    )
+    reading = (
+        "Before anything is asked, towards whoever gets the result. Methods are tested against each other where all of"
+        " it is equal, epsilon to one in a thousand; all other methods guarantee nothing."
+    )
+    headings = ("", *(title(name) for name in names))
+    return [TableExhibit("guarantees", "What each method guarantees", reading, data, headings, rows, folded=True)]
+
+
+def _guarantee(terms: Sequence[Terms]) -> Entry:
+    if not terms:
+        return Entry("nothing", faint=True)
+    epsilon, delta, unit, neighbouring = terms[0]
+    relation = (neighbouring or "").replace("_", " ")
+    return Entry(f"epsilon {value_text(epsilon)}", f"delta {delta:g}, a {unit}, {relation}")
 
 
 def _worth(view: StudyView) -> list[TableExhibit]:

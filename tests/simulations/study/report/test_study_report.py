@@ -120,6 +120,15 @@ def test_the_table_says_what_is_not_significant(tmp_path: Path) -> None:
     assert set(shown["standing"]) == {"not like with like"} and shown["p_holm"].null_count() == shown.height
 
 
+def test_the_page_says_what_each_method_guarantees(tmp_path: Path) -> None:
+    methods = {"local": 0.6, "pate": 0.7, "fedavg": 0.65}
+    stated = {"pate": (1.0, 1e-5, "record", "add_or_remove"), "fedavg": ONE}
+    page = drawn(MadeUp(axes={}, methods=methods, stated=stated, parties=3), tmp_path)
+    fedavg, pate = "epsilon 1.000 delta 1e-05, a party, replace", "epsilon 1.000 delta 1e-05, a record, add or remove"
+    assert cells_of(page, "guarantees") == [[fedavg, pate]]
+    assert pl.read_csv(downloads(page, "csv")["guarantees"])["unit"].to_list() == ["party", "record"]
+
+
 def test_labels_by_hand_are_told_as_whole_numbers_from_0_on(tmp_path: Path) -> None:
     study = MadeUp(axes={}, methods={"local": 0.6, "pate": 0.7}, parties=3, seeds=[0, 1, 2])
     folder, frame = study.write(tmp_path / "study"), study.frame()
