@@ -25,6 +25,7 @@ from consilium.protocol.monitor.settings import LogSettings, MonitorSettings
 from consilium.protocol.node.kit import Coordinator
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
+from consilium.protocol.provenance import Provenance
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftSpec, SimulationSpec, TeacherShare
 from consilium.simulations.study.spec import AxisRange, StudyAxis, StudyTable
@@ -69,6 +70,7 @@ TABLES = {
     "mechanisms": lambda: of_kinds((*ALL_MECHANISMS, PlannedMechanism), "name", "federation.mechanism"),
     "student": lambda: of_model(StudentSpec, "student"),
     "trainers": lambda: of_kinds(TRAINERS, "name", "student.trainer"),
+    "provenance": lambda: of_model(Provenance, ""),
     "simulation": lambda: of_model(SimulationSpec, "simulation"),
     "shares": lambda: of_model(TeacherShare, "simulation.teachers"),
     "policies": lambda: of_model(PolicyShare, "simulation.policies"),

@@ -14,6 +14,7 @@ from consilium.coordinator.ledger.verify import Recorded, Verdict, VerifiedRun, 
 from consilium.coordinator.ledger.verify.files import Files
 from consilium.coordinator.ledger.verify.student import CARD
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.provenance import well_formed as well_formed_entries
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import listed, well_formed
 from consilium.simulations.audit import MANIFEST, REPORT_DATA, Audited, audit_path
@@ -99,7 +100,14 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         by_party=coordinator.get("by_party", {}),
         phases=coordinator.get("phases", []),
         warnings=_warnings(audited, parties, student, recorded),
+        provenance=_provenance(student),
     )
+
+
+def _provenance(student: Path | None) -> list[dict[str, Any]]:
+    """What the student's card says of where values are from; nothing, where it is of an older version."""
+    stated = [] if student is None else Files(student, finished=True).object(CARD).get("provenance", [])
+    return [each.model_dump(mode="json") for each in well_formed_entries(stated)]
 
 
 def _metrics(student: Path | None) -> dict[str, Any] | None:

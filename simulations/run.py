@@ -350,6 +350,7 @@ def _report_data(
         warnings=summary["warnings"],
         by_party=summary.get("by_party", {}),
         phases=summary.get("phases", []),
+        provenance=[each.model_dump(mode="json") for each in scenario.tuned],
         open_figures=analysis.open_figures,
         secret_figures=analysis.secret_figures,
     )

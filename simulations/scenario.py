@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -19,10 +19,11 @@ from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.models import Frozen
+from consilium.protocol.models import Frozen, Terse
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.messages import EXACT_SUMS
 from consilium.protocol.parties.teachers import TEACHERS
+from consilium.protocol.provenance import Provenance, keys_of, without
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.old_keys import new_override, new_scenario
@@ -36,22 +37,45 @@ from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS
 
 
-class Scenario(Frozen):
+class Scenario(Terse, Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
 
-    data, simulation: see `simulations.population.specs`. student: see `student.config`.
+    data, simulation: see `simulations.population.specs`. student: see `student.config`. provenance: see
+    `protocol.provenance`; keys of a run that were changed with `--set` have none.
     """
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"provenance": ()}
 
     description: str = Field(default="", description="for the report")
     data: DataSpec
     federation: Federation
     student: StudentSpec = StudentSpec()
     simulation: SimulationSpec = SimulationSpec()
+    provenance: tuple[Provenance, ...] = ()
 
     @property
     def pool_is_fixed(self) -> bool:
         """Whether the parties know beforehand what may be asked, as they insist on where exact sums leave."""
         return self.federation.votes in EXACT_SUMS
+
+    @property
+    def tuned(self) -> tuple[Provenance, ...]:
+        """Where its values are from, and the constants of its student's trainer."""
+        return (*self.provenance, *self.student.constants)
+
+    @model_validator(mode="after")
+    def _provenance_is_of_its_keys(self) -> Scenario:
+        if self.student.provenance:
+            raise ValueError("student.provenance is for a student's own file: say it in [[provenance]]")
+        stated = [key for entry in self.provenance for key in entry.keys]
+        if not stated:
+            return self
+        known = keys_of(self.model_dump(exclude={"provenance"}))
+        if unknown := sorted(set(stated) - known):
+            raise ValueError(f"provenance: no key {', '.join(unknown)} in this scenario: name keys as --set does")
+        if twice := sorted({key for key in stated if stated.count(key) > 1}):
+            raise ValueError(f"provenance: {', '.join(twice)} is stated twice: once is enough")
+        return self
 
     @model_validator(mode="after")
     def _ballot_suits_the_classes(self) -> Scenario:
@@ -173,8 +197,10 @@ TAGS: dict[str, tuple[type[BaseModel], ...]] = {
 def apply_override(table: dict[str, Any], override: str) -> None:
     """Set one dotted `key=value` in a nested table; the value is read as TOML, and as text where it is none.
 
-    A key that chooses a kind drops the keys that only the former kind has.
+    A key that chooses a kind drops the keys that only the former kind has. What the file says of where the value is
+    from no longer holds.
     """
+    root = table
     key, separator, text = _key(override), *override.partition("=")[1:]
     if not separator or not key:
         raise ConfigError(f"--set {override!r} is not key=value", "For example --set federation.mechanism.sigma=120")
@@ -191,6 +217,8 @@ def apply_override(table: dict[str, Any], override: str) -> None:
             raise ConfigError(f"--set {override!r}: {parent} is a value, not a table")
     table[last] = value
     drop_other_kinds(table, last, TAGS.get(key, ()))
+    if "provenance" in root:
+        root["provenance"] = without(root["provenance"], ".".join(parents) if key in TAGS else key)
 
 
 def _key(override: str) -> str:

@@ -250,7 +250,8 @@ def lay_out(
     )
     if config.pool is not None:
         public_rows.pool(dataset, partition).save(space.pool_file)
-    student = {"spec": scenario.student.model_dump(mode="json"), "seed": seed}
+    spec = scenario.student.model_copy(update={"provenance": scenario.provenance})
+    student = {"spec": spec.model_dump(mode="json"), "seed": seed}
     (space.work / "student.json").write_text(json.dumps(student) + "\n", encoding="utf-8")
     features, classes = np.array(dataset.features), np.array(dataset.classes)
     policy = {

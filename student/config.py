@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from pydantic import Field, FiniteFloat, field_validator
 
 from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.provenance import Provenance
 from consilium.student.asking.selection import Strategy
 from consilium.student.trainers.kinds import LogisticRegressionStudent, TrainerSpec
 from consilium.student.trainers.settings import Inputs
@@ -19,7 +20,7 @@ FURTHEST_SUM = 1e-6
 class StudentSpec(Terse, Frozen):
     """One student: how it asks, and what it trains (`student.trainers.kinds`)."""
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"later": ()}
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"later": (), "provenance": ()}
 
     queries: int = Field(default=0, ge=0, description="rows of the pool to ask; 0: as many as the cap allows")
     batch: int = Field(default=0, ge=0, description="rows in one request; 0: all of a round")
@@ -58,6 +59,12 @@ class StudentSpec(Terse, Frozen):
         " left out: this one in all phases",
     )
 
+    provenance: tuple[Provenance, ...] = Field(
+        default=(),
+        description="for the card, in a student's own file: on which rows values were chosen, entries as"
+        " `[[provenance]]` of a scenario, which says it itself",
+    )
+
     @field_validator("trainer", mode="before")
     @classmethod
     def _is_a_table(cls, value: Any) -> Any:
@@ -84,9 +91,10 @@ class StudentSpec(Terse, Frozen):
         """The students of the phases; one alone where all phases have the same. Only the last has `prevalence`."""
         if not self.later:
             return (self,)
-        first = self.model_copy(update={"later": (), "prevalence": ()})
+        first = self.model_copy(update={"later": (), "prevalence": (), "provenance": ()})
         *between, last = self.later
-        return (first, *between, last.model_copy(update={"prevalence": self.prevalence}))
+        whole = {"prevalence": self.prevalence, "provenance": self.provenance}
+        return (first, *between, last.model_copy(update=whole))
 
     @property
     def first(self) -> StudentSpec:
@@ -107,6 +115,15 @@ class StudentSpec(Terse, Frozen):
     def asks_typical(self) -> bool:
         """Whether it asks about few rows that stand for many, in every phase."""
         return all(spec.selection == "typical" for spec in self.phases)
+
+    @property
+    def constants(self) -> tuple[Provenance, ...]:
+        """Where the numbers are from that the trainer of the published student has beside its settings."""
+        trainer = self.last.trainer
+        return tuple(
+            each.model_copy(update={"keys": tuple(f"{trainer.name}: {key}" for key in each.keys)})
+            for each in trainer.constants()
+        )
 
     @property
     def inputs(self) -> Inputs:

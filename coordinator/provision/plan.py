@@ -18,6 +18,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.node.kit import Coordinator, Port, joined
 from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
+from consilium.protocol.provenance import Provenance
 from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.rows.encoding import DeclaredColumns
 from consilium.protocol.rows.pool import PoolTerms
@@ -273,8 +274,26 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
             f"{path}: federation: {source} has no table [federation]",
             "Name a scenario; `consilium run` answers one of version 0.2 with its new form",
         )
+    _check_candidates(scenario, str(source))
     data, rows = scenario.get("data"), table.get("rows")
     if isinstance(data, dict) and isinstance(rows, dict):
         shared = {key: data[key] for key in ("classes", "representation", "standardise") if key in data}
         table = {**table, "rows": {**shared, **rows}}
     return {**table, "federation": scenario["federation"]}
+
+
+def _check_candidates(scenario: dict[str, Any], where: str) -> None:
+    """Raise ConfigError where values were chosen by runs on these parties' votes, and nobody charges for the runs."""
+    listed = scenario.get("provenance", [])
+    stated = listed if isinstance(listed, list) else [listed]
+    entries = [validate(entry, Provenance, f"{where}: provenance") for entry in stated]
+    privacy = scenario["federation"].get("privacy")
+    charged = isinstance(privacy, dict) and privacy.get("candidates", 1) != 1
+    keys = [key for entry in entries if entry.votes == "own" for key in entry.keys]
+    if keys and not charged:
+        raise ConfigError(
+            f"{where}: {', '.join(keys)}: chosen in view of runs on these parties' own votes, which epsilon does not"
+            " cover",
+            "Set federation.privacy.candidates to the number of runs, this one among them, so that they are charged. If"
+            ' the votes were of other parties, say votes = "simulated" there',
+        )

@@ -21,6 +21,7 @@ from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.progress.stages import CANDIDATES, FORECAST, stage
+from consilium.protocol.provenance import without
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.planning.labelled import LabelledTasks, read_labelled
 from consilium.simulations.population.public_rows import schema
@@ -172,5 +173,7 @@ def subject_of(file: str, overrides: Sequence[str], seed: int, epsilon: float | 
     if epsilon is not None:
         federation = {key: value for key, value in federation.items() if key not in ("mechanism", "caps")}
         privacy = {**federation.get("privacy", {}), "epsilon": epsilon}
+        for planned in ("federation.mechanism", "federation.caps"):
+            content["provenance"] = without(content.get("provenance", []), planned)
         content = {**content, "federation": {**federation, "mechanism": {"name": AUTO}, "privacy": privacy}}
     return PlannedKits(content, path) if kits else PlannedScenario(content, f"scenario {file}", seed)

@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Und
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
+from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.protocol.warnings.kinds import SECRET, publishable
 from consilium.simulations.report import figures, plain, tables
 from consilium.simulations.report.charts.bars import bars_chart
@@ -74,6 +75,7 @@ def _render(data: ReportData, public: bool) -> str:
     guarantees = guarantee_rows(data.guarantees, asked, public)
     promised, models = guarantees[PROMISED], model_rows(data, public)
     # all that the public version says: names are not covered by the guarantee, and a reason may tell about data
+    chosen = well_formed(data.provenance)
     left_out = {stage: sum(item.stage == stage for item in data.left_out) for stage in _stages(data)}
     student = data.open_figures.get("student", {})
     return _template().render(
@@ -107,6 +109,10 @@ def _render(data: ReportData, public: bool) -> str:
         disclosure=disclosure_of(data, promised),
         own_epsilons=own_epsilons(data.by_party, public),
         phases=phase_rows(data.phases),
+        chosen=chosen,
+        uncovered=uncovered(chosen),
+        not_covered=NOT_COVERED,
+        not_stated=NOT_STATED,
         unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),
         one_teacher=promised.teachers_per_party == 1,
         models=models,

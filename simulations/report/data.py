@@ -49,6 +49,7 @@ class ReportData:
     phases: of each phase of a schedule what `ledger.privacy.by_phase` tells; empty where there is none.
     by_party: weight and own epsilon of each party, by name; empty where every party counts once. Public but for names.
     warnings: as `protocol.warnings.kinds.listed` gives them; some are computed from private rows.
+    provenance: entries of `protocol.provenance`, of the scenario and of the student's trainer; empty where nobody says.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers: see
         `compare.figures.open_figures`, and by_labels, see `compare.learning`. secret_figures: functions of private rows
         or votes: votes, at_home, by_epsilon, alone, see `compare.figures`; `public` leaves them out. Both are empty
@@ -94,5 +95,6 @@ class ReportData:
     by_party: dict[str, dict[str, Any]] = field(default_factory=dict)
     phases: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, str]] = field(default_factory=list)
+    provenance: list[dict[str, Any]] = field(default_factory=list)
     open_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     secret_figures: dict[str, Any] = field(default_factory=dict, repr=False)

@@ -159,7 +159,9 @@ def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[
         raise ConfigError("scenario must be text: a shipped scenario, or a file")
     table = bases.get(name)
     if table is None:
-        table = bases[name] = scenario_table(_place(name, spec.folder)) if name else {}
+        table = scenario_table(_place(name, spec.folder)) if name else {}
+        table.pop("provenance", None)  # a study changes what it says; its own file says what it changes, and why
+        bases[name] = table
     base = changed(table, spec.base)
     _anchored(base, spec.base, spec.folder)
     for point in points:

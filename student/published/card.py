@@ -17,6 +17,7 @@ from consilium.protocol.disclosure import ReleaseKind, one_histogram, people
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.labels.service import LabelTerms
+from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings.kinds import listed
@@ -94,7 +95,8 @@ def make_card(
         **({"columns": [column.model_dump(mode="json") for column in schema.columns]} if schema.columns else {}),
         "representation": schema.representation,
         "inputs": spec.inputs,
-        "spec": spec.model_dump(mode="json"),
+        "spec": spec.model_dump(mode="json", exclude={"provenance"}),
+        "provenance": [each.model_dump(mode="json") for each in (*spec.provenance, *spec.constants)],
         "choice": choice or None,
         "mechanism": terms.mechanism,
         "release": terms.release,
@@ -165,6 +167,7 @@ def for_people(card: dict[str, Any]) -> str:
         ("What it is", _what(card)),
         ("Data", _data(card)),
         ("Privacy", _privacy(card)),
+        ("Chosen values", _chosen(card)),
         ("Quality", _quality(card)),
         ("Limits", [f"- {limit}" for limit in card["limits"]]),
         ("File", _file(card)),
@@ -258,6 +261,20 @@ def _released(card: dict[str, Any], unprotected: str) -> list[str]:
         *lines,
         *(f"{each.who}: protected: {each.protected}; {each.why}" for each in people(unprotected=unprotected)),
     ]
+
+
+def _chosen(card: dict[str, Any]) -> list[str]:
+    """On which rows values were chosen, and which of them no epsilon covers."""
+    entries = well_formed(card["provenance"])
+    lines = [f"- {', '.join(map(_code, each.keys))}: {each.chosen}. {_plain(each.where)}" for each in entries]
+    if len(entries) == len(StudentSpec.model_validate(card["spec"]).constants):
+        lines = [f"- {NOT_STATED}.", *lines]
+    keys = uncovered(entries)
+    return [*lines, f"- {NOT_COVERED}: {', '.join(map(_code, keys))}"] if keys else lines
+
+
+def _code(key: str) -> str:
+    return f"`{key.replace('`', '')}`"
 
 
 def _quality(card: dict[str, Any]) -> list[str]:

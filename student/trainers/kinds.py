@@ -21,6 +21,7 @@ from consilium.student.trainers.settings import (
 )
 
 if TYPE_CHECKING:
+    from consilium.protocol.provenance import Provenance
     from consilium.student.trainers.base import Aids, Trainer
     from consilium.student.trainers.images.loop import MakeMethod
     from consilium.student.trainers.images.rows import Invariances
@@ -33,6 +34,12 @@ class LogisticRegressionStudent(TrainerKind):
     C: float = Field(
         default=0.01, gt=0, description="inverse regularisation; not of histograms, where the evidence decides"
     )
+
+    def constants(self) -> tuple[Provenance, ...]:
+        """See `TrainerKind.constants`."""
+        from consilium.student.trainers.counts.softmax import PROVENANCE
+
+        return (PROVENANCE,)
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
@@ -102,6 +109,13 @@ class KernelRidgeStudent(EvenStudent):
 
     name: Literal["kernel_ridge"] = "kernel_ridge"
 
+    def constants(self) -> tuple[Provenance, ...]:
+        """See `TrainerKind.constants`."""
+        from consilium.student.trainers.counts.even import PROVENANCE as of_even
+        from consilium.student.trainers.counts.features import PROVENANCE as of_features
+
+        return (*((of_even,) if self.even else ()), of_features)
+
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
         from consilium.student.trainers.counts.smooth import KernelShares
@@ -116,6 +130,13 @@ class GraphStudent(SpreadingStudent):
 
     name: Literal["graph"] = "graph"
 
+    def constants(self) -> tuple[Provenance, ...]:
+        """See `TrainerKind.constants`."""
+        from consilium.student.trainers.counts.even import PROVENANCE as of_even
+        from consilium.student.trainers.counts.features import PROVENANCE as of_features
+
+        return (*((of_even,) if self.even else ()), of_features)
+
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
         from consilium.student.trainers.counts.smooth import GraphShares
@@ -129,6 +150,10 @@ class AutoStudent(TrainerKind):
     """Linear, a kernel or a graph, whichever the released answers speak for; the student's card says which."""
 
     name: Literal["auto"] = "auto"
+
+    def constants(self) -> tuple[Provenance, ...]:
+        """See `TrainerKind.constants`."""
+        return (*LogisticRegressionStudent().constants(), *GraphStudent().constants())
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""
@@ -239,6 +264,13 @@ class GraphCnnStudent(GraphAndNetworksStudent):
     """A graph of like images and networks that help each other to label the pool."""
 
     name: Literal["graph_cnn"] = "graph_cnn"
+
+    def constants(self) -> tuple[Provenance, ...]:
+        """See `TrainerKind.constants`."""
+        from consilium.student.trainers.images.graph_cnn import PROVENANCE as of_networks
+        from consilium.student.trainers.images.smooth import PROVENANCE as of_graph
+
+        return (of_networks, of_graph)
 
     def trainer(self, aids: Aids) -> Trainer:
         """See `TrainerKind.trainer`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from consilium.protocol.models import Frozen
+from consilium.protocol.provenance import Provenance
 
 if TYPE_CHECKING:
     from consilium.protocol.rows.schema import Schema
@@ -30,6 +31,10 @@ class TrainerKind(Frozen):
     def trainer(self, aids: Aids) -> Trainer:
         """A trainer with these settings."""
         raise NotImplementedError
+
+    def constants(self) -> tuple[Provenance, ...]:
+        """Where the numbers are from that its trainer has, beside its settings, where somebody chose any."""
+        return ()
 
     def rehearsed(self, schema: Schema) -> Model | None:
         """What it makes of made-up rows, where others wrote it and anything may be wrong with it; None elsewhere.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from consilium.protocol.provenance import Provenance
 from consilium.student.asking.graph import nearest_rows, neighbour_graph, smoothest
 from consilium.student.trainers.kernel import kernel
 
@@ -20,6 +21,13 @@ _WIDTHS = (0.5, 2.0, 8.0)
 """Squared length scales over the median squared distance of two rows, half of each."""
 
 _FUNCTIONS = 200
+
+PROVENANCE = Provenance(
+    keys=("LANDMARKS", "_WIDTHS", "_FUNCTIONS"),
+    rows="unknown",
+    votes="simulated",
+    where="Nobody wrote down on which rows the widths and numbers of functions were settled",
+)
 
 
 def column_scales(rows: np.ndarray) -> np.ndarray:

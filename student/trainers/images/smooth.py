@@ -11,10 +11,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from consilium.protocol.provenance import Provenance
 from consilium.student.asking.graph import nearest_rows, neighbour_graph, smoothest
 from consilium.student.trainers.base import Shares
 
 FUNCTIONS = 100
+
+PROVENANCE = Provenance(
+    keys=("FUNCTIONS",),
+    rows="development",
+    votes="simulated",
+    where="Training images of Fashion-MNIST, three splits (docs/decisions/image-students.md)",
+)
 
 _VARIANCES = np.geomspace(1e-4, 3.0, 18)
 _DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])

@@ -1,0 +1,164 @@
+"""Shipped scenarios and trainers say on which rows tuned values were chosen; what no longer holds is dropped."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import tomllib
+from typing import Any
+
+import pytest
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.provenance import Provenance, keys_of, uncovered
+from consilium.simulations.scenario import Scenario, load_scenario, scenario_json, scenario_table, shipped
+from consilium.simulations.study.cells import plots
+from consilium.simulations.study.spec import load_study
+from consilium.student import trainers
+from consilium.student.trainers.kinds import TRAINERS
+
+TUNABLE = (
+    "data.least_rows",
+    "data.most_rows",
+    "data.representation",
+    "federation.ballot.",
+    "federation.caps.",
+    "federation.mechanism.",
+    "federation.most_weight",
+    "federation.schedule",
+    "federation.teacher.",
+    "federation.teachers_per_party",
+    "student.",
+)
+"""What somebody chooses in view of what comes out. Epsilon, delta and unit are what is asked for."""
+
+
+def defaults(scenario: Scenario) -> dict[str, Any]:
+    """The values that the same kinds would have by themselves, nested."""
+    federation = scenario.federation
+    kinds = {"teacher": federation.teacher, "ballot": federation.ballot, "mechanism": federation.mechanism}
+    plain = {name: {key: each.default for key, each in type(kind).model_fields.items()} for name, kind in kinds.items()}
+    fields = type(scenario.student).model_fields
+    trainer = {key: each.default for key, each in type(scenario.student.trainer).model_fields.items()}
+    for table, tag in ((plain["teacher"], "model"), (plain["mechanism"], "name"), (plain["ballot"], "rule")):
+        table.pop(tag)  # a kind is a choice
+    trainer.pop("name")
+    return {
+        "federation": {**plain, "teachers_per_party": 1, "most_weight": 1, "caps": {}},
+        "student": {**{key: each.default for key, each in fields.items() if key != "trainer"}, "trainer": trainer},
+        "data": {key: each.default for key, each in type(scenario.data).model_fields.items()},
+    }
+
+
+def at(table: Any, key: str) -> Any:
+    for part in key.split("."):
+        table = table.get(part) if isinstance(table, dict) else None
+    return table
+
+
+def tuned(name: str) -> set[str]:
+    """Keys of a shipped file that are tunable and differ from the default of their kind."""
+    table = tomllib.loads(shipped()[name].read_text(encoding="utf-8"))
+    plain = defaults(load_scenario(name))
+    table.pop("provenance", None)
+    leaves = {key for key in keys_of(table) if not isinstance(at(table, key), dict)}
+    return {key for key in leaves if key.startswith(TUNABLE) and at(table, key) != at(plain, key)}
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_scenario_says_where_each_tuned_value_is_from(name: str) -> None:
+    scenario = load_scenario(name)
+    stated = {key for entry in scenario.provenance for key in entry.keys}
+    assert tuned(name) - stated == set()
+    assert tuned(name) >= {"federation.caps.queries", "federation.mechanism.name"}  # or the test is blind
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_what_was_chosen_on_rows_that_judge_is_said(name: str) -> None:
+    """MNIST's penalty and graph and the students of stroke are known to have been; no file may forget it."""
+    scenario = load_scenario(name)
+    judged = {key for each in scenario.provenance if each.rows == "judged" for key in each.keys}
+    if name in ("mnist-250", "mnist-writers"):
+        assert {"federation.teacher.alpha", "student.trainer.neighbours", "student.trainer.gamma"} <= judged
+    if scenario.student.trainer.name == "logistic_regression":
+        assert [each.rows for each in scenario.student.trainer.constants()] == ["judged"]
+    assert "own" not in {each.votes for each in scenario.provenance}
+
+
+def test_every_constant_that_a_trainer_states_is_in_its_module_and_reaches_a_kind() -> None:
+    stated = {}
+    for package in ("counts", "images"):
+        path = importlib.import_module(f"{trainers.__name__}.{package}").__path__
+        for module in pkgutil.iter_modules(path, f"{trainers.__name__}.{package}."):
+            loaded = importlib.import_module(module.name)
+            if isinstance(entry := getattr(loaded, "PROVENANCE", None), Provenance):
+                stated[module.name] = entry
+                assert all(hasattr(loaded, key) for key in entry.keys), module.name
+    assert len(stated) >= 4
+    made = [{"name": kind.model_fields["name"].default} for kind in TRAINERS if "factory" not in kind.model_fields]
+    kinds = {kind.model_fields["name"].default: kind for kind in TRAINERS}
+    reached = []
+    for table in made:
+        if table["name"] == "pickled":
+            continue
+        even = {"even": True} if "even" in kinds[table["name"]].model_fields else {}
+        reached += kinds[table["name"]].model_validate(even).constants()
+    assert all(entry in reached for entry in stated.values())
+
+
+def test_what_set_changes_has_no_provenance_any_more() -> None:
+    def stated(*overrides: str) -> set[str]:
+        return {key for entry in load_scenario("stroke", overrides).provenance for key in entry.keys}
+
+    whole = stated()
+    assert whole - stated("federation.caps.queries=300") == {"federation.caps.queries"}
+    assert whole - stated("federation.caps={queries=300, answers=300}") == {
+        "federation.caps.queries",
+        "federation.caps.answers",
+    }
+    assert not {key for key in stated("federation.mechanism.name=gnmax") if key.startswith("federation.mechanism")}
+    assert whole == stated("simulation.noise=system")
+
+
+def test_a_study_changes_what_it_says_and_has_none() -> None:
+    assert "provenance" in scenario_table("stroke")
+    found = plots(load_study("hospitals", seeds=1))
+    assert found and all("provenance" not in plot.table for plot in found)
+
+
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        ([{"keys": ["federation.caps.querys"], "rows": "none", "where": "x"}], "no key federation.caps.querys"),
+        ([{"keys": ["data.set"], "rows": "none", "where": "x"}] * 2, "stated twice"),
+        ([{"keys": ["data.set"], "rows": "test", "where": "x"}], "rows"),
+        ([{"keys": [], "rows": "none", "where": "x"}], "keys"),
+        ([{"keys": ["data.set"], "rows": "none"}], "where"),
+        ([{"keys": ["data.set"], "rows": "none", "where": "x", "seeds": 3}], "seeds"),
+        ([{"keys": ["data.set"], "rows": "none", "where": "x", "votes": "some"}], "votes"),
+        ("none", "provenance"),
+    ],
+)
+def test_entries_that_are_none_are_refused_in_a_line(tmp_path, entries: Any, told: str) -> None:
+    import tomli_w
+
+    table = tomllib.loads(shipped()["stroke"].read_text(encoding="utf-8")) | {"provenance": entries}
+    (tmp_path / "own.toml").write_text(tomli_w.dumps(table))
+    with pytest.raises(ConfigError, match=told):
+        load_scenario(str(tmp_path / "own.toml"))
+
+
+def test_a_scenario_without_it_is_written_as_before_there_was_any() -> None:
+    table = scenario_table("stroke")
+    del table["provenance"]
+    plain, stated = Scenario.model_validate(table), load_scenario("stroke")
+    assert "provenance" not in scenario_json(plain)
+    assert plain.federation.federation_digest() == stated.federation.federation_digest()
+    assert scenario_json(stated)["provenance"][0]["rows"] == "none"
+    assert uncovered(stated.provenance) and not uncovered(plain.provenance)
+
+
+def test_a_student_of_a_scenario_states_nothing_of_its_own() -> None:
+    entry = {"keys": ["queries"], "rows": "none", "where": "x"}
+    with pytest.raises(ConfigError, match="provenance"):
+        load_scenario("stroke", [f"student.provenance=[{{keys=['queries'], rows='none', where='{entry['where']}'}}]"])
