@@ -5,8 +5,8 @@
 `development`: what was tuned on stroke, on development hospitals, which are those whose SHA-256 says so
 (`is_development`): three in ten. A federation of them alone has a public part of its own, and students and teachers are
 judged there by their AUC on all of its public rows, whose labels nobody is told. The noise is as large a share of the
-votes as in the whole federation. The student, and what is released, also on Adult and Diabetes, on the labels of the rows
-that may be asked, which judge nothing; teachers are logistic regressions there, for speed. `headline`: the default
+votes as in the whole federation. The student, and what is released, also on Adult and Diabetes, on the labels of the
+rows that may be asked, which judge nothing; teachers are logistic regressions there, for speed. `headline`: the default
 scenario, seeds 0 to 9, judged on all test rows and on those of hospitals that are not development hospitals. `digits`:
 what version 0.1 chose with a look at test images, on MNIST's training images alone: two splits by writers, 9,000 images
 to ask about, the rest of those writers' to judge, the others' for 190 ridge teachers; the graph and the last kernel on
@@ -278,8 +278,8 @@ def digits_part() -> None:
             for value, cells in _of_split(split).items():
                 for setting, right in cells.items():
                     found.setdefault(value, {}).setdefault(setting, []).append(right)
-        shipped = (f"alpha {SHIPPED_ALPHA:g}", "10 neighbours", "gamma 2, alpha 0.1")
-        for (value, cells), ships in zip(found.items(), shipped, strict=True):
+        settings = (f"alpha {SHIPPED_ALPHA:g}", "10 neighbours", "gamma 2, alpha 0.1")
+        for (value, cells), ships in zip(found.items(), settings, strict=True):
             judged(table, value, "MNIST's training images", cells, ships, "share right")
 
 
@@ -303,7 +303,7 @@ def _of_split(split: int) -> dict[str, dict[str, float]]:
             if alpha == SHIPPED_ALPHA:
                 sums[np.arange(len(pool)), teacher.predict(pool)] += 1
     inputs, nobody = pool.astype(np.float32), np.zeros(0, dtype=np.int64)
-    asked = choose("typical", np.arange(len(pool)), 30, inputs, nobody, None, generator)
+    asked = choose("typical", np.arange(len(pool)), 30, inputs, nobody, None, generator, np.arange(len(pool)))
     order = np.concatenate([asked, np.setdiff1d(np.arange(len(pool)), asked)])
     places, sigma = principal_places(inputs, 256)[order], 67 / 250 * DIGIT_PARTIES
 
@@ -357,8 +357,8 @@ COMMAND = "python -m benchmarks.tuned --part"
 COLUMNS = ("value", "development rows", "ships (there)", "settings tried", "best there", "best less what ships")
 LISTED = ("scenario", "values", "chosen", "where")
 DEVELOPMENT_SPLIT = (
-    "judged on public rows of development hospitals, ten divisions of them, and on the rows of Adult and Diabetes that may be"
-    " asked, seeds 0 to 2; mean and standard error over seeds"
+    "judged on public rows of development hospitals, ten divisions of them, and on the rows of Adult and Diabetes that"
+    " may be asked, seeds 0 to 2; mean and standard error over seeds"
 )
 DIGITS_SPLIT = "judged on training images of other writers than the teachers', two splits"
 PARTS: dict[str, Callable[[], None]] = {
