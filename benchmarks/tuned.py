@@ -17,10 +17,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -333,12 +337,21 @@ def _of_split(split: int) -> dict[str, dict[str, float]]:
     }
 
 
-def development_part() -> None:
-    """Everything that was tuned on stroke."""
-    parts = (student_part, tables_part, release_part, teachers_part, queries_part, labels_part)
+def development_part(kept: Path | None) -> None:
+    """Everything that was tuned on stroke. kept: a file of steps that were done, so that the script goes on there."""
+    done: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept and kept.exists() else {}
+    for step in (student_part, tables_part, release_part, teachers_part, queries_part, labels_part):
+        if step.__name__ not in done:
+            start, table = time.process_time(), Table(COLUMNS)
+            step(table)
+            done[step.__name__] = {"rows": table.rows, "seconds": time.process_time() - start}
+            if kept:
+                kept.write_text(json.dumps(done), encoding="utf-8")
     with figure("results/tuned", f"{COMMAND} development", COLUMNS, seeds=SEEDS, split=DEVELOPMENT_SPLIT) as table:
-        for part in parts:
-            part(table)
+        table.seconds = sum(step["seconds"] for step in done.values())
+        for step in done.values():
+            for row in step["rows"]:
+                table.add(*row)
 
 
 def listed_part() -> None:
@@ -362,7 +375,6 @@ DEVELOPMENT_SPLIT = (
 )
 DIGITS_SPLIT = "judged on training images of other writers than the teachers', two splits"
 PARTS: dict[str, Callable[[], None]] = {
-    "development": development_part,
     "headline": headline_part,
     "digits": digits_part,
     "listed": listed_part,
@@ -372,9 +384,14 @@ PARTS: dict[str, Callable[[], None]] = {
 def main(arguments: list[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description="What was tuned, chosen anew on development rows.")
-    parser.add_argument("--part", nargs="*", default=list(PARTS), choices=list(PARTS))
-    for part in parser.parse_args(arguments or []).part:
-        PARTS[part]()
+    parser.add_argument("--part", nargs="*", default=["development", *PARTS], choices=["development", *PARTS])
+    parser.add_argument("--kept", type=Path, help="file in which steps of `development` are kept")
+    chosen = parser.parse_args(arguments or [])
+    for part in chosen.part:
+        if part == "development":
+            development_part(chosen.kept)
+        else:
+            PARTS[part]()
 
 
 if __name__ == "__main__":
