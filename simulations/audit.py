@@ -279,6 +279,8 @@ class _Simulation:
             again = listed(run_warnings(config, scenario.student.last, summary, card, looked))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
+        told = (summary.get("worth") or {}).get("label_cost", scenario.data.label_cost)
+        agree(f"{SUMMARY}: label_cost", told, scenario.data.label_cost)
         stored = entry(summary, SUMMARY, "warnings")
         if "parties_made" in summary:
             agree(f"{SUMMARY}: parties_made", summary["parties_made"], looked.made)

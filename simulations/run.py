@@ -168,7 +168,7 @@ def _carry_out(
         prepared = time.monotonic()
         _run_engine(order, space, nodes_of(scenario, partition), workers)
         finished = time.monotonic()
-        analysis = analyse(space, dataset, partition, config, scenario.simulation, record)
+        analysis = analyse(space, dataset, partition, config, scenario.simulation, scenario.data.label_cost, record)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         looked = look(scenario.data, scenario.federation.all_caps.queries, dataset, partition)

@@ -141,7 +141,7 @@ def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
         raise old_form(new_scenario(table), str(path))
     anchor(table.get("data"), path.parent)
     # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
-    for override in sorted(overrides, key=lambda text: _key(text) not in TAGS):
+    for override in sorted(overrides, key=lambda text: _key(text) not in (*TAGS, DATA_SET)):
         apply_override(table, override)
     anchor(table.get("data"), Path())
     return table
@@ -192,6 +192,7 @@ TAGS: dict[str, tuple[type[BaseModel], ...]] = {
     "student.trainer.name": TRAINERS,
 }
 """Keys that choose a kind, and the kinds."""
+DATA_SET = "data.set"
 
 
 def apply_override(table: dict[str, Any], override: str) -> None:
@@ -216,6 +217,8 @@ def apply_override(table: dict[str, Any], override: str) -> None:
         if not isinstance(table, dict):
             raise ConfigError(f"--set {override!r}: {parent} is a value, not a table")
     table[last] = value
+    if key == DATA_SET:
+        table.pop("label_cost", None)  # of the rows that the file names
     drop_other_kinds(table, last, TAGS.get(key, ()))
     if "provenance" in root:
         root["provenance"] = without(root["provenance"], ".".join(parents) if key in TAGS else key)

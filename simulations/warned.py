@@ -46,4 +46,5 @@ def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:
     """What as many labels by hand as were released reach; None where nobody has tried."""
     if worth is None or not worth["released"]["labels"]:
         return None
-    return HandLabelled(worth["released"]["labels"], worth["metric"], worth["released"][worth["metric"]])
+    released, cost = worth["released"], worth.get("label_cost", "")  # a run of 0.9 does not say it
+    return HandLabelled(released["labels"], worth["metric"], released[worth["metric"]], cost)

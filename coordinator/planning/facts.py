@@ -37,7 +37,7 @@ class PublicFacts:
     parties, teachers_per_party: who votes. classes: how many. ballot: see `Ballot`.
     rows: float64 (n, inputs), the different rows of the pool as models see them, in the order of a public lot; at most
     `MOST_ROWS`. Equal rows are one query, and are charged once. available: rows of the pool altogether. different: of
-    these, as many as can be asked.
+    these, as many as can be asked. label_cost: what one label by hand takes; empty where nobody says so.
     """
 
     parties: int
@@ -47,6 +47,7 @@ class PublicFacts:
     rows: np.ndarray = field(repr=False)
     available: int
     different: int
+    label_cost: str = ""
 
     @classmethod
     def of(
@@ -57,6 +58,7 @@ class PublicFacts:
         ballot: Ballot,
         pool: np.ndarray,
         represent: Callable[[np.ndarray], np.ndarray] = np.asarray,
+        label_cost: str = "",
     ) -> PublicFacts:
         """Facts with the rows `pool` (n, features); `represent` makes of them what models see (`Schema.inputs`).
 
@@ -82,7 +84,7 @@ class PublicFacts:
                 f"the public rows have shape {rows.shape} or missing values, so nothing can be planned on them",
                 "Give a table of complete rows",
             )
-        return cls(parties, teachers_per_party, classes, ballot, rows, len(pool), len(lot))
+        return cls(parties, teachers_per_party, classes, ballot, rows, len(pool), len(lot), label_cost)
 
     @property
     def public_rows(self) -> str:

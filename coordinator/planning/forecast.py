@@ -135,6 +135,10 @@ class StudentForecast:
         return [*lines, f"ranges hold {COVERED:.0%} of {self.tasks} {self.source}"]
 
 
+def _by_hand(facts: PublicFacts) -> str:
+    return f", or label public rows: one label takes {facts.label_cost}" if facts.label_cost else ""
+
+
 def cautions(
     forecast: StudentForecast, noise: NoiseInVotes | None, facts: PublicFacts, epsilon: float, queries: int
 ) -> list[Caution]:
@@ -149,7 +153,7 @@ def cautions(
             f"with {facts.parties} parties at epsilon {epsilon:.3g}"
             f"{' the noise is larger than any vote:' if drowned else ''} expect nothing: on"
             f" {1 - forecast.better_than_guessing:.0%} of the tasks the student is not better than guessing by"
-            f" {MARGIN:g}, at most {1 - LIKELY:.0%} would do. Find more parties or raise epsilon",
+            f" {MARGIN:g}, at most {1 - LIKELY:.0%} would do. Find more parties or raise epsilon{_by_hand(facts)}",
         ),
         *unused,
     ]

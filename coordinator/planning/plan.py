@@ -80,6 +80,8 @@ class PlannedFederation:
                 f" together a share of the votes is known to ±{self.noise.on_share:.2f}"
             )
         lines += [f"forecast   {line}" for line in self.forecast.lines()]
+        if facts.label_cost:
+            lines.append(f"by hand    one label takes {facts.label_cost}")
         if self.runner_up is not None:
             candidate, forecast = self.runner_up
             lines.append(f"runner-up  {candidate.described()}: {forecast.lines()[0]}")
@@ -103,6 +105,7 @@ class PlannedFederation:
                 "ballot": facts.ballot,
                 "public_rows": facts.available,
                 "different_rows": facts.different,
+                "label_cost": facts.label_cost,
             },
             "federation_digest": self.federation.federation_digest(),
             **self.table,

@@ -23,11 +23,13 @@ Metric = Literal["auc", "accuracy"]
 
 @dataclass(frozen=True)
 class HandLabelled:
-    """What the same number of public rows reach that are labelled by hand. labels: how many; reached: their metric."""
+    """What the same number of public rows reach that are labelled by hand. labels: how many; reached: their metric.
+    label_cost: what one label takes, as the scenario states it; empty where nobody does."""
 
     labels: int
     metric: Metric
     reached: float
+    label_cost: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,14 @@ def _hand_labels(reached: Reached) -> Iterator[RunWarning]:
         yield RunWarning(
             WarningCode.NOT_ABOVE_HAND_LABELS,
             f"the student's {_WORDS[other.metric]} {own:.3f} is not above {other.reached:.3f}, which {other.labels}"
-            " public rows labelled by hand give: as many as were released. Label public rows instead, if anybody can",
+            f" public rows labelled by hand give: as many as were released. {_instead(other)}",
         )
+
+
+def _instead(other: HandLabelled) -> str:
+    if not other.label_cost:
+        return "If labels can be had by hand, label public rows instead"
+    return f"One such label takes {other.label_cost}: where that can be had, label public rows instead"
 
 
 def _teacher(reached: Reached) -> Iterator[RunWarning]:

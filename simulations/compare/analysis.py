@@ -56,9 +56,10 @@ def analyse(
     partition: Partition,
     config: FederationConfig,
     simulation: SimulationSpec,
+    label_cost: str,
     progress: Progress = no_progress,
 ) -> Analysis:
-    """Read the finished run and compare it with what the simulation knows."""
+    """Read the finished run and compare it with what the simulation knows. label_cost: see `DataSpec`."""
     ledger = Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)
     try:
         batches = ledger.batches()
@@ -83,7 +84,7 @@ def analyse(
         secret_figures["alone"] = _against_one_alone(judged, compared)
     return Analysis(
         baselines=compared.baselines,
-        worth=_worth(space, simulation, answered, judged, progress),
+        worth=_worth(space, simulation, answered, judged, progress, label_cost),
         released_label_accuracy=_label_accuracy(space, dataset, partition),
         quality=compared.quality,
         consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
@@ -118,13 +119,19 @@ def _judge(space: Workspace, dataset: Dataset, partition: Partition, config: Fed
 
 
 def _worth(
-    space: Workspace, simulation: SimulationSpec, answered: np.ndarray, judged: _Student | None, progress: Progress
+    space: Workspace,
+    simulation: SimulationSpec,
+    answered: np.ndarray,
+    judged: _Student | None,
+    progress: Progress,
+    label_cost: str,
 ) -> dict[str, Any] | None:
-    """What the published student is worth in labels by hand, see `compare.worth`; `answered` bool (asked,)."""
+    """What the published student is worth in labels by hand, see `compare.worth`, and what one such label takes;
+    `answered` bool (asked,)."""
     if simulation.hand_labels == "none" or judged is None:
         return None
     asked = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
-    return worth(
+    found = worth(
         judged.truth,
         judged.probabilities,
         judged.spec,
@@ -134,6 +141,7 @@ def _worth(
         simulation.hand_labels,
         progress,
     )
+    return {**found, "label_cost": label_cost}
 
 
 def _figures(

@@ -116,6 +116,12 @@ class SourceSpec(Frozen):
     )
     title: str = Field(default="", max_length=200, description="of your own data, for the report")
     attribution: str = Field(default="", max_length=1000, description="whose they are, for the report")
+    label_cost: str = Field(
+        default="",
+        max_length=100,
+        description="what it takes to have one label by hand, to be read after the word *takes*: `six months of"
+        " follow-up`. Public: warning, plan and report say it",
+    )
 
     size: int | None = Field(
         default=None, ge=8, le=512, description="of images: side in pixels that they are brought to"
@@ -148,6 +154,15 @@ class SourceSpec(Frozen):
             raise ValueError(f"not a known data set, choose from {', '.join(named)}")
         return value
 
+    @field_validator("label_cost")
+    @classmethod
+    def _is_part_of_a_sentence(cls, value: str) -> str:
+        if value != value.strip() or not value.isprintable() or value.endswith("."):
+            raise ValueError(
+                'it is a part of one line without a full stop, as in "six months of follow-up": the sentence goes on'
+            )
+        return value
+
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Manifests of data sets that need none of these keys keep their form."""
@@ -156,7 +171,7 @@ class SourceSpec(Frozen):
 
     @model_validator(mode="after")
     def _has_its_keys(self) -> SourceSpec:
-        own = KEYS.get(self.set, {"options", "public"})
+        own = KEYS.get(self.set, {"options", "public"}) | {"label_cost"}
         if self.path and self.set in IN_PACKAGE:
             raise ValueError(
                 f'path is {self.path!r}, but set = "{self.set}" is embedded in the package and reads no file. For a'
@@ -188,4 +203,4 @@ KEYS = {
     **{name: {"public"} if name in IN_PACKAGE else {"path", "public"} for name in NAMES},
     "stroke": {"public", "owner"},
 }
-"""Which keys each set has, beside `set` and `classes`."""
+"""Which keys each set has, beside `set`, `classes` and `label_cost`."""

@@ -24,4 +24,5 @@ def public_facts(data: DataSpec, federation: Federation, dataset: Dataset, parti
         ballot_of(federation),
         queries(dataset, partition),
         schema(data, dataset, partition).inputs,
+        data.label_cost,
     )

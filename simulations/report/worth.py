@@ -16,9 +16,12 @@ def worth_sentence(worth: dict[str, Any], epsilon: str, release: str) -> str:
     """
     released, metric = worth["released"], worth["metric"]
     count, reached = released["labels"], f"{METRIC_NAMES[metric]} is {share_text(released[metric])}"
+    cost = worth.get("label_cost", "")  # a run of 0.9 does not say it
+    can_be_had = "" if cost else ", if labels can be had by hand"
+    takes = f"; one such label takes {cost}" if cost else ""
     return (
         f"This student is worth {_in_labels(worth)}; {many(count, release)} {'was' if count == 1 else 'were'} released"
-        f" at epsilon {epsilon}. With {many(count, 'case')} labelled by hand instead, {reached}."
+        f" at epsilon {epsilon}. With {many(count, 'case')} labelled by hand instead{can_be_had}, {reached}{takes}."
     )
 
 

@@ -147,6 +147,18 @@ ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
 
 
 @pytest.mark.parametrize(
+    ("cost", "said"),
+    [
+        ("", "If labels can be had by hand, label public rows instead"),
+        ("six months of follow-up", "One such label takes six months of follow-up: where that can be had, label"),
+    ],
+)
+def test_what_a_label_takes_is_said_where_labels_are_advised(cost: str, said: str) -> None:
+    (warning,) = after_run(replace(GOOD, hand_labels=HandLabelled(300, "auc", 0.9, cost)))
+    assert said in warning.text
+
+
+@pytest.mark.parametrize(
     ("code", "change", "fires"), [(code, *case) for code, given in BEFORE.items() for case in given]
 )
 def test_before_a_run(code: str, change: dict, fires: bool) -> None:

@@ -48,6 +48,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
     assert alone["auc_p10"] < alone["auc"] == summary["baselines"]["mean_teacher"]["auc"] < alone["auc_p90"]
     assert 0.7 < summary["baselines"]["noisy_average"]["auc"] < summary["baselines"]["pooled"]["auc"]
     worth = summary["worth"]
+    assert worth["label_cost"] == "six months of follow-up"
     assert 0 <= worth["low"] <= worth["hand_labels"] <= (worth["high"] or worth["most"]) <= worth["public_rows"]
     assert worth["student"] == pytest.approx(summary["student"]["auc"])
     counted = summary["queries"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,24 @@ def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
         load_scenario("stroke-labels", overrides)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_scenario_states_what_a_label_takes(name: str) -> None:
+    assert load_scenario(name).data.label_cost
+
+
+def test_what_a_label_takes_goes_with_the_data_set() -> None:
+    other = ["data.set=heart", "data.partition=iid", "data.parties=5"]
+    assert load_scenario("stroke").data.label_cost == "six months of follow-up"
+    assert load_scenario("stroke", other).data.label_cost == ""
+    assert load_scenario("stroke", ["data.label_cost=an angiography", *other]).data.label_cost == "an angiography"
+
+
+@pytest.mark.parametrize("cost", ["two\nlines", " a blank", "a full stop.", "x" * 101])
+def test_what_a_label_takes_is_part_of_a_line(cost: str) -> None:
+    with pytest.raises(ConfigError, match="label_cost"):
+        load_scenario("stroke", [f"data.label_cost={json.dumps(cost)}"])
 
 
 def test_the_override_that_an_error_shows_is_accepted() -> None:

@@ -75,6 +75,16 @@ def test_what_a_student_asks_is_never_assumed() -> None:
         expected(make_config(), 5, 2)  # pyright: ignore[reportCallIssue]
 
 
+def test_the_sentence_has_what_the_scenario_states() -> None:
+    """Kept with the run, so that an audit finds the same words; a run of 0.9 has none."""
+    config = make_config(mechanism=GNMax(sigma=100.0), caps=Caps(queries=100, answers=100))
+    better = changed(SUMMARY, "worth", "released", "auc", to=0.9)
+    for told, worth in (("If labels can", {}), ("takes a look", {"label_cost": "a look"})):
+        summary = {**better, "worth": {**better["worth"], **worth}}
+        (warning,) = run_warnings(config, StudentSpec(), summary, CARD, LOOKED)
+        assert told in warning.text
+
+
 def test_nothing_to_warn_of() -> None:
     assert codes() == []
 

@@ -74,6 +74,16 @@ def test_caps_above_the_public_rows_are_warned_of(planned: PlannedFederation) ->
     assert not replace(planned, cautions=found[301]).expects_nothing
 
 
+def test_what_a_label_takes_is_said_beside_the_forecast(planned: PlannedFederation) -> None:
+    of_months = replace(planned.facts, label_cost="six months")
+    assert "by hand    one label takes six months" in replace(planned, facts=of_months).lines()
+    assert "by hand" not in "".join(planned.lines())
+    hopeless = replace(planned.forecast, better_than_guessing=0.1)
+    for facts, said in ((of_months, "or label public rows: one label takes six months"), (planned.facts, "epsilon")):
+        (caution,) = cautions(hopeless, planned.noise, facts, 1.0, 1)
+        assert caution.text.endswith(said)
+
+
 def test_a_planned_federation_is_the_one_that_its_table_says(planned: PlannedFederation) -> None:
     again = Federation.model_validate({**table(), **planned.table})
     assert again == planned.federation

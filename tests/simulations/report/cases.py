@@ -218,6 +218,7 @@ def cases() -> dict[str, ReportData]:
             epsilon_spent=np.full(len(nobody), np.inf),
         ),
         "worth in labels": replace(data, worth=in_labels()),
+        "worth of months": replace(data, worth=in_labels(label_cost="six months")),
         "worth none": replace(data, worth=in_labels(hand_labels=0, low=0, high=None)),
         "worth all": replace(data, worth=in_labels(hand_labels=None, high=None)),
         "a party alone": replace(

@@ -139,8 +139,9 @@ def test_sentence_says_what_happened(name: str, expected: str) -> None:
         (
             "worth in labels",
             "This student is worth about 120 hand-labelled cases (81 to 200); 17 labels were released at epsilon 0.988."
-            " With 17 cases labelled by hand instead, AUC is 0.771.",
+            " With 17 cases labelled by hand instead, if labels can be had by hand, AUC is 0.771.",
         ),
+        ("worth of months", "17 cases labelled by hand instead, AUC is 0.771; one such label takes six months."),
         ("worth none", "is worth no hand-labelled cases: 5 do as well (0 to more than 900); 17 labels were released"),
         (
             "worth all",
