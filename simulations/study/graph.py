@@ -106,6 +106,8 @@ class Graph:
             "depends": settled["depends"][each.label],
             "on": self._teachers(plot),
         }
+        if each.method.format > 1:
+            decides["format_of_method"] = each.method.format
         params = {"method": each.table, "scenario": settled["scenario"]}
         return self._add("predict", plot, params, decides, needs, each.table["name"])
 

@@ -69,6 +69,8 @@ class StudyMethod(Frozen):
     """For tables and pictures: "PATE", "federated averaging"."""
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes."""
+    format: ClassVar[int] = 1
+    """A number that changes whenever `predict` gives something else for the same case; see `study.keys.FORMATS`."""
 
     @property
     def label(self) -> str:

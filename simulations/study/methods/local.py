@@ -26,12 +26,13 @@ class LocalOnly(StudyMethod):
     title: ClassVar[str] = "one party alone"
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
+    format: ClassVar[int] = 2
 
     name: Literal["local"] = "local"
 
     def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`: nothing, but results of 0.9 had no row scores."""
-        return {"row_scores": True}
+        """See `StudyMethod.depends_on`."""
+        return {}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""

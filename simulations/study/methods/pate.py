@@ -35,6 +35,7 @@ class Pate(StudyMethod):
     title: ClassVar[str] = "PATE"
     private: ClassVar[bool] = True
     needs_ensemble: ClassVar[bool] = True
+    format: ClassVar[int] = 2
 
     name: Literal["pate"] = "pate"
 

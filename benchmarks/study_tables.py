@@ -1,0 +1,389 @@
+"""The tables of docs/results.md and docs/papers.md that stand on studies, from the folders of their results.
+
+    consilium study hospitals
+    python -m benchmarks.study_tables runs/study-hospitals
+
+Which tables, the study's name says. Means over seeds ± half of the 95 % interval over seeds and test rows together;
+differences with their interval, and a star where p, corrected for the comparisons of the question (Holm), is below .05.
+Only what guarantees the same is tested (`summaries.questions`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from consilium.simulations.study.report.folder import open_folder
+from consilium.simulations.study.report.told import read_told
+from consilium.simulations.study.summaries.differences import paired
+from consilium.simulations.study.summaries.questions import Contrast, Question, questions
+from consilium.simulations.study.summaries.tidy import title
+from consilium.simulations.study.summaries.view import Point, StudyView, study_view
+from docs.figures import Table, figure
+
+SPLIT = {
+    "heart": "test rows are half of the public patients; no method learnt from them or was chosen on them",
+    "hospitals": "test rows are half of the rows of held-out hospitals; student and teachers are those of scenario"
+    " `stroke`, whose file says where they were chosen",
+    "naturals": "test rows are half of the rows of held-out owners; nothing was chosen on any of these sets",
+    "skew": "test rows are half of the public rows; nothing was chosen on them",
+    "writers": "test rows are images of people who are no party; the student is that of scenario `mnist-writers`",
+    "papers": "test rows are half of the rows of held-out hospitals; teachers, student and caps are those of scenario"
+    " `stroke-labels`",
+    "stroke_skew": "test rows are half of the rows of held-out hospitals; student and caps are those of scenario"
+    " `stroke-labels`",
+}
+MEANS = "Mean over seeds ± half of its 95 % interval, over seeds and {unit} together"
+DIFFERENCES = (
+    "Mean difference at the same seed, with its 95 % interval over seeds and {unit} together; * p below .05,"
+    " corrected (Holm) for the comparisons of the family"
+)
+
+
+@dataclass(frozen=True)
+class StudyTables:
+    """One study's folder, for tables. command: that made it."""
+
+    name: str
+    view: StudyView
+    command: str
+    seconds: float
+
+    def figure(self, name: str, columns: Sequence[str], fill: Callable[[Table], None], note: str) -> None:
+        """Write one table; note: with {unit} for what test rows are drawn as."""
+        command = f"{self.command}; python -m benchmarks.study_tables runs/study-{self.name}"
+        split, seeds = SPLIT[self.name], self.view.seeds
+        with figure(
+            name, command, columns, split=split, seeds=seeds, note=note.format(unit=self.unit), quick=False
+        ) as made:
+            fill(made)
+            made.seconds = self.seconds
+
+    @property
+    def unit(self) -> str:
+        """What may be other test rows: "test rows", or owners that they came from."""
+        table = paired(
+            self.view.frame, self.view.metric or "", self.view.reference or "", row_scores=self.view.row_scores
+        )
+        units = sorted({unit for unit in table["unit"].to_list() if unit})
+        return " or ".join("test rows" if unit == "row" else f"{unit}s of test rows" for unit in units) or "test rows"
+
+    def mean(self, at: Point, method: str, metric: str = "") -> str:
+        """`.766 ± .021`, or a dash."""
+        row = self.view.means.get((at, method, metric or self.view.metric or ""))
+        if row is None:
+            return "–"
+        return digits(row["mean"]) + ("" if row["low"] is None else f" ± {digits((row['high'] - row['low']) / 2)}")
+
+    def plain(self, at: Point, method: str, metric: str, places: int = 3) -> str:
+        """Without an interval."""
+        found = self.view.mean(at, method, metric)
+        return "–" if found is None else digits(found, places)
+
+    def methods(self, name: str, labels: Mapping[str, str], points: Mapping[Point, str]) -> None:
+        """Methods down, points across."""
+
+        def fill(table: Table) -> None:
+            for method, label in labels.items():
+                table.add(label, *(self.mean(at, method) for at in points))
+
+        self.figure(name, ["", *points.values()], fill, MEANS)
+
+    def contrasts(self, name: str, kinds: Iterable[str]) -> None:
+        """What was tested, a line each, family after family."""
+
+        def fill(table: Table) -> None:
+            for question in questions(self.view):
+                for each in question.tested if question.kind in kinds else ():
+                    table.add(question.family, *self._sides(question, each), difference(each))
+
+        self.figure(name, ["family", "", "less", "difference"], fill, DIFFERENCES)
+
+    def _sides(self, question: Question, each: Contrast) -> tuple[str, str]:
+        if question.kind == "methods":
+            return f"{title(each.method)}, {self.view.label(each.at)}", title(each.against)
+        return self.view.label(each.at), each.against
+
+
+def digits(value: float, places: int = 3) -> str:
+    """
+    >>> digits(0.7664), digits(-0.05), digits(1.5, 2), digits(-0.0001)
+    ('.766', '−.050', '1.50', '.000')
+    """
+    text = f"{abs(value):.{places}f}"
+    sign = "−" if value < 0 and float(text) else ""
+    return sign + text.removeprefix("0" if places and float(text) < 1 else "")
+
+
+def signed(value: float) -> str:
+    """
+    >>> signed(0.012), signed(-0.012), signed(0.0)
+    ('+.012', '−.012', '.000')
+    """
+    return ("+" if float(f"{value:.3f}") > 0 else "") + digits(value)
+
+
+def difference(each: Contrast) -> str:
+    """`+.011 (+.004 to +.019)*`."""
+    ends = "" if each.low is None or each.high is None else f" ({signed(each.low)} to {signed(each.high)})"
+    return f"{signed(each.difference)}{ends}{'*' if each.significant else ''}"
+
+
+METHODS = {
+    "local": "local only",
+    "plurality": "clear plurality",
+    "pate": "**PATE{}**",
+    "noisy_average": "**noisy average{}**",
+    "fedavg epsilon=1.0": "**FedAvg, a party, epsilon 1**",
+    "fedavg": "FedAvg",
+    "fedprox": "FedProx",
+    "pooled": "pooled",
+    "pooled kind=boosted": "pooled, boosted",
+    "50 labels by hand": "50 labels by hand",
+    "100 labels by hand": "100 labels by hand",
+    "300 labels by hand": "300 labels by hand",
+}
+
+
+def labels(view: StudyView, terms: str) -> dict[str, str]:
+    """Of the methods that a study has. terms: of the guarantee."""
+    return {method: label.format(terms) for method, label in METHODS.items() if method in view.methods}
+
+
+def hospitals(study: StudyTables) -> None:
+    """Methods, divisions, what a division changes."""
+    points = {(point,): point for point in ("natural", "shuffled", "matched", "iid", "skewed", "country")}
+    study.methods("results/hospitals", labels(study.view, ", epsilon 1"), points)
+    study.contrasts("results/hospitals-divisions", ["divisions"])
+    study.contrasts("results/hospitals-methods", ["methods"])
+    told = {
+        "natural": "natural",
+        "shuffled": "shuffled: the same sizes by lot",
+        "matched": "matched: the same distance of labels",
+        "iid": "iid: equal sizes",
+        "skewed": "skewed: Dirichlet, alpha .1",
+        "country": "country",
+    }
+    columns = ["parties", "Hellinger distance of labels (by chance alone)", "MMD² of features"]
+    columns += ["classifier that tells one party from the rest, AUC", "kappa of teachers", "lead of the winner, votes"]
+
+    def fill(table: Table) -> None:
+        for point, label in told.items():
+            at = (point,)
+            table.add(label, f"{study.view.mean(at, 'division', 'parties'):.0f}", *measured(study, at), lead(study, at))
+
+    study.figure("results/hospitals-2", ["division", *columns], fill, "Means over seeds")
+
+
+def measured(study: StudyTables, at: Point) -> list[str]:
+    """Distances of a division, and kappa."""
+    chance = study.plain(at, "division", "hellinger_mean_floor")
+    return [
+        f"{study.plain(at, 'division', 'hellinger_mean')} ({chance})",
+        study.plain(at, "division", "mmd2_mean"),
+        study.plain(at, "division", "c2st_auc_mean"),
+        study.plain(at, "teachers", "kappa"),
+    ]
+
+
+def lead(study: StudyTables, at: Point) -> str:
+    """Median of the votes by which the winner leads."""
+    return study.plain(at, "teachers", "gap_p50", 0)
+
+
+def heart(study: StudyTables) -> None:
+    """Methods at each promise; PATE against methods of the same guarantee."""
+    points = {at: at[0] for at in study.view.points}
+    study.methods("results/four-hospitals", labels(study.view, ""), points)
+    study.contrasts("results/four-hospitals-methods", ["methods"])
+
+
+def writers(study: StudyTables) -> None:
+    """Methods and divisions."""
+    points = {(point,): point for point in ("natural", "iid", "matched")}
+    study.methods("results/writers", labels(study.view, ", epsilon 1"), points)
+    study.contrasts("results/writers-divisions", ["divisions"])
+    columns = ["Hellinger distance of labels (by chance alone)", "MMD² of features", "classifier, AUC"]
+    columns += ["kappa of teachers", "teachers of others on a writer's images, less the writer's own"]
+
+    def fill(table: Table) -> None:
+        for at, point in points.items():
+            table.add(point, *measured(study, at), study.plain(at, "teachers", "cross_site_accuracy_shift"))
+
+    study.figure("results/writers-2", ["division", *columns], fill, "Means over seeds")
+
+
+def stroke_skew(study: StudyTables) -> None:
+    """Methods and divisions."""
+    points = {at: at[0] for at in study.view.points}
+    study.methods("results/known-from-scripts-confirmed-or-refuted", labels(study.view, ", epsilon .99"), points)
+    study.contrasts("results/skewed-hospitals-divisions", ["divisions"])
+
+
+def naturals(study: StudyTables) -> None:
+    """A line for each division; and PATE less its rivals of the same guarantee."""
+    view, private = study.view, "fedavg, private"
+    low, high = view.order["epsilon"]
+    parties = {name: view.mean((low, name), "division", "parties") or 0.0 for name in view.order["division"]}
+    by_size = sorted(parties, key=lambda name: -parties[name])
+    columns = ["division", "parties", "kappa", "pooled", "clear plurality", "100 labels by hand", "PATE, 1", "PATE, 3"]
+    columns += ["noisy average, 1", "3", "FedAvg, 1", "3", "FedAvg, not private", "PATE worth, 1 / 3"]
+
+    def fill(table: Table) -> None:
+        for name in by_size:
+            one, three = (low, name), (high, name)
+            plain = [study.mean(one, method) for method in ("pooled", "plurality", "100 labels by hand")]
+            noisy = [study.mean(at, method) for method in ("pate", "noisy_average", private) for at in (one, three)]
+            worth = " / ".join(hand_labels(view, at) for at in (one, three))
+            kappa = study.plain(one, "teachers", "kappa")
+            table.add(name, f"{parties[name]:,.0f}", kappa, *plain, *noisy, study.mean(one, "fedavg"), worth)
+
+    note = MEANS + ". Worth: labels by hand, median of the seeds"
+    study.figure("results/a-dozen-natural-divisions", columns, fill, note)
+    against = {(each.at, each.method): each for question in questions(view) for each in question.tested}
+    rivals = {"noisy_average": "noisy average", private: "private FedAvg"}
+
+    def fill_contrasts(table: Table) -> None:
+        for name in by_size:
+            cells = [against.get(((epsilon, name), rival)) for rival in rivals for epsilon in (low, high)]
+            table.add(name, *("–" if each is None else difference(each) for each in cells))
+
+    heads = [f"{label} less PATE, epsilon {epsilon[:1]}" for label in rivals.values() for epsilon in (low, high)]
+    note = DIFFERENCES + f", {sum(question.kind == 'methods' and len(question.tested) for question in questions(view))}"
+    study.figure("results/natural-divisions-methods", ["division", *heads], fill_contrasts, note)
+
+
+def hand_labels(view: StudyView, at: Point) -> str:
+    """Median over seeds of what PATE is worth; those above the most that was tried count as that."""
+    rows = view.at(view.frame, at).filter(
+        (pl.col("method") == "pate") & pl.col("metric").is_in(["hand_labels", "hand_labels_above"])
+    )
+    return f"{np.median(rows['value'].to_numpy()):,.0f}" if rows.height else "–"
+
+
+def skew(study: StudyTables) -> None:
+    """A line for each number of parties and alpha; what the ends of alpha change."""
+    view = study.view
+    columns = ["parties", "alpha", "local only", "clear plurality", "PATE, labels (GNMax)", "PATE, histograms"]
+    columns += ["the same, relative ballots", "noisy average"]
+    place = {axis: view.axes.index(axis) for axis in ("alpha", "parties", "mechanism")}
+
+    def point(alpha: str, parties: str, mechanism: str) -> Point:
+        values = {"alpha": alpha, "parties": parties, "mechanism": mechanism}
+        return tuple(values[axis] for axis in sorted(place, key=lambda axis: place[axis]))
+
+    def fill(table: Table) -> None:
+        for parties in view.order["parties"]:
+            for alpha in view.order["alpha"]:
+                at = [point(alpha, parties, mechanism) for mechanism in ("gnmax", "histogram", "histogram, relative")]
+                pate = [study.mean(each, "pate") for each in at]
+                others = [study.mean(at[1], method) for method in ("local", "plurality", "noisy_average")]
+                table.add(parties, digits(float(alpha), 2).rstrip("0").rstrip("."), *others[:2], *pate, others[2])
+
+    study.figure("results/skew-number-of-parties-mechanism", columns, fill, MEANS)
+    study.contrasts("results/skew-methods", ["methods"])
+    study.contrasts("results/skew-ends", ["ends"])
+
+
+def papers(study: StudyTables) -> None:
+    """Mechanisms at equal epsilon, and their differences at the same point and seed."""
+    view = study.view
+    confident = {"100": "Confident, 60 votes", "250": "Confident, 150 votes", "1000": "Confident, 600 votes"}
+    columns = ["epsilon", "parties"]
+    for name in ("LNMax", "GNMax", "Confident"):
+        columns += [f"{name}: right", "AUC", "at the votes"]
+    columns += ["Confident, then Interactive: right", "AUC", "histogram: AUC", "plurality: AUC"]
+
+    def right(at: Point) -> str:
+        found = view.mean(at, "pate", "labels_right")
+        return "" if found is None else f"{100 * found:.1f}"
+
+    def auc(at: Point) -> str:
+        return "" if view.mean(at, "pate", "auc") is None else study.mean(at, "pate")
+
+    def fill(table: Table) -> None:
+        for epsilon in view.order["epsilon"]:
+            for parties in view.order["parties"]:
+                cells = []
+                for mechanism in ("LNMax", "GNMax", confident[parties]):
+                    at = (epsilon, parties, mechanism)
+                    spent = [study.plain(at, "pate", f"epsilon_{name}", 2) for name in ("data_dependent", "published")]
+                    cells += [right(at), auc(at), " / ".join(spent)]
+                last = (epsilon, parties, "Confident, then Interactive")
+                cells += [right(last), auc(last), auc((epsilon, parties, "histogram"))]
+                cells.append(study.mean((epsilon, parties, "histogram"), "plurality"))
+                table.add(digits(float(epsilon), 1).removesuffix(".0"), f"{int(parties):,}", *cells)
+
+    study.figure("papers/mechanisms-at-equal-epsilon", columns, fill, MEANS)
+    pairs = [("GNMax", "LNMax"), ("Confident", "GNMax"), ("histogram", "GNMax")]
+    heads = [
+        f"epsilon {epsilon}, {int(parties):,}" for epsilon in view.order["epsilon"] for parties in view.order["parties"]
+    ]
+
+    def fill_pairs(table: Table) -> None:
+        for more, less in pairs:
+            named = {parties: confident[parties] if more == "Confident" else more for _, parties in points}
+            cells = [mechanisms(view, epsilon, parties, named[parties], less) for epsilon, parties in points]
+            table.add(f"{more} less {less}", *cells)
+
+    note = "AUC: mean difference at the same seed, with its 95 % interval over seeds and {unit} together; not corrected"
+    study.figure("papers/mechanisms-at-equal-epsilon-2", ["", *heads], fill_pairs, note)
+
+
+def mechanisms(view: StudyView, epsilon: str, parties: str, more: str, less: str) -> str:
+    """AUC of PATE by one mechanism less that by another."""
+    frame = view.frame.filter(
+        (pl.col("epsilon") == epsilon) & (pl.col("parties") == parties) & (pl.col("method") == "pate")
+    )
+    rows = paired(frame, "auc", less, along="mechanism", row_scores=view.row_scores)
+    rows = rows.filter(pl.col("mechanism") == more).to_dicts()
+    if not rows:
+        return ""
+    return f"{signed(rows[0]['difference'])} ({signed(rows[0]['low'])} to {signed(rows[0]['high'])})"
+
+
+TABLES = {
+    "heart": heart,
+    "hospitals": hospitals,
+    "naturals": naturals,
+    "papers": papers,
+    "skew": skew,
+    "stroke_skew": stroke_skew,
+    "writers": writers,
+}
+
+
+def read_study(folder: Path) -> StudyTables:
+    """A folder of results.
+
+    Raises
+    ------
+    PathError, DataError : it is none.
+    """
+    found = open_folder(folder)
+    told = read_told(found.told, folder.name)
+    view = study_view(found.results, told.order, logarithmic=told.logarithmic, row_scores=found.row_scores)
+    name = str(found.told.get("name") or folder.name)
+    asked = {"stroke_skew": "benchmarks/studies/stroke_skew.toml"}.get(name, name)
+    files = {"skew": " --set data.path=FOLDER", "writers": " --set data.path=FOLDER"}.get(name, "")
+    return StudyTables(name, view, f"consilium study {asked}{files}", float(found.told["seconds"]["computing"]))
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    """Print the tables of the folders that are named."""
+    if not arguments:
+        print("needs folders of studies: python -m benchmarks.study_tables runs/study-hospitals")
+    for folder in arguments:
+        study = read_study(Path(folder))
+        if study.name not in TABLES:
+            sys.exit(f"{folder}: no page has tables of the study {study.name}; those of {', '.join(TABLES)} have")
+        TABLES[study.name](study)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
