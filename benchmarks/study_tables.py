@@ -321,9 +321,8 @@ def papers(study: StudyTables) -> None:
 
     study.figure("papers/mechanisms-at-equal-epsilon", columns, fill, MEANS)
     pairs = [("GNMax", "LNMax"), ("Confident", "GNMax"), ("histogram", "GNMax")]
-    heads = [
-        f"epsilon {epsilon}, {int(parties):,}" for epsilon in view.order["epsilon"] for parties in view.order["parties"]
-    ]
+    points = [(epsilon, parties) for epsilon in view.order["epsilon"] for parties in view.order["parties"]]
+    heads = [f"epsilon {digits(float(epsilon), 1).removesuffix('.0')}, {int(parties):,}" for epsilon, parties in points]
 
     def fill_pairs(table: Table) -> None:
         for more, less in pairs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import permutations
 
 import numpy as np
@@ -169,9 +168,9 @@ def test_a_true_difference_is_covered() -> None:
 
 
 @pytest.mark.statistics
-@pytest.mark.parametrize("world", list(FIGURES)[:4])
+@pytest.mark.parametrize("world", list(FIGURES)[:5])
 def test_intervals_of_one_method_cover(world: str) -> None:
-    """1,000 studies: as above. The wider of two parts, the rule up to 0.9, misses more than the sum of both does."""
-    wider, both = outside_of_shares(FIGURES[world], 5, 1000)
+    """1,000 studies: as above. The wider of two parts, the rule up to 0.9, misses more where both are alike."""
+    wider, both = outside_of_shares(FIGURES[world], 10, 1000)
     assert 0.015 < both / 1000 < 0.085
-    assert math.isfinite(wider)
+    assert (wider / 1000 > 0.07) == ("seeds differ" in world)
