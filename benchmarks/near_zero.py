@@ -1,12 +1,13 @@
 """Tables 1 and 2 and the constants of the near-zero-cost paper, with what each row really costs.
 
-    python -m benchmarks.near_zero [--students [--rows ROW ...]] [--seeds 0] [--out FILE]
+    python -m benchmarks.near_zero [--students [--rows ROW ...] [--seeds 0] [--out FILE]]
 
 Its 250 MNIST teachers are those of Papernot et al. 2017, so the votes published with Papernot et al. 2018 stand in
 for them (9,000 test images): labels and costs are from votes alone. --students trains, for each row, a plain network
 on that row's labels (trainer `cnn` of the scenario mnist-250, 2,000 steps) and judges it on the last 1,000 images; and
 it trains the 5 teachers (CNN on pixels, 12,000 images each). It takes minutes a seed and needs the MNIST files; FILE
-keeps what was measured. SVHN's half of the tables cannot be had here: neither images nor votes are at hand.
+keeps what was measured. SVHN's half of the tables cannot be had here: neither images nor votes are at hand. The tables
+are those of docs/papers.md (docs/figures.py).
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import argparse
 import hashlib
 import math
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cells import Cell, Table, power, show_tables
 from benchmarks.composition import costs, mnist_truth
 from benchmarks.exact import published_votes
 from benchmarks.papers import Kept, Place, spread, student, teachers_votes
@@ -34,6 +37,7 @@ from consilium.accounting.curves.immutable import (
 from consilium.accounting.planning.label_quality import pr_label_laplace
 from consilium.coordinator.mechanisms import AnyMechanism, Immutable, ImmutableGaussian, LNMax
 from consilium.protocol.noise import SeededNoise
+from docs.figures import figure
 
 DELTA = 1e-5
 FIVE = ("data.parties=5", "federation.minimum_parties=5", "federation.teacher.model=cnn", "data.representation=none",
@@ -99,18 +103,61 @@ def truly(row: str, votes: np.ndarray) -> str:
     return f"claimed {claim:.3f}; at least {least:.0f} for one query at a tie, and unbounded in c"
 
 
-def constants() -> None:
-    """The constants, what they bound, and what happens at a tie."""
-    print("\nconstants, 10 classes, tau 1e-5")
-    print("| noise | c | a noise is that large | label turns at a tie | claimed, 9,000 queries | one query at a tie |")
-    print("|---|---|---|---|---|---|")
-    for kind, scale in (("laplace", 0.05), ("laplace", 1e-10), ("gaussian", 40.0), ("gaussian", 1e5)):
-        of = constant_for_laplace if kind == "laplace" else constant_for_gaussian
-        c = math.ceil(of(10, scale, 1e-5))
-        turned = 9 * math.exp(log_pr_flip(c - 1, scale, kind, "continuous"))
-        claim = (claimed_epsilon if kind == "laplace" else claimed_epsilon_gaussian)(9000, scale, DELTA).epsilon
-        least = actual_epsilon(c, scale, kind, "continuous")
-        print(f"| {kind} {scale:g} | {c:.4g} | <= 1e-5 | {turned:.1e} | {claim:.3f} | >= {least:.2f} |")
+def labels_and_costs() -> Table:
+    """Table 1, MNIST, delta 1e-5: labels that are right, the noise drawn with seed 0, and what they cost."""
+    votes, truth = published_votes("mnist"), mnist_truth()
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        for row, (epsilon, _) in PAPER.items():
+            if not row.startswith("5 teachers"):
+                labels = labels_of(row, votes, truth, 0)
+                right = f"{100 * (labels == truth[: len(labels)]).mean():.2f}"
+                yield row, epsilon or None, right, truly(row, votes)
+
+    return ("row", "paper: epsilon", "labels right, %", "what it costs"), rows()
+
+
+def labels_right() -> Table:
+    """Table 2, MNIST: labels of 250 teachers that are right, in expectation over the noise."""
+    votes, truth = published_votes("mnist"), mnist_truth()
+    clean, noisy = (votes.argmax(axis=1) == truth).mean(), pr_label_laplace(votes, 0.05, truth).mean()
+    right = [f"{100 * share:.2f}" for share in (noisy, clean, clean)]
+    return ("", "LNMax", "NZC", "clean"), iter([("paper, %", "93.02", "94.33", "94.37"), ("here, %", *right)])
+
+
+def constants() -> Table:
+    """The constants, 10 classes, tau 1e-5: what they bound, and what happens at a tie."""
+    header = ("noise", "c", "a noise is larger", "label turns at a tie", "claimed, 9,000 queries", "one query at a tie")
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        for kind, scale in (("laplace", 0.05), ("laplace", 1e-10), ("gaussian", 40.0), ("gaussian", 1e5)):
+            of = constant_for_laplace if kind == "laplace" else constant_for_gaussian
+            c = math.ceil(of(10, scale, 1e-5))
+            turned = 9 * math.exp(log_pr_flip(c - 1, scale, kind, "continuous"))
+            claim = (claimed_epsilon if kind == "laplace" else claimed_epsilon_gaussian)(9000, scale, DELTA).epsilon
+            least = actual_epsilon(c, scale, kind, "continuous")
+            yield (
+                f"{kind} {power(scale)}",
+                power(c, 3) if c > 1e6 else c,
+                "at most 1e-5",
+                power(turned, 1),
+                claim,
+                f"at least {least:.2f}",
+            )
+
+    return header, rows()
+
+
+def distances() -> Table:
+    """Figure 2 (b): queries whose plurality leads by more than n votes, %; 250 teachers."""
+    gap = np.diff(np.sort(published_votes("mnist"), axis=1)[:, -2:], axis=1)[:, 0]
+    leads = (0, 2, 5, 10, 20, 50, 100, 150, 200)
+    shares = [f"{100 * float((gap > least).mean()):.1f}" for least in leads]
+    mean = f"{100 * float(gap.mean()) / 250:.1f}"
+    return ("votes", "mean, % of the teachers", *(f"> {n}" for n in leads)), iter([("published", mean, *shares)])
+
+
+TABLES = {each.__name__: each for each in (labels_and_costs, labels_right, constants, distances)}
 
 
 def measure(kept: Kept, seeds: list[int], rows: list[str]) -> None:
@@ -137,36 +184,34 @@ def measure(kept: Kept, seeds: list[int], rows: list[str]) -> None:
             kept.add(row=row, seed=seed, right=right, labels=digest, **taught)
 
 
+def students(kept: Kept) -> None:
+    """Table 1, MNIST: students on those labels, mean and standard deviation of the seeds."""
+    command = "python -m benchmarks.near_zero --students --seeds 0 1 2"
+    split = "judged on the last 1,000 test images, which all seeds share; nothing was chosen on them"
+    seeds = sorted({item["seed"] for item in kept.found})
+    columns = ("row", "paper, %", "labels right, %", "student, %")
+    with figure("papers/near-zero-students", command, columns, split=split, seeds=seeds) as table:
+        table.seconds = kept.seconds
+        for row, (_, accuracy) in PAPER.items():
+            if mine := [item for item in kept.found if item["row"] == row]:
+                table.add(row, accuracy or None, spread(mine, "right", 100), spread(mine, "accuracy", 100))
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Print the tables."""
+    """Print the tables of votes, or that of the students."""
     parser = argparse.ArgumentParser(description="The near-zero-cost paper's tables, and what they cost.")
+    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--students", action="store_true")
     parser.add_argument("--rows", nargs="*", default=list(PAPER), choices=list(PAPER), help="that get a student")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--out", type=Path, default=Path("near-zero.jsonl"))
     chosen = parser.parse_args(arguments or [])
-    votes = published_votes("mnist")
-    truth = mnist_truth()
-    if chosen.students:
-        measure(Kept(chosen.out), chosen.seeds, chosen.rows)
-    found = Kept(chosen.out).found if chosen.out.exists() else []
-    print("\ntable 1, MNIST, delta 1e-5")
-    print("| row | paper: epsilon, student % | labels right, % | student, % | what it costs |\n|---|---|---|---|---|")
-    for row, (epsilon, accuracy) in PAPER.items():
-        mine = [item for item in found if item["row"] == row]
-        if row.startswith("5 teachers"):
-            right, cost = spread(mine, "right", 100), "the bare plurality of five: unbounded"
-        else:
-            labels = labels_of(row, votes, truth, 0)
-            right, cost = f"{100 * (labels == truth[: len(labels)]).mean():.2f}", truly(row, votes)
-        print(f"| {row} | {epsilon or '-'}, {accuracy or '-'} | {right} | {spread(mine, 'accuracy', 100)} | {cost} |")
-    clean, noisy = (votes.argmax(axis=1) == truth).mean(), pr_label_laplace(votes, 0.05, truth).mean()
-    print("\ntable 2, MNIST, 9,000 labels that are right, %: LNMax, NZC, clean")
-    print(f"paper 93.02, 94.33, 94.37; here {100 * noisy:.2f} expected, {100 * clean:.2f}, {100 * clean:.2f}")
-    constants()
-    gap = np.diff(np.sort(votes, axis=1)[:, -2:], axis=1)[:, 0]
-    print("\nfigure 2 (b, c): share of queries whose gap is larger than n")
-    print(", ".join(f"{n}: {100 * (gap > n).mean():.2f} %" for n in (0, 2, 5, 10, 20, 50, 100, 150, 200)))
+    if not chosen.students:
+        show_tables({name: TABLES[name] for name in chosen.tables}, "benchmarks.near_zero", ())
+        return
+    kept = Kept(chosen.out)
+    measure(kept, chosen.seeds, chosen.rows)
+    students(kept)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.composition import DELTA, Cell, costs, laplace_and_gauss, shown, sigma_for
+from benchmarks.cells import Cell, shown
+from benchmarks.composition import DELTA, costs, laplace_and_gauss, sigma_for
 from consilium import accounting
 from consilium.accounting.planning.label_quality import pr_label_laplace
 from consilium.protocol.labels.service import no_progress

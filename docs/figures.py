@@ -18,8 +18,9 @@ A benchmark writes its table through `figure`, which prints the rows as they com
 - Rows that were measured earlier and read from a file: set `table.seconds` to what they took. `note`: a sentence more.
 - `--check` says which page is stale, which file was edited by hand, lies about its name or stands nowhere, which mark
   has no file, and which table of the pages in `MADE` has no mark. `--rerun` is what CI does with the quick ones.
-- `--transcribe PAGE VERSION` puts marks around the typed tables of a page and keeps them as "transcribed": of that
-  version's page, and not made again since. The rendered line says so, until a command records over the file.
+- A figure of origin "transcribed" was taken over from that version's page and not made again since. Its line says so,
+  until its command records over the file.
+- docs/papers.md has, besides, its items (docs/papers.py), whose texts name cells of figures.
 
 Not covered: figures in prose without a value mark; whether the command of a slow or transcribed table still gives it.
 """
@@ -48,7 +49,8 @@ from unittest.mock import patch
 from pydantic import BaseModel, ConfigDict, model_validator
 
 import consilium
-from docs.marked import DOCS, TypedTable, names, pages, pattern, stale_pages, typed_tables, with_parts
+from docs.marked import DOCS, names, pages, pattern, stale_pages, typed_tables, with_parts
+from docs.papers import Item, read_items, with_items
 
 TABLES = pattern("figure")
 VALUES = pattern("value", line_end="")
@@ -65,7 +67,7 @@ WORDS = {
 """How those of their tables begin that hold words and no figures -> what they say."""
 
 
-class FigureError(Exception):
+class FigureError(ValueError):
     """A data file, a mark or a command that does not fit; the text names it, and what to do."""
 
 
@@ -140,12 +142,12 @@ class Figure(BaseModel):
         return " ".join(f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
 
     def cell(self, row: str, column: str) -> str:
-        """One cell without its bold; the row whose first cell begins so.
+        """One cell without its bold, of the row whose first cell is `row`, or whose cells begin so (`1,000 | 1e-5`).
 
         Raises FigureError unless there is one such row and one such column.
         """
-        rows = [line for line in self.rows if _plain(line[0]).startswith(row)]
-        rows = [line for line in rows if _plain(line[0]) == row] or rows
+        rows = [line for line in self.rows if _plain(line[0]) == row]
+        rows = rows or [line for line in self.rows if _plain(" | ".join(line)).startswith(row)]
         at = [index for index, name in enumerate(self.columns) if _plain(name) == column]
         if len(rows) != 1 or len(at) != 1:
             raise FigureError(f"{self.name}: {len(rows)} rows begin with {row!r}, {len(at)} columns are {column!r}")
@@ -230,8 +232,8 @@ def read_all(docs: Path = DOCS) -> dict[str, Figure]:
     return {made.name: made for made in map(read, sorted(docs.glob("figures/*/*.json")))}
 
 
-def with_figures(text: str, figures: Mapping[str, Figure]) -> str:
-    """A page with its figures as the data files have them. Raises FigureError for a mark without a file."""
+def with_figures(text: str, figures: Mapping[str, Figure], items: Sequence[Item] = ()) -> str:
+    """A page with its figures and items as the data files have them. Raises ValueError for a mark without a file."""
 
     def of(name: str) -> Figure:
         if name not in figures:
@@ -244,7 +246,8 @@ def with_figures(text: str, figures: Mapping[str, Figure]) -> str:
             raise FigureError(f"a value mark reads PAGE/TABLE :: ROW :: COLUMN, not {address}")
         return of(parts[0]).cell(*parts[1:])
 
-    return with_parts(with_parts(text, TABLES, lambda name: of(name).markdown()), VALUES, value)
+    text = with_parts(text, TABLES, lambda name: of(name).markdown())
+    return with_items(with_parts(text, VALUES, value), items, value)
 
 
 def problems(docs: Path = DOCS) -> list[str]:
@@ -257,17 +260,22 @@ def problems(docs: Path = DOCS) -> list[str]:
         except FigureError as error:
             wrong.append(str(error))
     marked: list[str] = []
+    items = read_items(docs)
     for page in pages(docs):
         text = page.read_text(encoding="utf-8")
         at = names(text, TABLES)
         marked += at
         wrong += [f"{page.name}: {name} belongs on another page" for name in at if not name.startswith(f"{page.stem}/")]
         if page.stem in MADE:
-            wrong += [f"{page.name}: a typed table, {table.head}" for table in _without_words(text)]
+            wrong += [
+                f"{page.name}: a typed table, {head}"
+                for head in typed_tables(text)
+                if not head.startswith(tuple(WORDS))
+            ]
         try:
-            if with_figures(text, figures) != text:
+            if with_figures(text, figures, items) != text:
                 wrong.append(f"{page.name}: stale; run `make figures`")
-        except FigureError as error:
+        except ValueError as error:
             wrong.append(f"{page.name}: {error}")
     wrong += [f"docs/figures/{name}.json: on no page" for name in sorted(set(figures) - set(marked))]
     return wrong + [
@@ -319,32 +327,6 @@ def rerun(figures: Sequence[Figure]) -> list[str]:
     return wrong
 
 
-def _without_words(text: str) -> list[TypedTable]:
-    return [table for table in typed_tables(text) if not table.head.startswith(tuple(WORDS))]
-
-
-def transcribe(page: Path, version: str, day: str) -> list[str]:
-    """Put marks around the typed tables of a page and write their data files; returns their names."""
-    text, made = page.read_text(encoding="utf-8"), []
-    known = set(names(text, TABLES))
-    for table in _without_words(text):
-        stem = f"{page.stem}/{re.sub('[^a-z0-9]+', '-', table.heading.lower()).strip('-')}"
-        name = next(name for name in (stem, *(f"{stem}-{number}" for number in range(2, 99))) if name not in known)
-        known.add(name)
-        columns, *rows = table.cells
-        new = Figure(
-            name=name, command="", version=version, date=day, origin="transcribed", columns=columns, rows=tuple(rows)
-        )
-        write(new, page.parent / "figures")
-        made.append((table, new))
-    for table, new in reversed(made):
-        after = text[table.end :]
-        after = after if after.startswith("\n") or not after else f"\n{after}"
-        text = f"{text[: table.start]}<!-- figure {new.name} -->\n{new.markdown()}<!-- end figure -->\n{after}"
-    page.write_text(text, encoding="utf-8")
-    return [new.name for _, new in made]
-
-
 def _seeds(seeds: Sequence[int]) -> str:
     if len(seeds) > 1 and all(after == before + 1 for before, after in pairwise(seeds)):
         return f"seeds {seeds[0]} to {seeds[-1]}"
@@ -378,12 +360,11 @@ def make(wanted: Sequence[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Render the pages; or check, run again, make or transcribe."""
+    """Render the pages; or check, run again, or make."""
     parser = argparse.ArgumentParser(prog="python -m docs.figures", description="The measured tables of the pages.")
     parser.add_argument("--check", action="store_true", help="only say what does not fit")
     parser.add_argument("--rerun", nargs="*", metavar="NAME", help="run these, or all quick ones, again and compare")
     parser.add_argument("--make", nargs="+", metavar="NAME", default=[], help="run the commands of these, or a command")
-    parser.add_argument("--transcribe", nargs=3, metavar=("PAGE", "VERSION", "DATE"), help="take over typed tables")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.rerun is not None:
@@ -392,15 +373,12 @@ def main(arguments: list[str] | None = None) -> int:
         elif chosen.check:
             wrong = problems()
         else:
-            if chosen.transcribe:
-                page, version, day = chosen.transcribe
-                print(*transcribe(DOCS / f"{page}.md", version, day), sep="\n")
             make(chosen.make)
-            figures = read_all()
-            for path in stale_pages(lambda text: with_figures(text, figures), write=True):
+            figures, items = read_all(), read_items()
+            for path in stale_pages(lambda text: with_figures(text, figures, items), write=True):
                 print(f"written: {path.name}")
             wrong = problems()
-    except FigureError as error:
+    except ValueError as error:
         wrong = [str(error)]
     print(*wrong, sep="\n", end="\n" if wrong else "")
     return 1 if wrong else 0

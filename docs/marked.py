@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
@@ -45,25 +44,8 @@ def stale_pages(render: Callable[[str], str], write: bool, docs: Path = DOCS) ->
     return stale
 
 
-@dataclass(frozen=True)
-class TypedTable:
-    """A table of a page that stands between no marks: where, its cells, and the heading above it."""
-
-    start: int
-    end: int
-    head: str
-    heading: str
-    cells: tuple[tuple[str, ...], ...]
-
-
-def typed_tables(text: str) -> list[TypedTable]:
-    """All tables of a page but those in fences or between marks of any kind."""
+def typed_tables(text: str) -> list[str]:
+    """First lines of the tables of a page; those in fences or between marks of any kind are passed over."""
     made = r"^```.*?^```|<!-- (\w+) [^\n]+ -->.*?<!-- end \1 -->"
-    bare = re.sub(made, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.DOTALL | re.MULTILINE)
-    tables = []
-    for match in re.finditer(r"^(\|.*)\n\|[-:| ]+\|\n((?:\|.*(?:\n|\Z))+)", bare, flags=re.MULTILINE):
-        lines = [match[1], *match[2].splitlines()]
-        cells = tuple(tuple(cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]) for line in lines)
-        headings = re.findall(r"^#+ (.+)$", bare[: match.start()], flags=re.MULTILINE)
-        tables.append(TypedTable(match.start(), match.end(), match[1], headings[-1] if headings else "", cells))
-    return tables
+    bare = re.sub(made, "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"^(\|.*)\n\|[-:| ]+\|$", bare, flags=re.MULTILINE)

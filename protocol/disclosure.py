@@ -68,15 +68,6 @@ class ReleaseKind(StrEnum):
         return "noisy histogram" if self is ReleaseKind.COUNTS else "label"
 
     @property
-    def judged(self) -> str:
-        """What of the released is right or wrong.
-
-        >>> ReleaseKind.COUNTS.judged, ReleaseKind.WINNER.judged
-        ('largest noisy counts', 'released labels')
-        """
-        return "largest noisy counts" if self is ReleaseKind.COUNTS else "released labels"
-
-    @property
     def leaves(self) -> str:
         """What leaves for each query, as part of a sentence."""
         return _LEAVES[self]

@@ -319,7 +319,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     console.print(
         f"{summary['parties']} parties ({summary['teachers']} teachers) voted on {queries['asked']} cases,"
         f" {queries['answered']} {release.noun}s released"
-        f" ({_number(privacy['released_label_accuracy'])} of {release.judged} right)"
+        f" ({_number(privacy['released_label_accuracy'])} of them right)"
     )
     console.print(
         f"epsilon at most {epsilons['promised']}, promised before the run, at delta"

@@ -26,8 +26,6 @@ from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism, Stable
 from consilium.coordinator.phases import Phase, check_votes
-from consilium.party.expectation import promise_in_words
-from consilium.party.policy import Policy
 from consilium.party.promise import Promise
 from consilium.protocol.disclosure import AT_MOST, IN_A_SENTENCE, RELEASED, ReleaseKind, SeenVotes, people, widest
 from consilium.protocol.labels.service import NO_LABEL, Outcome
@@ -156,15 +154,6 @@ class TestTheValue:
         most = Promise(event).releases
         assert widest([most, mechanism.releases]) is most
         assert (most is mechanism.releases) or mechanism.noise_by_parties
-
-    @pytest.mark.parametrize("mechanism", EVERY, ids=lambda each: f"{each.name}-{each.releases}")
-    def test_a_party_is_told_so_in_words(self, mechanism: Mechanism) -> None:
-        caps = Caps(queries=9, answers=9)
-        config = make_config(mechanism=mechanism, caps=caps)
-        policy = Policy(allowed_classes=config.rows.classes, unit=config.privacy.unit, delta=1e-5)
-        words = promise_in_words(config.terms(), policy, 1.0)
-        assert AT_MOST[mechanism.name].leaves in words
-        assert contradictions(words, AT_MOST[mechanism.name]) == []
 
     def test_every_event_that_a_promise_may_hold_has_a_kind(self) -> None:
         closing = {"sanitised"}

@@ -148,7 +148,7 @@ def _people(data: ReportData, promised: GuaranteeRow) -> tuple[People, ...]:
     if math.isinf(promised.epsilon):
         unprotected = "the mechanism has no bound"
     elif data.seeded_noise:
-        unprotected = "the noise follows a seed, and can be taken away"
+        unprotected = "the noise follows a seed; with real noise the promise would cover them"
     return people(data.party_label, plural(data.party_label), _unit(data, promised), unprotected)
 
 
@@ -199,7 +199,7 @@ def labels_explained(data: ReportData) -> str:
     right = sum(row[index] for index, row in enumerate(matrix))
     most = max(range(len(truth)), key=lambda index: truth[index])
     low, high = wilson(right, total)
-    what = data.release.judged
+    what = "largest noisy counts" if data.release is ReleaseKind.COUNTS else "released labels"
     told = (
         f"Of {total:,} {what} {right / total:.0%} are right (95% interval {low:.0%} to {high:.0%}, Wilson); always"
         f" naming “{data.classes[most]}” would be right for {truth[most] / total:.0%} of the same cases."

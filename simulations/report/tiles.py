@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from consilium.protocol.disclosure import ReleaseKind
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, SPENT, GuaranteeRow
@@ -66,7 +67,7 @@ def _student(data: ReportData) -> Tile:
 
 def _labels(data: ReportData, answered: int) -> Tile:
     right = data.released_label_accuracy
-    label = f"{data.release.judged} right"
+    label = "largest noisy counts right" if data.release is ReleaseKind.COUNTS else "released labels right"
     if right is None or not answered:
         return Tile(label, "–", "nobody knows the truth" if answered else f"no {data.release.noun} to compare")
     low, high = wilson(right * answered, answered)
