@@ -15,7 +15,8 @@ from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.results import RESULTS, TOLD
 from tests.command_line import Done, consilium
 from tests.simulations.study.test_run import SMALL
-from tests.simulations.study.tiny import write_tiny
+from tests.simulations.study.test_spec import merged
+from tests.simulations.study.tiny import SCENARIO, write_tiny
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -51,6 +52,17 @@ def test_from_a_dry_run_to_the_citation(study: Path) -> None:
     assert cited["command"] == f"consilium study {study} --out {study.parent}/out --cache {study.parent}/cache"
     text = consilium("study", "cite", study.parent / "out").stdout
     assert cited["spec_digest"] in text and cited["command"] in text
+
+
+def test_parties_that_are_cut_are_told_to_people_and_beside_json(tmp_path: Path) -> None:
+    table = {**SMALL["study"], "methods": ["plurality"], "measures": []}
+    division = {"partition": "dirichlet", "parties": 20, "alpha": 1.0, "sizes": 1.0, "least_rows": 6}
+    study = write_tiny(tmp_path, study=table, axis=[], base=merged(SCENARIO, {"data": division}))
+    told = "seed 0: the division made 20 parties, and "
+    assert f"warning: {told}" in run(study).stdout
+    again = run(study, "--format", "json")
+    assert f"warning: {told}" in again.stderr and again.json()["warnings"][0]["text"].startswith(told)
+    assert told not in run(study, "--quiet").stdout
 
 
 def test_text_says_what_was_computed_and_where_it_is(study: Path) -> None:
