@@ -276,7 +276,7 @@ class _Simulation:
         parties = {str(event.get("party")) for event in refused if event.get("stage") == "train"}
         agree(f"{SUMMARY}: parties_left_out_for_data", summary.get("parties_left_out_for_data"), len(parties))
         try:
-            again = listed(run_warnings(config, scenario.student.last, summary, card, looked))
+            again = listed(run_warnings(config, scenario.student, summary, card, looked))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
         told = (summary.get("worth") or {}).get("label_cost", scenario.data.label_cost)

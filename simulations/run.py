@@ -172,7 +172,7 @@ def _carry_out(
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         looked = look(scenario.data, scenario.federation.all_caps.queries, dataset, partition)
-        summary = _summary(name, engine, space, analysis, config, scenario.student.last, partition.left_out, looked)
+        summary = _summary(name, engine, space, analysis, config, scenario.student, partition.left_out, looked)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)

@@ -7,7 +7,7 @@ from typing import Any
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.expectation import expected
-from consilium.protocol.warnings.after import HandLabelled, Reached, after_run
+from consilium.protocol.warnings.after import HandLabelled, InPlace, Reached, after_run
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import RunWarning
 from consilium.protocol.warnings.rows import Looked, of_rows
@@ -24,13 +24,15 @@ def run_warnings(
 ) -> list[RunWarning]:
     """Of a finished run, first what came out.
 
-    summary: as far as it is written. card: the student's. looked: what is seen of the rows.
+    spec: of the students of all phases. summary: as far as it is written. card: the student's. looked: what is seen of
+    the rows.
     """
     classes, tested = len(config.rows.classes), card["test"]
     weights = [own["weight"] for own in summary.get("by_party", {}).values()]
     votes = sum(weights) * config.teachers_per_party if weights else None
     known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
     reached = Reached(
+        in_place=InPlace(known.histogram, config.ballot.relative, bool(spec.prevalence)),
         answered=summary["queries"]["answered"],
         constant=card["model"]["kind"] == CONSTANT,
         metrics=summary["student"],

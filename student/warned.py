@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from consilium.protocol.labels.service import LabelTerms
-from consilium.protocol.warnings.after import Reached, after_run
+from consilium.protocol.warnings.after import InPlace, Reached, after_run
 from consilium.protocol.warnings.before import Expected, before_run
 from consilium.protocol.warnings.kinds import RunWarning
 from consilium.student.config import StudentSpec
@@ -33,5 +33,6 @@ def student_warnings(
         asks_typical=spec.asks_typical,
     )
     rows = {} if tested is None else tested["rows_per_class"]
-    reached = Reached(answered=answered, constant=kind == CONSTANT, metrics=metrics, rows=rows)
+    in_place = InPlace(terms.count_sigma > 0, None, bool(spec.prevalence))  # how teachers vote, the terms do not say
+    reached = Reached(in_place, answered, kind == CONSTANT, metrics, rows)
     return [*after_run(reached), *before_run(expected)]

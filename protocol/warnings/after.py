@@ -33,15 +33,50 @@ class HandLabelled:
 
 
 @dataclass(frozen=True)
+class InPlace:
+    """What a federation and its student have already, and need not be advised; None: whoever warns does not know.
+
+    histogram: noisy counts are released. relative: teachers vote relative to their own scores. prevalence: the
+    student knows the classes' shares, and has an operating point.
+    """
+
+    histogram: bool | None
+    relative: bool | None
+    prevalence: bool | None
+
+
+OPERATING_POINT = "choose an operating point ([student] prevalence)"
+RELATIVE = "have teachers vote relative to their own scores"
+MORE = "find more parties"
+WITHOUT = "do without"
+
+
+def _sentence(*ways: tuple[str, bool | None]) -> str:
+    """What to do, without a full stop: those ways that are not in place, one of which never is.
+
+    >>> _sentence(("ask more", False), (RELATIVE, True), (WITHOUT, False))
+    'Ask more, or do without'
+    >>> _sentence((RELATIVE, None), (WITHOUT, False))
+    'Have teachers vote relative to their own scores, if they do not yet, or do without'
+    """
+    left = [way if known is False else f"{way}, if they do not yet" for way, known in ways if known is not True]
+    *others, last = left
+    told = ", ".join([*others, f"or {last}"]) if others else last
+    return told[0].upper() + told[1:]
+
+
+@dataclass(frozen=True)
 class Reached:
     """A finished student.
 
-    answered: labels that it got. constant: whether it says the same of every row. metrics: `accuracy`, `auc` and
-    `recall_per_class` on test rows, None where there are none. rows: test rows of each class.
+    in_place: what need not be advised. answered: labels that it got. constant: whether it says the same of every row.
+    metrics: `accuracy`, `auc` and `recall_per_class` on test rows, None where there are none. rows: test rows of each
+    class.
     mean_teacher: the same metrics of a party by itself, where a simulation knows them. hand_labels: see there.
     left_out: parties that took no part because of what their data hold.
     """
 
+    in_place: InPlace
     answered: int
     constant: bool
     metrics: Mapping[str, Any] | None
@@ -70,8 +105,12 @@ def _learnt(reached: Reached) -> Iterator[RunWarning]:
     if reached.constant:
         yield RunWarning(
             WarningCode.NOTHING_LEARNT,
-            f"the student says the same of every row: its {reached.answered} answers have fewer than two classes. Ask"
-            " more queries, lower a threshold, or have teachers vote relative to their own scores",
+            f"the student says the same of every row: its {reached.answered} answers have fewer than two classes. "
+            + _sentence(
+                ("ask more queries", False),
+                ("lower the mechanism's threshold, if it has one", reached.in_place.histogram),
+                (RELATIVE, reached.in_place.relative),
+            ),
         )
 
 
@@ -81,11 +120,13 @@ def _majority(reached: Reached) -> Iterator[RunWarning]:
         return
     name = max(reached.rows, key=lambda each: reached.rows[each])
     share = reached.rows[name] / total
+    ordered = _value(reached.metrics, "auc") is not None
     if accuracy <= share:
         yield RunWarning(
             WarningCode.NOT_ABOVE_MAJORITY,
-            f"the student's accuracy {accuracy:.3f} is not above {share:.3f}, that of always saying {name!r}. Its order"
-            " may still be of use: look at the AUC, and choose an operating point ([student] prevalence)",
+            f"the student's accuracy {accuracy:.3f} is not above {share:.3f}, that of always saying {name!r}. "
+            + ("Its order may still be of use: look at the AUC. " if ordered else "")
+            + _sentence((OPERATING_POINT, reached.in_place.prevalence), (MORE, False)),
         )
 
 
@@ -126,7 +167,10 @@ def _teacher(reached: Reached) -> Iterator[RunWarning]:
         yield RunWarning(
             WarningCode.BELOW_MEAN_TEACHER,
             f"the student's {_WORDS[metric]} {own:.3f} is below {alone:.3f}, what a party reaches by itself in the"
-            " mean: a party gains nothing by taking part. Release histograms, ask more queries, or do without",
+            " mean: a party gains nothing by taking part. "
+            + _sentence(
+                ("release histograms", reached.in_place.histogram), ("ask more queries", False), (WITHOUT, False)
+            ),
         )
 
 
@@ -144,8 +188,10 @@ def _recall(reached: Reached) -> Iterator[RunWarning]:
         told += f", and {len(missed) - MOST_NAMED} more classes" if len(missed) > MOST_NAMED else ""
         yield RunWarning(
             WarningCode.CLASS_NOT_FOUND,
-            f"recall below {LEAST_RECALL:g}: {told}. The student practically never says so; choose an operating point"
-            " ([student] prevalence), or have teachers vote relative to their own scores",
+            f"recall below {LEAST_RECALL:g}: {told}. The student practically never says so. "
+            + _sentence(
+                (OPERATING_POINT, reached.in_place.prevalence), (RELATIVE, reached.in_place.relative), (MORE, False)
+            ),
         )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.protocol.warnings.after import HandLabelled, Reached, after_run, chance_deviation
+from consilium.protocol.warnings.after import HandLabelled, InPlace, Reached, after_run, chance_deviation
 from consilium.protocol.warnings.before import (
     EFFECTIVE_PARAMETERS,
     Expected,
@@ -28,7 +28,8 @@ QUIET = Expected(
 """Nothing to warn of."""
 
 METRICS = {"accuracy": 0.8, "auc": 0.82, "recall_per_class": {"well": 0.9, "ill": 0.4}}
-GOOD = Reached(answered=300, constant=False, metrics=METRICS, rows={"well": 700, "ill": 300})
+NOTHING = InPlace(histogram=False, relative=False, prevalence=False)
+GOOD = Reached(in_place=NOTHING, answered=300, constant=False, metrics=METRICS, rows={"well": 700, "ill": 300})
 
 
 def codes(warnings: list[RunWarning]) -> list[str]:
@@ -144,6 +145,25 @@ ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
     "one-large-party": [({"largest": 0.501}, True), ({"largest": 0.5}, False)],
     "parties-too-small": [({"made": 41, "too_small": 1}, True), ({"made": 41, "too_small": 0}, False)],
 }
+
+
+ADVISED: list[tuple[str, str, str, dict[str, object]]] = [
+    ("nothing-learnt", "relative", "vote relative", {"constant": True}),
+    ("nothing-learnt", "histogram", "threshold", {"constant": True}),
+    ("not-above-majority", "prevalence", "operating point", {"metrics": metrics(accuracy=0.1)}),
+    ("below-mean-teacher", "histogram", "histograms", {"mean_teacher": {"auc": 0.9}}),
+    ("class-not-found", "prevalence", "operating point", {"metrics": metrics(recall_per_class={"ill": 0.0})}),
+    ("class-not-found", "relative", "vote relative", {"metrics": metrics(recall_per_class={"ill": 0.0})}),
+]
+
+
+@pytest.mark.parametrize(("code", "key", "advice", "change"), ADVISED)
+def test_what_is_in_place_is_not_advised(code: str, key: str, advice: str, change: dict) -> None:
+    for known, advised in ((False, True), (None, True), (True, False)):
+        found = after_run(replace(GOOD, **change, in_place=replace(NOTHING, **{key: known})))
+        (text,) = [warning.text for warning in found if warning.code == code]
+        assert (advice in text) == advised
+        assert ("if they do not yet" in text) == (known is None)
 
 
 @pytest.mark.parametrize(
