@@ -173,7 +173,7 @@ def test_cells_of_a_table() -> None:
     table.add(12000, None)
     assert table.rows == [("12,000", "–")]
     with pytest.raises(TypeError, match="digits"):
-        table.add("a", 0.77)
+        table.add("a", 0.77)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.fixture
