@@ -1,0 +1,260 @@
+"""Each benchmark behind a table of a page writes that table: from made-up measurements, or on a tiny size."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import (
+    audit,
+    cells,
+    cost,
+    default_scenario,
+    exact,
+    forecast,
+    held_out,
+    histogram,
+    interactive,
+    overhead,
+    papers,
+    pate_gan,
+    schedule,
+    secagg,
+    skewed,
+    teacher_shards,
+    torch_teachers,
+    verified,
+    vote_modes,
+    worth,
+)
+from benchmarks.cost import plans
+from benchmarks.scale import clear, secaggplus, secure
+from benchmarks.secagg import Cost
+from consilium.coordinator.planning.cost.load import Load
+from consilium.coordinator.planning.cost.terms import NodeKind
+from docs import figures
+from docs.figures import Figure
+from docs.marked import DOCS, names, pages
+
+MARKED = {name for page in pages(DOCS) for name in names(page.read_text(encoding="utf-8"), figures.TABLES)}
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Figure]]:
+    """Figures are written below tmp_path: all of them, by name."""
+    (tmp_path / "figures").mkdir()
+    monkeypatch.setenv(figures.RECORD, str(tmp_path / "figures"))
+    return lambda: figures.read_all(tmp_path)
+
+
+def kept(path: Path, items: list[dict[str, Any]]) -> list[str]:
+    """The option that reads measurements which were made before."""
+    path.write_text("".join(json.dumps({"processor_seconds": 1.5, **item}) + "\n" for item in items), encoding="utf-8")
+    return ["--out", str(path)]
+
+
+WORTH = {
+    **{"metric": "auc", "released": 300, "student": 0.7, "by_hand": 0.7, "mean_teacher": 0.6, "noisy_average": None},
+    **{"plurality": 0.7, "pooled": 0.8, "hand_labels": 100, "low": 0, "high": None, "public_rows": 900},
+}
+SKEWED = {
+    **{"epsilon": 0.9, "parties": 250, "metric": "auc", "student": 0.7, "mean teacher": 0.6, "plurality": 0.7},
+    **{"accuracy": 0.7, "majority": 0.8, "hand_labels": None, "warnings": ["class-not-found"]},
+}
+PLANNED = {
+    **{"labelled": 0, "question": "stroke", "unequal": False, "parties": 0, "epsilon": 1.0, "plan": "GNMax"},
+    **{"queries": 10, "low": 0.5, "high": 0.9, "inside": True, "warned": []},
+}
+RUNS = {
+    "default_scenario": (
+        default_scenario.main,
+        ["--seeds", "0", "1"],
+        [
+            {"setting": name, "seed": seed, "promised": 0.8, **WORTH, "noisy_average": 0.7}
+            for name in default_scenario.SETTINGS
+            for seed in (0, 1)
+        ],
+        {"results/default-scenario": 6, "results/default-runs": 3},
+    ),
+    "worth": (
+        worth.main,
+        ["stroke", "--seeds", "0", "1"],
+        [
+            {"scenario": "stroke", "half": half, "seed": seed, "set": '["simulation.hand_labels=quick"]'}
+            | {"epsilon": 0.8, **WORTH}
+            for half in (False, True)
+            for seed in (0, 1)
+        ],
+        {"results/worth": 2},
+    ),
+    "skewed": (
+        skewed.main,
+        ["--seeds", "0", "1"],
+        [{"case": name, "seed": seed, **SKEWED} for name in skewed.CASES for seed in (0, 1)],
+        {"results/skewed-parties": len(skewed.CASES)},
+    ),
+    "histogram": (
+        histogram.main,
+        ["--scenarios", "stroke", "--seeds", "0", "1", "--draws", "1"],
+        [
+            {"scenario": "stroke", "seed": seed, "epsilon": epsilon, "draw": 0, **dict.fromkeys(histogram.LEARNS, 0.7)}
+            for epsilon in histogram.EPSILONS
+            for seed in (0, 1)
+        ],
+        {"results/histograms-or-labels": 2},
+    ),
+    "forecast": (
+        forecast.main,
+        [],
+        [
+            {"key": run.key, "half": run.half, "median": 0.6 + number / 100, "student": 0.7 - number / 200, **PLANNED}
+            for number, run in enumerate(forecast.runs())
+        ],
+        {"planning/forecast": 2},
+    ),
+    "papers": (
+        papers.main,
+        ["--seeds", "--rows"],
+        [
+            {"scenario": "mnist-250", "seed": 0, "row": "teachers", "teacher": 0.96, "plurality": 0.98, "trainer": ""},
+            *(
+                {"scenario": "mnist-250", "seed": 0, "row": "lnmax-100", "trainer": trainer, "asked": 100}
+                | {"answered": 100, "right": 0.9, "data-dependent": 0.5, "worst": 3.0, "promised": 3.0, "accuracy": 0.9}
+                for trainer in ("", "cnn")
+            ),
+        ],
+        {"results/mnist-250-votes": 1, "results/mnist-250-students": 1},
+    ),
+    "held_out": (
+        held_out.main,
+        ["--seeds", "0"],
+        [
+            {"scenario": "mnist-250", "seed": 0, "fold": fold, "rows": 1000, "accuracy": 0.98 + fold / 1000}
+            | {"right": 1.0, "plurality": 0.97}
+            for fold in range(10)
+        ],
+        {"results/mnist-250-held-out": 11},
+    ),
+    "pate_gan": (
+        pate_gan.main,
+        ["--labels", "published", "--counts", "100", "--seeds", "0", "1", "--bfloat16"],
+        [
+            {"labels": "published", "count": 100, "seed": seed, "bfloat16": True, "judged": True, "epochs": 300}
+            | {"labels_right": 0.98, "last 1,000": 0.96, "last 2,000": 0.97}
+            for seed in (0, 1)
+        ],
+        {"results/pate-g": 1},
+    ),
+}
+"""Benchmark -> its main function, its arguments, what was measured before, and the rows of each table."""
+
+
+@pytest.mark.parametrize("module", [cells, held_out, plans])
+def test_cells_are_what_their_examples_say(module: ModuleType) -> None:
+    outcome = doctest.testmod(module)
+    assert outcome.attempted > 0 and outcome.failed == 0
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_was_measured_before_makes_the_tables(name: str, tmp_path, monkeypatch, written) -> None:
+    monkeypatch.setattr(held_out, "measure", lambda *_: None)  # it would train teachers before it looks
+    main, arguments, items, tables = RUNS[name]
+    main([*arguments, *kept(tmp_path / "kept.jsonl", items)])
+    made = written()
+    assert {each.name: len(each.rows) for each in made.values()} == tables
+    assert set(made) <= MARKED, "no page shows it"
+    assert not any(each.quick or "kept.jsonl" in each.command for each in made.values())
+    assert all(each.seconds and each.seconds >= 1.5 for each in made.values())
+
+
+def run_of(**changes: Any) -> dict[str, Any]:
+    """What a run's summary says of it, as far as tables look."""
+    return {
+        "student": {"auc": 0.7}, "queries": {"answered": 300}, "seconds": dict.fromkeys(
+            ("train", "vote", "enrol", "total"), 1.0
+        ),
+        "privacy": {"epsilon_student": 0.8, "epsilon_promised": 0.9, "released_label_accuracy": 0.6}, **changes,
+    }  # fmt: skip
+
+
+def judged(seed: int) -> tuple[list[float], np.ndarray]:
+    return [0.75, 0.7, float("nan"), 600, 300, 0, 0.6, 0.7 + seed / 100], np.full(10, 0.7 + seed / 100)
+
+
+COST = Cost(party_ms=30.0, masked_ms=20.0, up=2_000, down=4_000, coordinator=0.1, clear=2_000)
+NODES = {NodeKind.PARTY: 0.05, NodeKind.COORDINATOR: 10.0, NodeKind.SECOND: 0.2}
+
+
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], object], dict[str, int]]]:
+    """Benchmark, its main function on a tiny size or on made-up parts, and the rows of each table."""
+    monkeypatch.setattr(secagg, "session", lambda *_: COST)
+    monkeypatch.setattr(secagg, "primitives", lambda *_: [("mask", 1.0, 2.0, 3)])
+    monkeypatch.setattr(secure, "session", lambda *_: COST)
+    yield "secagg", secagg.main, {"results/secagg": 6}
+    yield "secure", secure.main, {"results/thousands-secure": 4}
+    monkeypatch.setenv("CONSILIUM_VERIFIED_SHAPES", "20x3 20x3x5")
+    monkeypatch.setenv("CONSILIUM_VERIFIED_PARTIES", "5")
+    yield "verified", verified.main, {"results/verified": 2}
+    node = {"memory": 400.0, "before": 100.0, "votes": 1.0, "all": 2.0, "up": 13_000}
+    monkeypatch.setattr(clear, "in_own_process", lambda *_: node)
+    yield "clear", clear.main, {"results/thousands-clear": 4}
+    node = {"party": 30.0, "coordinator": 0.1, "second": 0.02, "up": 84_000, "down": 162_000, "right": True}
+    monkeypatch.setattr(secaggplus, "in_own_process", lambda *_: node)
+    yield "secaggplus", secaggplus.main, {"results/secaggplus": 12}
+    of_sizes = [("verified", Load(4, 10, 2), aside, {"seconds": NODES, "memory": {}}) for aside in (False, True)]
+    monkeypatch.setattr(cost, "kept", lambda *_: of_sizes)
+    monkeypatch.setattr(cost, "mask_rate", lambda: 1e-9)
+    yield "cost", cost.main, {"scale/held-out": 3}
+    yield "plans", plans.main, {"scale/stroke": 9, "scale/extrapolated": 5}
+    monkeypatch.setattr(exact, "LABELLED", {"mnist-250": exact.LABELLED["mnist-250"]})
+    exact.main(["--rows"])  # the other tables of the module, of no row
+    yield "exact", lambda: exact.main(["--promises"]), {"results/label-promises": 1}
+    monkeypatch.setattr(audit, "SOUND", audit.SOUND[:1])
+    game = SimpleNamespace(delta=1e-5, claimed=1.0, lower=2.0)
+    audited = SimpleNamespace(headline=(SimpleNamespace(pair="tie"), game), violated=True)
+    monkeypatch.setattr(
+        audit, "audit_mechanism", lambda *_: SimpleNamespace(**vars(audited), results=[SimpleNamespace(at_delta=game)])
+    )
+    yield "sound", lambda: audit.main("sound"), {"audit/mechanisms": 25}
+    yield "planted", lambda: audit.main("planted"), {"audit/planted-bugs": len(audit.PLANTED)}
+    found = SimpleNamespace(claimed=2, most_moved=2, most_teachers=2, beyond=0, changes=[0] * 9, violated=False)
+    audited = SimpleNamespace(**vars(found), game=SimpleNamespace(headline=(None, game)))
+    monkeypatch.setattr(teacher_shards, "audited", lambda *_: audited)
+    yield "teacher_shards", teacher_shards.main, {"audit/teacher-shards": 8}
+    tiny = {
+        name: (spec.model_copy(update={"epochs": 1}), 4, *more)
+        for name, (spec, _, *more) in torch_teachers.CASES.items()
+    }
+    monkeypatch.setattr(torch_teachers, "CASES", tiny)
+    monkeypatch.setattr(torch_teachers, "ROUNDS", 1)
+    yield "torch_teachers", torch_teachers.main, {"results/network-teachers": 3}
+    monkeypatch.setattr(overhead, "two_at_once", lambda: 1.5)
+    monkeypatch.setattr(overhead, "rows", lambda: [["a", "1 s", "1 s", "1.00", "1 s", "2 s"]] * 2)
+    yield "overhead", overhead.main, {"results/overhead": 2}
+    monkeypatch.setattr(vote_modes, "run_scenario", lambda *_: run_of())
+    yield "vote_modes", vote_modes.main, {"results/vote-modes": 5}
+    monkeypatch.setattr(interactive, "stroke", lambda *_: [600, 300, 0, 0.99, 0.97, 0.6, 0.7])
+    monkeypatch.setattr(interactive, "mnist", lambda *_: [600, 300, 0, 0.99, 0.97, 0.6, 0.7])
+    yield "interactive", interactive.main, {"results/interactive": 7}
+    monkeypatch.setattr(schedule, "make_case", lambda *_: SimpleNamespace(of=lambda _: None))
+    monkeypatch.setattr(schedule, "train_ensemble", lambda _: SimpleNamespace(pool=None))
+    monkeypatch.setattr(schedule, "played", lambda *_: judged(0))
+    tables = {"results/schedule": 3, "results/schedule-differences": 3}
+    yield "schedule", lambda: schedule.main(["--sets", "stroke", "--seeds", "2"]), tables
+
+
+def test_a_tiny_size_makes_the_tables(monkeypatch: pytest.MonkeyPatch, written) -> None:
+    already: set[str] = set()
+    for name, main, tables in small(monkeypatch):
+        main()
+        made = {each: figure for each, figure in written().items() if each not in already}
+        assert {each: len(figure.rows) for each, figure in made.items()} == tables, name
+        assert set(made) <= MARKED, f"{name}: no page shows it"
+        already |= set(made)
