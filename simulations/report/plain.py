@@ -148,7 +148,7 @@ def _people(data: ReportData, promised: GuaranteeRow) -> tuple[People, ...]:
     if math.isinf(promised.epsilon):
         unprotected = "the mechanism has no bound"
     elif data.seeded_noise:
-        unprotected = "the noise follows a seed; with real noise the promise would cover them"
+        unprotected = "the noise follows a seed, and can be taken away"
     return people(data.party_label, plural(data.party_label), _unit(data, promised), unprotected)
 
 
