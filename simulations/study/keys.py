@@ -32,7 +32,7 @@ FORMATS = {
 """Kind of a step -> a number that changes whenever the step gives something else for the same input."""
 
 _DECIDING = ("python", "consilium-pate", "numpy", "scipy", "scikit-learn", "torch", "flwr", "flwr-datasets")
-_WHERE, _WORDS = ("path", "list"), ("title", "attribution", "owner_label")
+_WHERE, _WORDS = ("path", "list"), ("title", "attribution", "owner_label", "label_cost")
 _STAND_IN = {
     "privacy": {"unit": "party", "delta": 1e-5},
     "caps": {"queries": 1, "answers": 1},
