@@ -39,7 +39,7 @@ SAME_VOTES: dict[str, dict[str, Any]] = {
     "privacy": {"federation": {"privacy": {"delta": 1e-6, "unit": "party", "neighbouring": "add_or_remove"}}},
     "student": {"student": {"trainer": {"C": 3.0}}},
     "name": {"federation": {"name": "another"}},
-    "words": {"description": "another", "data": {"title": "another"}},
+    "words": {"description": "another", "data": {"title": "another", "label_cost": "a month"}},
     "labels by hand": {"simulation": {"hand_labels": "none"}},
     "time limits": {"federation": {"timeouts": {"train": 3}}},
     "where the file lies": {"data": {"path": "/elsewhere/rows.csv"}},
