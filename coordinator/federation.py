@@ -113,6 +113,7 @@ def _run(
             conclude(config, run_dir, ledger, log, Participation(roll=True))
             return
     _pin(config, ledger, members)
+    parties, most_votes = _invited(config, members, nodes)
     standpoint = _Standpoint(ledger)
     standing = Standing(standpoint, pool if config.pool else None)
     given = Collecting(transport, config, members, run_dir, standing, greeting, log, keys)
@@ -140,7 +141,7 @@ def _run(
         noting = collector if config.simulation else _Noting(collector, seen, standpoint)
         timed = _Timed(noting, votes_of, join)
         return LabelService(
-            config, ledger, noise_for(config), timed, len(members), log, standing.pool, phase, spent_before
+            config, ledger, noise_for(config), timed, parties, log, standing.pool, phase, spent_before, most_votes
         )
 
     services = [service_of(phase) for phase in config.phase_numbers]
@@ -159,6 +160,18 @@ def _run(
     seconds = {**clock.laps, "vote": votes_of.seconds}
     told = Participation(weights, trained.left_out_for_data, votes_of.counted, seconds, admission is not None)
     conclude(config, run_dir, ledger, log, told)
+
+
+def _invited(config: FederationConfig, members: Sequence[Member], nodes: KnownNodes | None) -> tuple[int, int]:
+    """Parties that might take part, and the most votes that they may give on a query: before anybody looked at a row.
+
+    members: those that enrolled, which policies decide. nodes: of a deployment, all that may come, whose weights are
+    not known before they do.
+    """
+    names = {member.party for member in members}
+    away = 0 if nodes is None else len({*nodes.names()} - names)
+    most = away * config.most_weight * config.teachers_per_party
+    return len(names) + away, sum(member.votes for member in members) + most
 
 
 def _agreed(config: FederationConfig, ledger: Ledger, keys: VoteKeys | None) -> dict[str, int]:

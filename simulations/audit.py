@@ -324,6 +324,7 @@ class _Simulation:
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
             **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "worth", "warnings")},
+            "invited": entry(manifest, MANIFEST, "data", "parties"),
             "by_party": summary.get("by_party", {}),
             "phases": summary.get("phases", []),
             "title": scenario.federation.name,

@@ -74,6 +74,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         created=str(run.events.events[0]["at"]) if run.events.events else "–",
         versions={},
         parties=parties,
+        invited=_invited(audited, parties),
         teachers=parties * config.teachers_per_party,
         party_label="party",
         left_out=list(dict.fromkeys(_left_out(event) for event in run.events.named("left-out"))),
@@ -143,6 +144,15 @@ def _parties(run: VerifiedRun, recorded: Recorded) -> int:
     totals = [event.get("total") for event in run.events.named("stage")]
     came = [total for total in totals if isinstance(total, int)]
     return max((batch.parties for batch in recorded.batches), default=came[-1] if came else 0)
+
+
+def _invited(audited: Audited, parties: int) -> int:
+    """Parties that might take part: of a deployment those that its coordinator awaits."""
+    awaited = {name for event in audited.run.events.named("awaiting") for name in event.get("parties", [])}
+    if audited.kind == "simulation":
+        data = Files(audited.place.run_dir, finished=False).object(MANIFEST).get("data", {})
+        return int(data.get("parties", parties))
+    return max(len(awaited), parties)
 
 
 def _unfinished(audited: Audited) -> str:

@@ -328,7 +328,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     )
     if privacy["towards"] == "coordinator":
         console.print(f"epsilon at most {epsilons['student']} towards the student, and whoever sees what is released")
-    for own in own_epsilons(summary.get("by_party", {}), public=True):
+    for own in own_epsilons(summary.get("by_party", {})):
         console.print(f"  weight {own.weight}: {own.count} parties, own epsilon at most {own.epsilon_text}")
     console.print(
         f"spent: {epsilons['spent']} at the released counts, {epsilons['data_dependent']} at these very votes"

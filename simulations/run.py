@@ -323,6 +323,7 @@ def _report_data(
         created=manifest["created"],
         versions=manifest["versions"],
         parties=summary["parties"],
+        invited=manifest["data"]["parties"],
         teachers=summary["teachers"],
         party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
         left_out=left_out(space),

@@ -46,6 +46,8 @@ from consilium.student.warned import student_warnings
 
 DEVIATIONS = 1e-9, 1e9
 """Of a share, that trainers can square and add up: what is smaller is none, and what is larger says nothing."""
+FEWER = 4.0
+"""Standard deviations: noise alone passes for missing votes once in 30,000 students."""
 
 
 @dataclass
@@ -75,12 +77,29 @@ class Asked:
         if self.histograms is None:
             return None
         told = self.histograms.of(np.array(self.labels) != NO_LABEL)
-        return Shares(told.counts / told.votes[:, None], np.clip(told.sigmas / told.votes, *DEVIATIONS))
+        votes = votes_in_sums(told)
+        return Shares(told.counts / votes[:, None], np.clip(told.sigmas / votes, *DEVIATIONS))
 
     def labelled(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows that have a label, and the labels: two int64 arrays."""
         rows, labels = np.array(self.rows, dtype=np.int64), np.array(self.labels, dtype=np.int64)
         return rows[labels != NO_LABEL], labels[labels != NO_LABEL]
+
+
+def votes_in_sums(histograms: Histograms) -> np.ndarray:
+    """Votes in each sum, float64 (queries,): as many as there might be, fewer where the noisy counts say so.
+
+    How many parties were in a sum may follow from what their rows are, so nobody tells a student: it is estimated from
+    what was released, by the mean of the totals, where that is `FEWER` deviations of its noise below. A party that
+    was left out of half of the sums counts half.
+    """
+    most, counted = histograms.votes.astype(np.float64), histograms.counts.sum(axis=1, dtype=np.float64)
+    if not len(counted):
+        return most
+    deviation = np.sqrt(histograms.counts.shape[1]) * np.hypot.reduce(histograms.sigmas) / len(counted)
+    share = counted.mean() / most.mean()
+    fewer = counted.mean() < most.mean() - FEWER * deviation
+    return np.maximum(most * share, 1.0) if fewer else most
 
 
 def train(

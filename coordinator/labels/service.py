@@ -66,8 +66,12 @@ class LabelService:
         pool: PoolTree | None = None,
         phase: int | None = None,
         spent_before: Collection[str] = (),
+        most_votes: int | None = None,
     ) -> None:
-        """phase: its number in the schedule, from 1; None in a federation without one. spent_before: ids of queries
+        """parties: that might take part. most_votes: that they may give on a query; None where each counts once. Who of
+        them is in a sum, and how many, may follow from what their rows are, is charged nowhere, and is told nobody.
+
+        phase: its number in the schedule, from 1; None in a federation without one. spent_before: ids of queries
         that these parties answered in an earlier federation."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
@@ -76,12 +80,13 @@ class LabelService:
         self._noise = noise
         self._collector = collector
         self._parties = parties
+        self._most_votes = parties * config.teachers_per_party if most_votes is None else most_votes
         self._log = log
         self._pool = pool
         self._spent_before = frozenset(spent_before)
         self._number = phase
         self._phase = config.phase(phase)
-        self._gives_counts = self._count_sigma(parties) > 0
+        self._sigma = self._phase.mechanism.count_sigma(config.givers(parties))
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
         self._to_student = promised_to_student(config)
@@ -103,7 +108,7 @@ class LabelService:
             answers_left=(self._phase.caps.answers - answered) * open_,
             parties=self._parties,
             simulation=self._config.simulation,
-            count_sigma=self._count_sigma(self._parties),
+            count_sigma=self._sigma,
             release=self._config.disclosure.release,
             phases=0 if self._number is None else len(self._config.phases),
             phase=self._number or 0,
@@ -141,26 +146,18 @@ class LabelService:
                 recorded = self._ledger.find(ids)
         outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
         labels = [recorded[i].label if i in recorded else NO_LABEL for i in ids]
-        histograms = self._histograms([recorded.get(i) for i in ids]) if self._gives_counts else None
+        histograms = self._histograms([recorded.get(i) for i in ids]) if self._sigma > 0 else None
         return Answers(np.array(outcomes, dtype=np.int64), np.array(labels, dtype=np.int64), histograms)
 
     def _histograms(self, releases: list[Release | None]) -> Histograms:
-        """The recorded noisy histograms, with the votes and the noise in each."""
+        """The recorded noisy histograms, with the most votes and the noise in each."""
         none = (0,) * len(self._config.rows.classes)
-        parties = [0 if release is None else release.parties for release in releases]
-        votes = [
-            0 if release is None else release.votes or release.parties * self._config.teachers_per_party
-            for release in releases
-        ]
-        sigma = {count: self._count_sigma(count) for count in set(parties)} | {0: 0.0}
+        asked = np.array([release is not None for release in releases], dtype=bool)
         return Histograms(
             counts=np.array([none if r is None or r.counts is None else r.counts for r in releases], dtype=np.int64),
-            votes=np.array(votes, dtype=np.int64),
-            sigmas=np.array([sigma[count] for count in parties], dtype=np.float64),
+            votes=np.where(asked, self._most_votes, 0).astype(np.int64),
+            sigmas=np.where(asked, self._sigma, 0.0),
         )
-
-    def _count_sigma(self, parties: int) -> float:
-        return self._phase.mechanism.count_sigma(self._config.givers(parties))
 
     def known(self, ids: Sequence[str]) -> np.ndarray:
         """See `LabelSource.known`."""

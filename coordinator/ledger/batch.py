@@ -12,16 +12,11 @@ from consilium.protocol.labels.service import NO_LABEL, Outcome
 
 @dataclass(frozen=True)
 class Release:
-    """The recorded outcome of one query; counts: the noisy histogram, where that was released.
-
-    parties: how many were in the sum. votes: how many it had, None where every party counts alike.
-    """
+    """The recorded outcome of one query; counts: the noisy histogram, where that was released."""
 
     outcome: Outcome
     label: int
     counts: tuple[int, ...] | None
-    parties: int
-    votes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -195,17 +195,15 @@ class Ledger:
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
         """Recorded outcomes of those ids that are in the ledger."""
         found: dict[str, Release] = {}
-        sums = self.sums()
         for start in range(0, len(query_ids), 500):
             part = query_ids[start : start + 500]
             marks = ",".join("?" * len(part))
             for row in self._connection.execute(
-                "SELECT query_id, outcome, label, counts, parties, seq FROM releases JOIN batches USING (seq)"
-                f" WHERE query_id IN ({marks})",
+                f"SELECT query_id, outcome, label, counts FROM releases WHERE query_id IN ({marks})",
                 part,
             ):
                 counts = None if row[3] is None else tuple(np.frombuffer(row[3], HISTOGRAM).tolist())
-                found[row[0]] = Release(Outcome(row[1]), row[2], counts, row[4], sums.get(row[5]))
+                found[row[0]] = Release(Outcome(row[1]), row[2], counts)
         return found
 
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:

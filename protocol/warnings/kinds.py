@@ -43,9 +43,13 @@ SECRET = frozenset(
         WarningCode.PARTIES_TOO_SMALL,
         WarningCode.ROWS_TWICE,
         WarningCode.ONE_LARGE_PARTY,
+        WarningCode.NOISE_ABOVE_UNANIMITY,
+        WarningCode.NOISE_ABOVE_TYPICAL_VOTE,
+        WarningCode.LITTLE_INFORMATION,
+        WarningCode.MANY_PAIRED,
     }
 )
-"""Computed from private rows, so that no guarantee covers that they were given."""
+"""Computed from private rows, or from how many parties voted, which may follow from these: no guarantee covers them."""
 
 
 SINCE_0_9 = frozenset({WarningCode.CAPS_ABOVE_ROWS, WarningCode.PARTIES_TOO_SMALL})

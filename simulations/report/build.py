@@ -18,11 +18,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Und
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
 from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
-from consilium.protocol.warnings.kinds import SECRET, publishable
+from consilium.protocol.warnings.kinds import SECRET
 from consilium.simulations.report import figures, plain, tables
 from consilium.simulations.report.charts.bars import bars_chart
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, disclosure_of, guarantee_rows
+from consilium.simulations.report.guarantees import PROMISED, SPENT, disclosure_of, guarantee_rows
 from consilium.simulations.report.models import ABSENT, STUDENT_LABEL, alone, lead, model_rows
 from consilium.simulations.report.own_epsilon import own_epsilons
 from consilium.simulations.report.phases import phase_rows
@@ -72,15 +72,15 @@ def drawing() -> str:
 def _render(data: ReportData, public: bool) -> str:
     asked, answered = len(data.answered), int(np.count_nonzero(data.answered))
     _check_lengths(data, asked)
-    guarantees = guarantee_rows(data.guarantees, asked, public)
+    _check_guarantees(data, asked)
+    data = data.published() if public else data
+    guarantees = guarantee_rows(data.guarantees, public)
     promised, models = guarantees[PROMISED], model_rows(data, public)
-    # all that the public version says: names are not covered by the guarantee, and a reason may tell about data
     chosen = well_formed(data.provenance)
-    left_out = {stage: sum(item.stage == stage for item in data.left_out) for stage in _stages(data)}
     student = data.open_figures.get("student", {})
     return _template().render(
         data=data,
-        warnings=publishable(data.warnings) if public else data.warnings,
+        warnings=data.warnings,
         secret_warnings=SECRET,
         drawing=drawing(),
         public=public,
@@ -90,24 +90,24 @@ def _render(data: ReportData, public: bool) -> str:
         measured_on=plain.measured_on(data),
         labels_explained=plain.labels_explained(data),
         against_alone="" if public else plain.against_alone(data),
-        tiles=tiles(data, asked, answered, guarantees),
+        tiles=tiles(data, asked, answered, guarantees, public),
         figures=figures.outcome_figures(data, promised, models, public),
         student_figures=figures.student_figures(data),
-        party_figures=[] if public else figures.party_figures(data),
+        party_figures=figures.party_figures(data),
         privacy_figure=None if public else figures.privacy_figure(data, promised),
         confusion=tables.matrix(student.get("confusion") or [], data.classes),
         labels=tables.matrix(data.open_figures.get("labels") or [], data.classes),
-        votes=None if public else tables.matrix(data.secret_figures.get("votes") or [], data.classes),
+        votes=tables.matrix(data.secret_figures.get("votes") or [], data.classes),
         confused=tables.taken_for(student.get("confusion") or [], data.classes),
         mislabelled=tables.taken_for(data.open_figures.get("labels") or [], data.classes),
-        disputed=() if public else tables.taken_for(data.secret_figures.get("votes") or [], data.classes),
+        disputed=tables.taken_for(data.secret_figures.get("votes") or [], data.classes),
         recall=tables.recall_table(data, models),
         not_shown=_not_shown(data, public),
         guarantees=list(guarantees.values()),
         promised=promised,
         promised_bounded=math.isfinite(promised.epsilon),
         disclosure=disclosure_of(data, promised),
-        own_epsilons=own_epsilons(data.by_party, public),
+        own_epsilons=own_epsilons(data.by_party),
         phases=phase_rows(data.phases),
         chosen=chosen,
         uncovered=uncovered(chosen),
@@ -118,12 +118,11 @@ def _render(data: ReportData, public: bool) -> str:
         models=models,
         worth=worth_sentence(data.worth, promised.epsilon_text, data.release.noun) if data.worth else "",
         worth_explained=worth_explained(data.worth) if data.worth else "",
-        alone={} if public else alone(data.baselines),
-        absent={} if public else {name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item},
+        alone=alone(data.baselines),
+        absent={name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item},
         student_label=STUDENT_LABEL,
-        left_out_by_stage=left_out,
-        quality=[] if public else sorted(data.quality, key=lambda item: (-item.rows, item.party)),
-        seconds={} if public else data.seconds,
+        quality=sorted(data.quality, key=lambda item: (-item.rows, item.party)),
+        seconds=data.seconds,
         time_chart=_time_chart(data),
     )
 
@@ -167,13 +166,16 @@ def _check_lengths(data: ReportData, asked: int) -> None:
             raise DataError(f"{name} has {len(values)} values for {many(asked, 'query')}", "Run the scenario again")
 
 
-def _stages(data: ReportData) -> list[str]:
-    return list(dict.fromkeys(item.stage for item in data.left_out))
+def _check_guarantees(data: ReportData, asked: int) -> None:
+    """The promise is there, and what was spent unless nothing was asked."""
+    for name in (PROMISED, SPENT) if asked else (PROMISED,):
+        if name not in data.guarantees:
+            raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
 
 
 def _sentence(data: ReportData, asked: int, answered: int, public: bool) -> str:
     """What happened, in one or two sentences."""
-    parties = many(data.parties, data.party_label)
+    parties = f"{'Up to ' if public else ''}{many(data.parties, data.party_label)}"
     if not asked:
         return f"{parties} took part, but no public case was put to the vote, so nothing was released."
     voted = f"{parties} voted on {many(asked, 'public case')}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.warnings.kinds import publishable
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ class ReportData:
         epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
         and party table are functions of private data: `public` leaves them out.
     phases: of each phase of a schedule what `ledger.privacy.by_phase` tells; empty where there is none.
-    by_party: weight and own epsilon of each party, by name; empty where every party counts once. Public but for names.
+    by_party: weight and own epsilon of each party, by name; empty where every party counts once.
+    parties: those whose votes are in the sums. invited: those that might have taken part, known before anybody looked
+        at a row. Who of them was left out, and how many, may follow from what their rows are.
     warnings: as `protocol.warnings.kinds.listed` gives them; some are computed from private rows.
     provenance: entries of `protocol.provenance`, of the scenario and of the student's trainer; empty where nobody says.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers: see
@@ -90,6 +93,7 @@ class ReportData:
     epsilon_data_dependent: np.ndarray = field(repr=False)
     quality: list[PartyQuality] = field(repr=False)
     worth: dict[str, Any] | None = None
+    invited: int = 0
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""
     by_party: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -98,3 +102,29 @@ class ReportData:
     provenance: list[dict[str, Any]] = field(default_factory=list)
     open_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     secret_figures: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def published(self) -> ReportData:
+        """What the version for everybody is drawn from: none of it depends on anything private but through what was
+        released and charged.
+
+        Who was left out, the time that stages took, weights of those that took part and reasons of a failure follow
+        from rows as votes do, so they are not in it. Nor are warnings that count votes.
+        """
+        teachers = self.guarantees.get("promised", {}).get("teachers_per_party", 1)
+        return replace(
+            self,
+            parties=self.invited,
+            teachers=self.invited * teachers,
+            left_out=[],
+            seconds={},
+            by_party={},
+            quality=[],
+            unfinished="It goes on, or was broken off." if self.unfinished else "",
+            guarantees={name: claim for name, claim in self.guarantees.items() if claim.get("publishable") is True},
+            baselines={},
+            warnings=publishable(self.warnings),
+            secret_figures={},
+            consensus=np.zeros(0),
+            epsilon_spent=np.zeros(0),
+            epsilon_data_dependent=np.zeros(0),
+        )

@@ -117,16 +117,13 @@ def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any
     return {name: claim for name, claim in privacy.items() if name != left_out}
 
 
-def guarantee_rows(guarantees: dict[str, dict[str, Any]], asked: int, public: bool) -> dict[str, GuaranteeRow]:
+def guarantee_rows(guarantees: dict[str, dict[str, Any]], public: bool) -> dict[str, GuaranteeRow]:
     """All guarantees by name, promised first; if `public`, only those that may be published.
 
     Raises
     ------
-    DataError : the promise is missing, or what was spent although `asked` is not 0.
+    DataError : one of them is none.
     """
-    for name in (PROMISED, SPENT) if asked else (PROMISED,):
-        if name not in guarantees:
-            raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
     names = [name for name in _NAMES if name in guarantees] + [name for name in guarantees if name not in _NAMES]
     rows = {name: GuaranteeRow.from_json(name, guarantees[name]) for name in names}
     return {name: row for name, row in rows.items() if row.publishable or not public}

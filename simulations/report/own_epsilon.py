@@ -13,7 +13,7 @@ from consilium.simulations.report.wording import epsilon_text
 
 @dataclass(frozen=True)
 class OwnEpsilon:
-    """Parties of one weight. names: none where they may not be shown."""
+    """Parties of one weight."""
 
     weight: int
     epsilon_text: str
@@ -21,11 +21,10 @@ class OwnEpsilon:
     names: tuple[str, ...]
 
 
-def own_epsilons(by_party: Mapping[str, Mapping[str, Any]], public: bool) -> list[OwnEpsilon]:
+def own_epsilons(by_party: Mapping[str, Mapping[str, Any]]) -> list[OwnEpsilon]:
     """One row for each weight, the least first; empty where every party counts once.
 
-    by_party : as `coordinator.ledger.privacy.by_party` gives it. public : names, which no guarantee covers, are left
-        out.
+    by_party : as `coordinator.ledger.privacy.by_party` gives it.
 
     Raises
     ------
@@ -36,7 +35,7 @@ def own_epsilons(by_party: Mapping[str, Mapping[str, Any]], public: bool) -> lis
         for weight in sorted({own["weight"] for own in by_party.values()}):
             names = [party for party, own in by_party.items() if own["weight"] == weight]
             text = epsilon_text(number(dict(by_party[names[0]]), "epsilon"))
-            rows.append(OwnEpsilon(weight, text, len(names), () if public else tuple(sorted(names))))
+            rows.append(OwnEpsilon(weight, text, len(names), tuple(sorted(names))))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"weights of the parties are malformed: {error}", "Run the scenario again") from None
     return rows

@@ -58,6 +58,9 @@ def load_report_data(folder: Path) -> ReportData:
         values["quality"] = [PartyQuality(**item) for item in values["quality"]]
         values["classes"] = tuple(values["classes"])
         values["guarantees"] = renamed(values["guarantees"], OF_SPENT)
+        # up to version 0.9 it was not written; a simulation's teachers were judged, or left out
+        known = {item.party for item in [*values["quality"], *values["left_out"]]}
+        values.setdefault("invited", max(len(known), values["parties"]))
         values["release"] = ReleaseKind(values["release"])
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "Give the folder of a finished run") from None

@@ -24,12 +24,15 @@ class Tile:
     accent: bool = False
 
 
-def tiles(data: ReportData, asked: int, answered: int, guarantees: Mapping[str, GuaranteeRow]) -> list[Tile]:
+def tiles(
+    data: ReportData, asked: int, answered: int, guarantees: Mapping[str, GuaranteeRow], public: bool
+) -> list[Tile]:
     """In the order of the page."""
     promised, spent = guarantees[PROMISED], guarantees.get(SPENT)
     used = f", {spent.epsilon_text} spent" if spent else "" if asked else ", nothing spent"
+    teachers = many(data.teachers, "teacher")
     return [
-        Tile(plural(data.party_label), f"{data.parties:,}", many(data.teachers, "teacher")),
+        Tile(plural(data.party_label), f"{data.parties:,}", f"invited, with {teachers}" if public else teachers),
         Tile(
             f"{plural(data.release.noun)} released",
             f"{answered:,}",

@@ -80,9 +80,11 @@ def replay(case: Case, said: Said) -> Replayed:
         with closing(log), closing(ledger):
             if config.most_weight > 1:
                 ledger.pin_weights(dict(zip(case.parties, _weights(case), strict=True)))
-            collector = RecordedVotes(case, said)
+            collector, votes = RecordedVotes(case, said), sum(_weights(case)) * config.teachers_per_party
             service, *later = (
-                LabelService(config, ledger, noise_for(config), collector, len(case.parties), log, phase=phase)
+                LabelService(
+                    config, ledger, noise_for(config), collector, len(case.parties), log, phase=phase, most_votes=votes
+                )
                 for phase in config.phase_numbers
             )
             spec = case.scenario.student

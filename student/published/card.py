@@ -128,7 +128,6 @@ def make_card(
             "holds_public_rows": published.kind in ("kernel", "both"),
         },
         "versions": versions(),
-        "seconds": round(result.seconds, 3),
     }
 
 
@@ -185,8 +184,8 @@ def _what(card: dict[str, Any]) -> list[str]:
     return [
         f"A model ({_trained(spec['trainer'])}{chosen}) that tells {len(card['classes'])} classes apart: {classes}.",
         "",
-        f"It was trained on {noun}s that were released of the votes of {card['parties']} data holders on public rows,"
-        f" and on nothing else of theirs{how}. {card['asked']} rows were asked, {card['answered']} got a {noun}"
+        f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on public"
+        f" rows, and on nothing else of theirs{how}. {card['asked']} rows were asked, {card['answered']} got a {noun}"
         f" ({_plain(card['mechanism'])}), {card['reinforced']} were confirmed.",
     ]
 

@@ -19,7 +19,7 @@ from consilium.student.asking.pool import Pool, load_pool
 from consilium.student.config import StudentSpec
 from consilium.student.published.file import BadModel
 from consilium.student.published.model import load_model
-from consilium.student.run import run_student
+from consilium.student.run import run_student, votes_in_sums
 from tests.federation import FEATURES, make_config, make_rows
 from tests.specs import student_of
 
@@ -365,3 +365,27 @@ def test_the_card_says_on_which_rows_values_were_chosen_and_what_no_epsilon_cove
     card = json.loads((tmp_path / "stated" / "student" / "student.json").read_text())
     assert [each["keys"][0] for each in card["provenance"][:2]] == ["federation.caps.queries", "student.trainer.C"]
     assert "provenance" not in card["spec"]
+
+
+@pytest.mark.parametrize(
+    ("present", "queries", "sigma", "about"),
+    [
+        (207, 300, 40.0, 207),
+        (150, 300, 40.0, 150),
+        (205, 300, 40.0, 207),  # within the noise
+        (10, 1, 40.0, 207),  # one row says too little
+        (0, 300, 5.0, 1),
+        (9, 0, 1.0, 0),  # nothing was asked
+    ],
+)
+def test_votes_in_sums_are_estimated_from_what_was_released(
+    present: int, queries: int, sigma: float, about: int
+) -> None:
+    """The most that there might be, 207, unless noise does not explain that there are fewer."""
+    generator = np.random.default_rng(3)
+    counts = np.full((queries, 2), present / 2) + generator.normal(0, sigma, (queries, 2))
+    told = Histograms(counts.round().astype(np.int64), np.full(queries, 207), np.full(queries, sigma))
+    votes = votes_in_sums(told)
+    assert votes.shape == (queries,)
+    np.testing.assert_allclose(votes, about, rtol=0.05)
+    assert (votes == about).all() or about == 150

@@ -57,7 +57,7 @@ class Votes:
 
 @pytest.fixture
 def make(tmp_path: Path, log):
-    def build(name: str = "ledger.db", **changes):
+    def build(name: str = "ledger.db", most_votes: int | None = None, **changes):
         config = make_config(
             **{
                 "mechanism": MECHANISM,
@@ -67,7 +67,7 @@ def make(tmp_path: Path, log):
             }
         )
         ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
-        return LabelService(config, ledger, SeededNoise, Votes(), PARTIES, log), ledger, config
+        return LabelService(config, ledger, SeededNoise, Votes(), PARTIES, log, most_votes=most_votes), ledger, config
 
     return build
 
@@ -295,7 +295,7 @@ def test_counts_are_in_no_text(make) -> None:
 
 
 def test_histograms_say_how_many_votes_they_have_where_parties_have_weights(make) -> None:
-    service, ledger, _ = make(most_weight=3)
+    service, ledger, _ = make(most_votes=6 * PARTIES, most_weight=3)
     ledger.pin_weights({f"p{at}": 3 for at in range(PARTIES)})
     service._collector = Votes(weight=3)
     x, _ = make_rows(5, 3)

@@ -65,6 +65,7 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
         created="2026-01-02T03:04:05+00:00",
         versions={"python": "3.11.7", "numpy": "2.4.0"},
         parties=parties,
+        invited=parties + 1,
         teachers=parties,
         party_label="hospital",
         left_out=[

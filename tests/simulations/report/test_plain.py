@@ -23,7 +23,7 @@ from tests.simulations.report.cases import DIGITS, Page, figured, guarantee, run
 
 
 def box(data: ReportData) -> PlainBox:
-    return plain_box(data, guarantee_rows(data.guarantees, len(data.answered), public=False))
+    return plain_box(data, guarantee_rows(data.guarantees, public=False))
 
 
 def promised(epsilon: float, **change: Any) -> ReportData:

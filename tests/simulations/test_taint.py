@@ -1,0 +1,199 @@
+"""Everything private of a run is changed, and nothing that anybody may see changes but through what was charged.
+
+Three federations have the same roster, public rows and released outcomes, which are what is charged: the mechanism is
+made to release them whatever the votes are. Rows, labels, sizes, votes, who is left out, at which stage, and why,
+are others in each.
+"""
+
+from __future__ import annotations
+
+import datetime as dates
+import json
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import tomli_w
+
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel
+from consilium.protocol.config_files import read_table
+from consilium.protocol.labels.service import NO_LABEL
+from consilium.simulations import run as running
+from consilium.simulations.report.build import render
+from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.store import load_report_data
+from consilium.simulations.run import run_scenario, unwatched
+from consilium.simulations.scenario import load_scenario
+from consilium.simulations.workspace import Workspace
+from tests.command_line import consilium
+from tests.simulations.datasets.own import FEDERATION, HOSPITALS, patients, table_keys, write_scenario
+from tests.simulations.test_what_is_secret import PUBLIC_FILES
+
+pytestmark = pytest.mark.slow
+
+PUBLIC_OWNERS = HOSPITALS[:2]
+LABELS = {"mechanism": {"name": "confident", "threshold": 2, "sigma1": 2.0, "sigma2": 1.5}}
+COUNTS = {"mechanism": {"name": "histogram", "sigma": 1.5}}
+"""What is released: labels and abstentions, noisy counts."""
+
+
+class Clock(dates.datetime):
+    """A run begins when the test says: the time of day follows from nobody's rows, and is in no file but the report."""
+
+    @classmethod
+    def now(cls, tz: dates.tzinfo | None = None) -> Clock:
+        return cls(2026, 1, 2, 3, 4, 5, tzinfo=tz)
+
+
+def nobody(space: Workspace) -> None:
+    """Every party takes part."""
+
+
+def too_few_rows(space: Workspace) -> None:
+    """The first party asks for more rows than it has: it is refused at training, for its data."""
+    settings = space.home(0) / "party.toml"
+    table = read_table(settings)
+    table["policy"]["least_rows_per_teacher"] = 10_000
+    settings.write_text(tomli_w.dumps(table))
+
+
+def one_class(space: Workspace) -> None:
+    """Two other parties have rows of a class that their policy does not allow."""
+    for index in (1, 2):
+        path = space.home(index) / "data.npz"
+        with np.load(path) as file:
+            arrays = dict(file)
+        arrays["x"] = np.full_like(arrays["x"], np.nan)
+        np.savez(path, **arrays)
+
+
+def table(world: int) -> pl.DataFrame:
+    """The same public hospitals in each world; of the others other patients, other outcomes, and more of them."""
+    same = patients(30)
+    if world == 0:
+        return same
+    generator = np.random.default_rng(world)
+    public = same.filter(pl.col("hospital").is_in(PUBLIC_OWNERS))
+    others = patients(30 + 7 * world).filter(~pl.col("hospital").is_in(PUBLIC_OWNERS))
+    count = len(others)
+    others = others.with_columns(
+        pl.Series("age", generator.integers(20, 90, count)),
+        pl.Series("outcome", generator.choice(["alive", "dead"], count)),
+        pl.Series("sex", generator.choice(["f", "m"], count)),
+    )
+    return pl.concat([public, others])
+
+
+WORLDS: tuple[Callable[[Workspace], None], ...] = (nobody, too_few_rows, one_class)
+
+
+def as_charged(self: MechanismModel, sums: Any, queries: int, room: int, *_: Any) -> Drawn:
+    """The outcome that all worlds have, after votes were collected as ever."""
+    votes = sums(np.arange(queries), 1)
+    generator = np.random.default_rng(queries)
+    if self.name == "histogram":
+        return Drawn.from_counts(generator.integers(-1, 6, votes.shape)).up_to(room)
+    labels = generator.integers(0, 2, queries)
+    labels[:2] = 0, NO_LABEL
+    return Drawn.from_teachers(labels).up_to(room)
+
+
+@pytest.fixture(scope="module", params=[LABELS, COUNTS], ids=["labels", "counts"])
+def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A run folder of each, with its public report."""
+    folders = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(running, "datetime", Clock)
+        patched.setattr(MechanismModel, "release", as_charged)
+        lay_out = running.lay_out
+        for number, leave_out in enumerate(WORLDS):
+            folder = tmp_path_factory.mktemp(f"world-{number}")
+
+            def prepared(space: Workspace, *arguments: Any, leave_out: Callable = leave_out) -> None:
+                lay_out(space, *arguments)
+                leave_out(space)
+
+            patched.setattr(running, "lay_out", prepared)
+            table(number).write_csv(folder / "patients.csv")
+            keys = table_keys(public={"by": "owner", "owners": list(PUBLIC_OWNERS)}, public_share=None)
+            federation = {
+                **FEDERATION,
+                **request.param,
+                "caps": {"queries": 12, "answers": 12},
+                "privacy": {"unit": "party", "delta": 1e-3},
+            }
+            path = write_scenario(
+                folder, keys, federation=federation, student={"batch": 6}, simulation={"hand_labels": "quick"}
+            )
+            run_scenario("own", load_scenario(str(path), [], 3), "local", 3, folder / "run", unwatched)
+            assert consilium("report", folder / "run", "--public").exit_code == 0
+            folders.append(folder / "run")
+    return folders
+
+
+def summaries(worlds: list[Path]) -> list[dict[str, Any]]:
+    return [json.loads((run / "summary.json").read_text()) for run in worlds]
+
+
+def test_the_worlds_differ_in_everything_private(worlds: list[Path]) -> None:
+    told = summaries(worlds)
+    assert [each["parties"] for each in told] == [4, 3, 2]
+    assert len({each["baselines"]["pooled"]["auc"] for each in told}) == 3
+    data = [load_report_data(run / "private") for run in worlds]
+    assert len({tuple(each.consensus) for each in data}) == 3
+    assert len({tuple(item.rows for item in each.quality) for each in data}) == 3
+    assert len({tuple((item.party, item.reason) for item in each.left_out) for each in data}) == 3
+    assert len({(run / "report.html").read_bytes() for run in worlds}) == 3
+
+
+@pytest.mark.parametrize("name", PUBLIC_FILES)
+def test_nothing_public_changes_by_a_byte(worlds: list[Path], name: str) -> None:
+    first, *others = ((run / name).read_bytes() for run in worlds)
+    for other in others:
+        assert other == first
+
+
+def test_all_that_anybody_may_read_is_compared(worlds: list[Path]) -> None:
+    for run in worlds:
+        readable = {
+            path.relative_to(run).as_posix()
+            for path in run.rglob("*")
+            if path.is_file() and path.stat().st_size and stat.S_IMODE(path.stat().st_mode) & 0o044
+        }
+        assert readable == set(PUBLIC_FILES)
+
+
+def pages(worlds: list[Path]) -> list[str]:
+    return [render(load_report_data(run / "private"), public=True) for run in worlds]
+
+
+def test_control_what_version_0_9_showed_differs(worlds: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its public report said how many parties were left out at each stage, and how many voted."""
+    assert len(set(pages(worlds))) == 1
+    shown = ReportData.published
+
+    def with_those_left_out(self: ReportData) -> ReportData:
+        at_training = sum(item.stage == "train" for item in self.left_out)
+        return replace(shown(self), attribution=f"{at_training} parties at the stage “train”")
+
+    monkeypatch.setattr(ReportData, "published", with_those_left_out)
+    assert len(set(pages(worlds))) == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["parties", "teachers", "left_out", "seconds", "warnings", "quality", "baselines", "consensus", "secret_figures"],
+)
+def test_control_each_private_part_would_be_seen(worlds: list[Path], name: str) -> None:
+    """Whatever `published` takes away differs between the worlds."""
+    values = [getattr(load_report_data(run / "private"), name) for run in worlds]
+    assert len({repr(value) for value in values}) > 1
+
+
+def test_the_card_says_who_might_have_taken_part(worlds: list[Path]) -> None:
+    assert [json.loads((run / "student" / "student.json").read_text())["parties"] for run in worlds] == [4, 4, 4]
