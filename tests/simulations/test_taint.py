@@ -92,7 +92,7 @@ def table(world: int) -> pl.DataFrame:
 WORLDS: tuple[Callable[[Workspace], None], ...] = (nobody, too_few_rows, one_class)
 
 
-def as_charged(self: MechanismModel, sums: Any, queries: int, room: int, *_: Any) -> Drawn:
+def as_charged(self: Any, sums: Any, queries: int, room: int, *_: Any) -> Drawn:
     """The outcome that all worlds have, after votes were collected as ever."""
     votes = sums(np.arange(queries), 1)
     generator = np.random.default_rng(queries)
