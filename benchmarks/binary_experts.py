@@ -21,12 +21,14 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cells import command_of
 from benchmarks.cnn_teachers import cnn_place
 from benchmarks.exact import published_votes
 from benchmarks.near_zero import labels_of
 from benchmarks.papers import Kept, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
 from consilium.student.asking.selection import choose
+from docs.figures import figure
 
 CLASSES = 10
 SURE, POSSIBLE, OTHERS = 0.9, 0.1, 4
@@ -108,12 +110,16 @@ def main(arguments: list[str] | None = None) -> None:
     kept = Kept(chosen.out)
     for seed in chosen.seeds:
         measure(kept, seed, chosen.labels, votes)
-    print("\n| first batch | then | labels | four others | labels right, % | student, % |\n|---|---|---|---|---|---|")
-    for size in chosen.labels:
-        for way in WAYS:
-            mine = [item for item in kept.found if (item["first"], item["way"]) == (size, way)]
-            cells = [spread(mine, "labels"), spread(mine, "four"), spread(mine, "right", 100)]
-            print(f"| {size} | {way} | " + " | ".join([*cells, spread(mine, "accuracy", 100)]) + " |")
+    columns = ("first batch", "then", "labels", "four others", "of them right, %", "student, %")
+    command = command_of("benchmarks.binary_experts", arguments or ())
+    split = "judged on test images that nobody asks about"
+    with figure("papers/binary-experts", command, columns, split=split, seeds=chosen.seeds) as table:
+        table.seconds = kept.seconds
+        for size in chosen.labels:
+            for way in WAYS:
+                mine = [item for item in kept.found if (item["first"], item["way"]) == (size, way)]
+                cells = [spread(mine, "labels"), spread(mine, "four"), spread(mine, "right", 100)]
+                table.add(size, way, *cells, spread(mine, "accuracy", 100))
 
 
 if __name__ == "__main__":

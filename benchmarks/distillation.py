@@ -21,11 +21,14 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import command_of
 from benchmarks.cnn_teachers import DELTA, TEMPERATURES, Spoken, asked_rows, cnn_place, ensemble
 from benchmarks.papers import Kept, Place, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
@@ -35,6 +38,7 @@ from consilium.student.config import StudentSpec
 from consilium.student.run import train
 from consilium.student.trainers.base import Shares
 from consilium.student.trainers.kinds import LogisticRegressionStudent
+from docs import figures
 
 QUERIES = (100, 300, 1000)
 NOISY_QUERIES = (100, 1000)
@@ -128,23 +132,24 @@ def noisy(place: Place, scattered: Place, rows: Asked, kept: Kept) -> None:
                 kept.add(**keys, accuracy=found)
 
 
-def table(kept: Kept) -> None:
-    """Mean and standard deviation over the seeds, in percent."""
-    for teachers in sorted({item["teachers"] for item in kept.found}):
-        for part, ways in (("figure", WAYS), ("noisy", NOISY_WAYS)):
-            mine = [item for item in kept.found if item["teachers"] == teachers and item["part"] == part]
-            if not mine:
-                continue
-            named = (
-                "without noise: NOT PRIVATE, no epsilon holds" if part == "figure" else "with noise, at a worst case"
-            )
-            print(f"\n{teachers} teachers, {named}\n| queries | epsilon | " + " | ".join(ways) + " |")
-            print("|---" * (2 + len(ways)) + "|")
-            for queries, epsilon in sorted({(item["queries"], item.get("epsilon", math.inf)) for item in mine}):
-                here = [item for item in mine if (item["queries"], item.get("epsilon", math.inf)) == (queries, epsilon)]
-                cells = [spread([item for item in here if item["way"] == way], "accuracy", 100) for way in ways]
-                promise = f"{epsilon:g}" if math.isfinite(epsilon) else "none"
-                print(f"| {queries:,} | {promise} | " + " | ".join(cells) + " |")
+def tables(kept: Kept, command: str, seeds: Sequence[int]) -> None:
+    """Mean and standard deviation over the seeds, in percent. Of the part `figure` no row is private."""
+    split = "judged on test images that nobody asks about"
+    for part, ways in (("figure", WAYS), ("noisy", NOISY_WAYS)):
+        mine: dict[tuple[int, float, int], list[dict[str, Any]]] = {}
+        for item in kept.found:
+            if item["part"] == part:
+                case = (item["teachers"], item.get("epsilon", math.inf), item["queries"])
+                mine.setdefault(case, []).append(item)
+        if not mine:
+            continue
+        name = "papers/distillation" + ("-noisy" if part == "noisy" else "")
+        columns = ("teachers", "epsilon", "queries", *ways)
+        with figures.figure(name, command, columns, split=split, seeds=seeds) as table:
+            table.seconds = kept.seconds
+            for (teachers, epsilon, queries), items in sorted(mine.items()):
+                cells = [spread([item for item in items if item["way"] == way], "accuracy", 100) for way in ways]
+                table.add(teachers, f"{epsilon:g}" if math.isfinite(epsilon) else "none", queries, *cells)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -164,7 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
             figure(place, rows, kept)
         if "noisy" in chosen.parts:
             noisy(place, Place("mnist-250", seed), rows, kept)
-    table(kept)
+    tables(kept, command_of("benchmarks.distillation", arguments or ()), chosen.seeds)
 
 
 if __name__ == "__main__":

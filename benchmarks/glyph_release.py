@@ -16,6 +16,7 @@ and `LABEL` times as much for labels, about what the exact worst case of a label
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 
 import numpy as np
@@ -23,6 +24,7 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from benchmarks.cells import command_of
 from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.protocol.rows.representation import represent
 from consilium.simulations.datasets.source import open_source
@@ -31,6 +33,7 @@ from consilium.student.trainers.base import Shares
 from consilium.student.trainers.counts.smooth import KernelShares
 from consilium.student.trainers.kernel import spread_labels
 from consilium.student.trainers.settings import EvenStudent, SpreadingStudent
+from docs.figures import figure
 
 PARTIES, ROWS, FAMILIES, COMPONENTS, POOL, JUDGES = 5000, 24, 61, 512, 13_900, 5000
 DELTA = 1e-5
@@ -50,15 +53,17 @@ def main() -> None:
     pool, judges = seen[:POOL], seen[POOL:]
     right = (votes.argmax(axis=1) == truth)[POOL:].mean()
     print(f"{parties} parties of {ROWS}; plurality {right:.3f}; {time.process_time() - start:.0f} s")
-    print("| epsilon | queries | labels right | spread | histograms | histograms, even |\n|---|---|---|---|---|---|")
-    for epsilon in wanted.epsilons:
-        for queries in wanted.queries:
-            found = [
-                taught(pool, judges, truth, votes, parties, epsilon, queries, wanted.gamma, draw)
-                for draw in range(wanted.draws)
-            ]
-            cells = " | ".join(f"{value:.3f}" for value in np.mean(found, axis=0))
-            print(f"| {epsilon:g} | {queries} | {cells} |", flush=True)
+    columns = ("epsilon", "queries", "labels right", "spread", "histograms", "histograms, even")
+    command = command_of("benchmarks.glyph_release", sys.argv[1:])
+    split = "chosen and judged on the same rows, of families that are private with seed 0"
+    with figure("papers/glyph-chosen", command, columns, split=split, seeds=(0,)) as table:
+        for epsilon in wanted.epsilons:
+            for queries in wanted.queries:
+                found = [
+                    taught(pool, judges, truth, votes, parties, epsilon, queries, wanted.gamma, draw)
+                    for draw in range(wanted.draws)
+                ]
+                table.add(f"{epsilon:g}", queries, *(f"{value:.3f}" for value in np.mean(found, axis=0)))
     print(f"{time.process_time() - start:.0f} s of one processor")
 
 

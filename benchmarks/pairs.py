@@ -1,6 +1,7 @@
 """Points of one axis of a study against one of them, seed by seed.
 
     python -m benchmarks.pairs FOLDER --axis selection --against random [--method pate] [--metric accuracy]
+        [--figure PAGE/TABLE]
 
 FOLDER is that of a study's results. For every combination of the other axes it prints what was asked and answered, the
 share of right labels, the epsilon that was promised, the metric, and by how much the metric differs from that of the
@@ -20,10 +21,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.cells import command_of
 from consilium.simulations.study.results import RESULTS
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries import paired
 from consilium.simulations.study.summaries.tidy import axis_names
+from docs.figures import figure
 
 BESIDE = ("asked", "answered", "labels_right", "epsilon")
 """Means over seeds, where the method has them."""
@@ -91,6 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--against", default="random")
     parser.add_argument("--method", default="pate")
     parser.add_argument("--metric", default="accuracy")
+    parser.add_argument("--figure", default="papers/pairs", help="its name, PAGE/TABLE (docs/figures.py)")
     chosen = parser.parse_args(arguments or [])
     if chosen.folder is None:
         print("needs the folder of a study: python -m benchmarks.pairs FOLDER --axis AXIS --against POINT")
@@ -102,10 +106,12 @@ def main(arguments: list[str] | None = None) -> None:
     scores = RowScores.read(chosen.folder)
     lines = pairs(table, chosen.axis, chosen.against, chosen.method, chosen.metric, scores)
     others = [name for name in axis_names(table) if name != chosen.axis]
-    print("| " + " | ".join([*others, chosen.axis, *BESIDE, chosen.metric, f"less {chosen.against}"]) + " |")
-    print("|---" * len(lines[0]) + "|")
-    for line in lines:
-        print("| " + " | ".join(line) + " |")
+    columns = (*others, chosen.axis, *BESIDE, chosen.metric, f"less {chosen.against}")
+    command = command_of("benchmarks.pairs", arguments or ())
+    split = "the public test rows of the study, on which nothing is chosen"
+    with figure(chosen.figure, command, columns, split=split, seeds=sorted(table["seed"].unique())) as rows:
+        for line in lines:
+            rows.add(*line)
 
 
 if __name__ == "__main__":

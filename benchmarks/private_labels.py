@@ -20,12 +20,14 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from benchmarks.cells import command_of
 from benchmarks.composition import mnist_truth
 from benchmarks.exact import published_votes
 from benchmarks.papers import Kept, Place, student
 from consilium.coordinator.mechanisms import Confident, GNMax
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
+from docs.figures import figure
 
 ASKED = 640
 MECHANISMS = {
@@ -92,27 +94,28 @@ def interval(differences: Sequence[float]) -> str:
     return f"{values.mean():+.2f} ± {half:.2f}"
 
 
-def table(kept: Kept, trainers: Sequence[str]) -> None:
-    """Mean accuracy by labels, and what they have more than the private ones."""
-    for name in MECHANISMS:
-        print(f"\nConfident {name}, {ASKED} asked")
-        columns = "".join(f" {trainer}, % | more than the private |" for trainer in trainers)
-        print(f"| labels | number | right, % |{columns}")
-        print("|---|---|---|" + "---|---|" * len(trainers))
-        mine = [item for item in kept.found if item["mechanism"] == name and item["trainer"] in trainers]
-        for labels in dict.fromkeys(item["labels"] for item in mine):
-            of = [item for item in mine if item["labels"] == labels]
-            cells = [
-                f"{np.mean([item['count'] for item in of]):.0f}",
-                f"{100 * np.mean([item['right'] for item in of]):.2f}",
-            ]
-            for trainer in trainers:
-                found = {item["seed"]: item["accuracy"] for item in of if item["trainer"] == trainer}
-                base = {item["seed"]: item["accuracy"] for item in mine
-                        if (item["labels"], item["trainer"]) == (PRIVATE, trainer)}  # fmt: skip
-                cells.append(f"{100 * np.mean(list(found.values())):.2f}")
-                cells.append("" if labels == PRIVATE else interval([found[seed] - base[seed] for seed in found]))
-            print(f"| {labels} | " + " | ".join(cells) + " |")
+def table(kept: Kept, trainers: Sequence[str], seeds: int, command: str) -> None:
+    """Mean accuracy by labels, and what they have more than the private ones of the same seeds."""
+    of_trainers = [column for trainer in trainers for column in (f"{trainer}, %", "more than the private")]
+    columns = ("check", "labels", "number", "right, %", *of_trainers)
+    split = "judged on the last 1,000 test images; C was chosen elsewhere"
+    with figure("papers/private-labels", command, columns, split=split, seeds=range(seeds)) as rows:
+        rows.seconds = kept.seconds
+        for name in MECHANISMS:
+            mine = [item for item in kept.found if item["mechanism"] == name and item["trainer"] in trainers]
+            for labels in dict.fromkeys(item["labels"] for item in mine):
+                of = [item for item in mine if item["labels"] == labels]
+                cells = [
+                    f"{np.mean([item['count'] for item in of]):.0f}",
+                    f"{100 * np.mean([item['right'] for item in of]):.2f}",
+                ]
+                for trainer in trainers:
+                    found = {item["seed"]: item["accuracy"] for item in of if item["trainer"] == trainer}
+                    base = {item["seed"]: item["accuracy"] for item in mine
+                            if (item["labels"], item["trainer"]) == (PRIVATE, trainer)}  # fmt: skip
+                    cells.append(f"{100 * np.mean(list(found.values())):.2f}")
+                    cells.append("" if labels == PRIVATE else interval([found[seed] - base[seed] for seed in found]))
+                rows.add(name, labels, *cells)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -124,7 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments or [])
     kept = Kept(chosen.out)
     measure(kept, chosen.seeds, chosen.trainers)
-    table(kept, chosen.trainers)
+    table(kept, chosen.trainers, chosen.seeds, command_of("benchmarks.private_labels", arguments or ()))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.cells import command_of
 from benchmarks.cnn_teachers import cnn_place
 from benchmarks.exact import published_votes
 from benchmarks.near_zero import labels_of
@@ -32,6 +33,7 @@ from consilium.student.trainers.images.loop import Descent, ImageTrainer, MakeMe
 from consilium.student.trainers.images.network import ImageModel
 from consilium.student.trainers.images.rows import INVARIANCES, Distortion
 from consilium.student.trainers.kinds import CnnStudent
+from docs.figures import figure
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -176,13 +178,16 @@ def main(arguments: list[str] | None = None) -> None:
     kept = Kept(chosen.out)
     for seed in chosen.seeds:
         measure(kept, seed, votes)
-    print("\n| labels | labels from | surely matched, % | of them right, % | best match right, % | student, % |")
-    print("|---|---|---|---|---|---|")
-    for count in LABELS:
-        for variant in ("labels alone", *VARIANTS):
-            mine = [item for item in kept.found if (item["labels"], item["variant"]) == (count, variant)]
-            columns = ("matched", "right", "best_match_right", "accuracy")
-            print(f"| {count} | {variant} | " + " | ".join(spread(mine, name, 100) for name in columns) + " |")
+    columns = ("labels", "labels from", "surely matched, %", "of them right, %", "best match right, %", "student, %")
+    command = command_of("benchmarks.siamese", arguments or ())
+    split = "judged on test images that nobody asks about"
+    with figure("papers/siamese", command, columns, split=split, seeds=chosen.seeds) as table:
+        table.seconds = kept.seconds
+        for count in LABELS:
+            for variant in ("labels alone", *VARIANTS):
+                mine = [item for item in kept.found if (item["labels"], item["variant"]) == (count, variant)]
+                measures = ("matched", "right", "best_match_right", "accuracy")
+                table.add(count, variant, *(spread(mine, name, 100) for name in measures))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cells import Cell, shown
 from benchmarks.composition import DELTA, costs, laplace_and_gauss, sigma_for
 from consilium import accounting
 from consilium.accounting.planning.label_quality import pr_label_laplace
@@ -41,6 +40,7 @@ from consilium.simulations.study.measures.spoken import total_votes
 from consilium.simulations.study.rows_opened import open_rows
 from consilium.simulations.study.schedule import Tally, do_steps
 from consilium.simulations.study.spec import StudySpec, load_study
+from docs.figures import figure
 
 STUDY = Path(__file__).parent / "studies" / "teachers.toml"
 GAMMAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -157,18 +157,21 @@ TABLES: dict[str, Callable[[Heard], dict[str, float]]] = {
 }
 
 
-def print_table(name: str, found: Sequence[Heard]) -> None:
-    """A row for each kind and number of teachers, mean and standard deviation over the seeds."""
-    groups: dict[tuple[str, int], list[dict[str, float]]] = {}
+def print_table(name: str, found: Sequence[Heard], command: str) -> None:
+    """A row for each number and kind of teachers, mean and standard deviation over the seeds."""
+    groups: dict[tuple[int, str], list[Heard]] = {}
     for each in found:
-        groups.setdefault((each.kind, each.teachers), []).append(TABLES[name](each))
+        groups.setdefault((each.teachers, each.kind), []).append(each)
     print(f"\n{name}: {(TABLES[name].__doc__ or '').strip()}")
-    for place, ((kind, teachers), rows) in enumerate(groups.items()):
-        if not place:
-            header = ("teachers", "number", "seeds", *rows[0])
-            print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
-        cells: list[Cell] = [kind, teachers, len(rows), *(spread([row[key] for row in rows]) for key in rows[0])]
-        print("| " + " | ".join(shown(cell) for cell in cells) + " |", flush=True)
+    if not groups:
+        return
+    measured = {group: [TABLES[name](each) for each in members] for group, members in groups.items()}
+    keys = list(next(iter(measured.values()))[0])
+    seeds = sorted({each.seed for each in found})
+    split = "labels of the pool; one teacher on held-out rows; nothing was chosen"
+    with figure(f"papers/teachers-{name}", command, ("parties", "teachers", *keys), split=split, seeds=seeds) as table:
+        for (teachers, kind), rows in measured.items():
+            table.add(teachers, kind, *(spread([row[key] for row in rows]) for key in keys))
 
 
 def spread(values: Sequence[float]) -> str:
@@ -194,7 +197,7 @@ def main(arguments: list[str] | None = None) -> None:
     spec = load_study(chosen.study, chosen.set, chosen.seeds)
     found = list(heard(spec, StepCache(chosen.cache), not chosen.trained))
     for name in chosen.tables:
-        print_table(name, found)
+        print_table(name, found, f"python -m benchmarks.teachers --tables {name}")
 
 
 if __name__ == "__main__":

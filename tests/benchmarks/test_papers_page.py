@@ -6,11 +6,12 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from benchmarks import composition, orders
+from benchmarks import composition, near_zero, orders
 from benchmarks.cells import shown
 from benchmarks.composition import advanced, mnist_truth
 from benchmarks.exact import SHARED, load
@@ -133,6 +134,14 @@ def test_a_figure_in_an_item_is_that_of_its_table() -> None:
     assert "| F1 | x | | <papers/strong :: 100 :: exact>, {1, 2} | | covered |" in page
     with pytest.raises(ValueError, match="no items of 'Q'"):
         with_items("<!-- items Q -->\n<!-- end items -->", [item], str)
+
+
+@pytest.mark.parametrize("module", [composition, orders, near_zero], ids=lambda module: module.__name__)
+def test_every_table_of_votes_stands_on_the_page_and_is_made_by_its_command(module: ModuleType) -> None:
+    for name in module.TABLES:
+        made = read(DOCS / "figures" / "papers" / f"{name.replace('_', '-')}.json")
+        assert (made.origin, made.command) == ("measured", f"python -m {module.__name__} --tables {name}")
+        assert f"<!-- figure {made.name} -->" in PAGE
 
 
 def test_commands_of_the_items_are_tables_of_benchmarks() -> None:

@@ -9,13 +9,16 @@ import pytest
 
 from benchmarks.composition import laplace_and_gauss, sigma_for
 from benchmarks.orders import GRIDS, at_edge, renyi, sequences
-from benchmarks.private_labels import PRIVATE, interval, label_sets
-from benchmarks.teachers import STUDY, Heard, accuracy, gaps, heard, leads, spread
+from benchmarks.papers import Kept
+from benchmarks.private_labels import MECHANISMS, PRIVATE, interval, label_sets, table
+from benchmarks.teachers import STUDY, Heard, accuracy, gaps, heard, leads, print_table, spread
 from consilium.accounting.planning.label_quality import pr_label
 from consilium.coordinator.mechanisms import Confident
 from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.cells import plots
 from consilium.simulations.study.spec import load_study
+from docs.figures import RECORD, read
+from docs.marked import DOCS
 from tests.simulations.study.tiny import write_tiny
 
 VOTES = np.array([[10, 0, 0], [6, 4, 0], [5, 5, 0], [1, 2, 7]])
@@ -108,3 +111,26 @@ def test_all_labels_are_as_many_and_of_the_same_queries() -> None:
 
 def test_an_interval_needs_two_seeds() -> None:
     assert [interval([0.01, 0.03]), interval([0.01])] == ["+2.00 ± 12.71", "+1.00 ± nan"]
+
+
+def test_tables_of_teachers_and_of_private_labels_are_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RECORD, str(tmp_path))
+    print_table("accuracy", [said(0), said(1)], "python -m benchmarks.teachers --tables accuracy")
+    accuracies = read(tmp_path / "papers" / "teachers-accuracy.json")
+    assert accuracies.rows[0][:4] == ("10", "ridge", "50.000 ± 0.000", "75.000 ± 0.000") and accuracies.seeds == (0, 1)
+    known = read(DOCS / "figures" / "papers" / "teachers-accuracy.json")
+    assert set(known.columns) - {"images"} == set(accuracies.columns)
+
+    kept = Kept(tmp_path / "kept.jsonl")
+    for name in MECHANISMS:
+        for seed, more in ((0, 0.01), (1, 0.03)):
+            of = {"mechanism": name, "trainer": "graph", "seed": seed, "count": 100, "right": 0.9}
+            kept.add(**of, labels=PRIVATE, accuracy=0.8)
+            kept.add(**of, labels="by lot, true", accuracy=0.8 + more)
+    table(kept, ["graph"], 2, "python -m benchmarks.private_labels --trainers graph --seeds 2")
+    labels = read(tmp_path / "papers" / "private-labels.json")
+    assert [row[1:] for row in labels.rows[:2]] == [
+        (PRIVATE, "100", "90.00", "80.00", ""),
+        ("by lot, true", "100", "90.00", "82.00", "+2.00 ± 12.71"),
+    ]
+    assert len(labels.rows) == 4 and labels.seeds == (0, 1)
