@@ -129,6 +129,7 @@ def test_an_item_left_out_is_noticed(tmp_path: Path) -> None:
 
 def test_a_figure_in_an_item_is_that_of_its_table() -> None:
     item = Item(number="F1", item="x", here="{papers/strong :: 100 :: exact}, {1, 2}", state="covered")
+    assert "| **F** | 1 | 1 | 0 | 0 | 0 | 0 |\n| **V** | 0 | 0 | 0 | 0 | 0 | 0 |\n" in counts([item])
     assert "| together | 1 | 1 | 0 | 0 | 0 | 0 |\n" in counts([item])
     page = with_items("<!-- items F -->\n<!-- end items -->", [item], lambda address: f"<{address}>")
     assert "| F1 | x | | <papers/strong :: 100 :: exact>, {1, 2} | | covered |" in page
