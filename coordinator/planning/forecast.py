@@ -77,6 +77,9 @@ class NoiseInVotes:
 EXPECT_NOTHING = "expect-nothing"
 """Code of the caution that a student will hardly be better than guessing."""
 
+STUDENT_UNTRIED = "student-untried"
+"""The same of the students that a plan tries, where the file has another one."""
+
 
 @dataclass(frozen=True)
 class Caution:
@@ -140,12 +143,25 @@ def _by_hand(facts: PublicFacts) -> str:
 
 
 def cautions(
-    forecast: StudentForecast, noise: NoiseInVotes | None, facts: PublicFacts, epsilon: float, queries: int
+    forecast: StudentForecast,
+    noise: NoiseInVotes | None,
+    facts: PublicFacts,
+    epsilon: float,
+    queries: int,
+    untried: str = "",
 ) -> list[Caution]:
-    """What to say before anything is spent. queries: most that the caps allow."""
+    """What to say before anything is spent. queries: most that the caps allow. untried: the file's own trainer, where
+    it is none of those that a plan tries."""
     unused = [Caution(each.code.value, each.text) for each in caps_above_rows(queries, facts.different)]
     if forecast.better_than_guessing >= LIKELY:
         return unused
+    if untried:
+        told = (
+            f"with {facts.parties} parties at epsilon {epsilon:.3g} no linear or kernel student is better than"
+            f" guessing by {MARGIN:g} on {1 - forecast.better_than_guessing:.0%} of the tasks. The file's own trainer,"
+            f" {untried}, is not among those that a plan tries: this says nothing of it. Try it on labelled public rows"
+        )
+        return [Caution(STUDENT_UNTRIED, told), *unused]
     drowned = noise is not None and noise.on_share >= UNANIMOUS
     return [
         Caution(

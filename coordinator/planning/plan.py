@@ -16,6 +16,7 @@ from consilium.coordinator.planning.choice import TaskSet, made_up, ranked
 from consilium.coordinator.planning.facts import MOST_ROWS, PublicFacts
 from consilium.coordinator.planning.features import FeatureMap
 from consilium.coordinator.planning.forecast import EXPECT_NOTHING, Caution, NoiseInVotes, StudentForecast, cautions
+from consilium.coordinator.planning.learners import LEARNERS
 from consilium.coordinator.planning.rehearsal import Outcomes, Rehearsal
 from consilium.protocol.config_faults import faults_of, in_one
 from consilium.protocol.config_files import validate
@@ -188,8 +189,11 @@ def look_at(
     federation: Federation,
     facts: PublicFacts,
     tasks: Tasks = made_up,
+    trainer: str = "",
 ) -> PlannedFederation:
     """What to expect of a federation that has its mechanism already, with the best student of those that are tried.
+
+    trainer: name of the one that the file has; empty where it leaves that open.
 
     Raises
     ------
@@ -206,7 +210,7 @@ def look_at(
     told = tasks(facts, features)
     own = Candidate({}, federation.mechanism, federation.caps)
     outcomes = Rehearsal(features, facts, told.judged).rehearse(own, told.tasks)
-    return _told(facts, features, federation, max(outcomes, key=lambda each: each.expected), told, None)
+    return _told(facts, features, federation, max(outcomes, key=lambda each: each.expected), told, None, trainer)
 
 
 def _check_no_schedule(schedule: object) -> None:
@@ -246,9 +250,11 @@ def _told(
     best: Outcomes,
     told: TaskSet,
     runner_up: tuple[Candidate, StudentForecast] | None,
+    trainer: str = "",
 ) -> PlannedFederation:
+    untried = "" if trainer in {learner.trainer for learner in LEARNERS} else trainer
     forecast = StudentForecast.of(best, facts.classes, told.source)
     noise = NoiseInVotes.of(federation, facts, features)
     epsilon = worst_case(federation.promised_events(), federation.privacy.delta).epsilon
-    warned = cautions(forecast, noise, facts, epsilon, federation.all_caps.queries)
+    warned = cautions(forecast, noise, facts, epsilon, federation.all_caps.queries, untried)
     return PlannedFederation(facts, federation, best.trainer, forecast, runner_up, noise, epsilon, warned)

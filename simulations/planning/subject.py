@@ -63,6 +63,13 @@ class PlanSubject(ABC):
     def most_queries(self) -> int:
         """Limit of the parties' policies."""
 
+    @property
+    def trainer(self) -> str:
+        """Name of the student's trainer that the file has; empty where it names none."""
+        student = self.content.get("student")
+        trainer = student.get("trainer") if isinstance(student, dict) else None
+        return str(trainer.get("name", "")) if isinstance(trainer, dict) else ""
+
     def planned(
         self, labelled: Path | None, rows_per_party: int, progress: Progress = no_progress
     ) -> PlannedFederation:
@@ -75,7 +82,7 @@ class PlanSubject(ABC):
             tried = partial(progress, CANDIDATES)
             return plan(self.table, self.facts(), self.most_queries, tasks, tried)
         with stage(progress, FORECAST):
-            return look_at(self.federation(), self.facts(), tasks)
+            return look_at(self.federation(), self.facts(), tasks, self.trainer)
 
     def to_write(self, made: PlannedFederation) -> list[str]:
         """What a file says to have this plan, line by line; nothing where it says so already."""

@@ -74,6 +74,17 @@ def test_caps_above_the_public_rows_are_warned_of(planned: PlannedFederation) ->
     assert not replace(planned, cautions=found[301]).expects_nothing
 
 
+def test_nothing_is_said_of_a_student_that_is_not_tried(planned: PlannedFederation) -> None:
+    """mnist-250 was told to expect nothing of a student that is right on 98 % of the images."""
+    hopeless = replace(planned.forecast, better_than_guessing=0.1)
+    (caution,) = cautions(hopeless, planned.noise, planned.facts, 1.0, 1, "graph_cnn")
+    assert caution.code == "student-untried" and "graph_cnn, is not among those" in caution.text
+    found = look_at(Federation.model_validate({**table(), **planned.table}), facts(12), FEW, "graph_cnn")
+    assert [each.code for each in found.cautions][:1] == ["student-untried"]
+    tried = look_at(Federation.model_validate({**table(), **planned.table}), facts(12), FEW, "kernel_ridge")
+    assert [each.code for each in tried.cautions][:1] == ["expect-nothing"]
+
+
 def test_what_a_label_takes_is_said_beside_the_forecast(planned: PlannedFederation) -> None:
     of_months = replace(planned.facts, label_cost="six months")
     assert "by hand    one label takes six months" in replace(planned, facts=of_months).lines()
