@@ -69,6 +69,11 @@ def uncovered(entries: Sequence[Provenance]) -> tuple[str, ...]:
     return tuple(key for entry in entries if entry.votes != "none" for key in entry.keys)
 
 
+def of_own_votes(entries: Sequence[Provenance], candidates: int) -> tuple[str, ...]:
+    """Keys of values that were chosen by runs on the very parties' votes, where one run alone is charged."""
+    return tuple(key for entry in entries if entry.votes == "own" for key in entry.keys) if candidates == 1 else ()
+
+
 def well_formed(value: object) -> tuple[Provenance, ...]:
     """The entries in somebody's file, which may be of another version; none, where one of them is no entry."""
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.expectation import expected
+from consilium.protocol.provenance import of_own_votes, well_formed
 from consilium.protocol.warnings.after import HandLabelled, InPlace, Reached, after_run
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import RunWarning
@@ -31,6 +33,8 @@ def run_warnings(
     weights = [own["weight"] for own in summary.get("by_party", {}).values()]
     votes = sum(weights) * config.teachers_per_party if weights else None
     known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
+    stated = well_formed(card.get("provenance", []))  # a run of 0.9 does not say it
+    known = replace(known, uncharged=of_own_votes(stated, config.privacy.candidates))
     reached = Reached(
         in_place=InPlace(known.histogram, config.ballot.relative, bool(spec.prevalence)),
         answered=summary["queries"]["answered"],

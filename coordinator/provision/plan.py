@@ -18,7 +18,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.node.kit import Coordinator, Port, joined
 from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
-from consilium.protocol.provenance import Provenance
+from consilium.protocol.provenance import Provenance, of_own_votes
 from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.rows.encoding import DeclaredColumns
 from consilium.protocol.rows.pool import PoolTerms
@@ -288,9 +288,8 @@ def _check_candidates(scenario: dict[str, Any], where: str) -> None:
     stated = listed if isinstance(listed, list) else [listed]
     entries = [validate(entry, Provenance, f"{where}: provenance") for entry in stated]
     privacy = scenario["federation"].get("privacy")
-    charged = isinstance(privacy, dict) and privacy.get("candidates", 1) != 1
-    keys = [key for entry in entries if entry.votes == "own" for key in entry.keys]
-    if keys and not charged:
+    candidates = privacy.get("candidates", 1) if isinstance(privacy, dict) else 1
+    if keys := of_own_votes(entries, candidates):
         raise ConfigError(
             f"{where}: {', '.join(keys)}: chosen in view of runs on these parties' own votes, which epsilon does not"
             " cover",

@@ -40,7 +40,7 @@ class Expected:
     student chooses for itself, and whoever warns does not know. It has no default: a default would advise what is
     already done. histogram: whether noisy counts are released, not labels alone. undeclared: whether teachers vote
     relative to their own scores, and nobody says how frequent the classes are. paired: parties whose votes are masked
-    in pairs; 0 where none are.
+    in pairs; 0 where none are. uncharged: keys whose values were chosen by other runs on these parties' votes.
     """
 
     epsilon: float
@@ -54,12 +54,15 @@ class Expected:
     histogram: bool = False
     undeclared: bool = False
     paired: int = 0
+    uncharged: tuple[str, ...] = ()
 
 
 def before_run(expected: Expected) -> list[RunWarning]:
     """All that there is to warn of, the most important first."""
     return [
-        warning for kind in (_epsilon, _noise, _information, _answers, _halves, _pairs) for warning in kind(expected)
+        warning
+        for kind in (_epsilon, _choice, _noise, _information, _answers, _halves, _pairs)
+        for warning in kind(expected)
     ]
 
 
@@ -73,6 +76,15 @@ def _epsilon(expected: Expected) -> Iterator[RunWarning]:
             WarningCode.LARGE_EPSILON,
             f"epsilon is {value} at delta {expected.delta:g} for each {expected.unit}, above {MOST_EPSILON:g}: {why}."
             " Ask fewer queries, add noise, or find more parties",
+        )
+
+
+def _choice(expected: Expected) -> Iterator[RunWarning]:
+    if expected.uncharged:
+        yield RunWarning(
+            WarningCode.TUNED_ON_OWN_VOTES,
+            f"{', '.join(expected.uncharged)}: chosen in view of runs on these parties' own votes, and epsilon charges"
+            " one run. State how many there were in federation.privacy.candidates",
         )
 
 

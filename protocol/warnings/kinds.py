@@ -34,6 +34,7 @@ class WarningCode(StrEnum):
     ROWS_TWICE = "rows-twice"
     ONE_LARGE_PARTY = "one-large-party"
     CAPS_ABOVE_ROWS = "caps-above-rows"
+    TUNED_ON_OWN_VOTES = "tuned-on-own-votes"
 
 
 SECRET = frozenset(
@@ -52,7 +53,7 @@ SECRET = frozenset(
 """Computed from private rows, or from how many parties voted, which may follow from these: no guarantee covers them."""
 
 
-SINCE_0_9 = frozenset({WarningCode.CAPS_ABOVE_ROWS, WarningCode.PARTIES_TOO_SMALL})
+SINCE_0_9 = frozenset({WarningCode.CAPS_ABOVE_ROWS, WarningCode.PARTIES_TOO_SMALL, WarningCode.TUNED_ON_OWN_VOTES})
 """Kinds that runs of version 0.9 and earlier do not have."""
 
 

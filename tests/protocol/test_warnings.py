@@ -46,6 +46,7 @@ BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"epsilon": 5.0}, False),
         ({"epsilon": math.inf}, True),
     ],
+    "tuned-on-own-votes": [({"uncharged": ("federation.caps.queries",)}, True), ({"uncharged": ()}, False)],
     # 100 sqrt(2) = 141.4 between two counts
     "noise-above-unanimity": [
         ({"votes": 141}, True),
