@@ -250,6 +250,19 @@ def with_figures(text: str, figures: Mapping[str, Figure], items: Sequence[Item]
     return with_items(with_parts(text, VALUES, value), items, value)
 
 
+def render(docs: Path = DOCS) -> list[Path]:
+    """Write the pages that are stale, and name them; one that does not fit is left as it is, for `problems` to name."""
+    figures, items = read_all(docs), read_items(docs)
+
+    def page(text: str) -> str:
+        try:
+            return with_figures(text, figures, items)
+        except ValueError:
+            return text
+
+    return stale_pages(page, write=True, docs=docs)
+
+
 def problems(docs: Path = DOCS) -> list[str]:
     """What does not fit, one sentence each; empty if every page is what its data files say."""
     figures, wrong = {}, []
@@ -278,9 +291,7 @@ def problems(docs: Path = DOCS) -> list[str]:
         except ValueError as error:
             wrong.append(f"{page.name}: {error}")
     wrong += [f"docs/figures/{name}.json: on no page" for name in sorted(set(figures) - set(marked))]
-    return wrong + [
-        f"{name}: on its page twice" for name in sorted({name for name in marked if marked.count(name) > 1})
-    ]
+    return wrong + [f"{name}: on its page twice" for name in sorted(set(marked)) if marked.count(name) > 1]
 
 
 def differences(old: Figure, new: Figure) -> list[str]:
@@ -374,8 +385,7 @@ def main(arguments: list[str] | None = None) -> int:
             wrong = problems()
         else:
             make(chosen.make)
-            figures, items = read_all(), read_items()
-            for path in stale_pages(lambda text: with_figures(text, figures, items), write=True):
+            for path in render(DOCS):
                 print(f"written: {path.name}")
             wrong = problems()
     except ValueError as error:

@@ -133,6 +133,14 @@ def test_what_does_not_fit_is_named(docs: Path, file: str, old: str, new: str, p
     assert any(problem in line for line in figures.problems(docs)), figures.problems(docs)
 
 
+def test_a_page_that_does_not_fit_keeps_no_other_from_being_written(docs: Path) -> None:
+    edit(docs / "page.md", "98.6<!--", "98.7<!--")
+    (docs / "another.md").write_text("<!-- figure another/none -->\n<!-- end figure -->\n", encoding="utf-8")
+    assert [path.name for path in figures.render(docs)] == ["page.md"]
+    assert (docs / "page.md").read_text(encoding="utf-8") == PAGE
+    assert figures.problems(docs) == ["another.md: no file docs/figures/another/none.json, but a mark for it"]
+
+
 def test_date_seconds_and_load_are_not_the_figures() -> None:
     later = MADE.model_copy(update={"date": "2030-01-01", "seconds": 3.0, "load": (1.0, 1.0, 1.0)})
     assert later.digest == MADE.digest
