@@ -113,7 +113,7 @@ def _run(
             conclude(config, run_dir, ledger, log, Participation(roll=True))
             return
     _pin(config, ledger, members)
-    parties, most_votes = _invited(config, members, nodes)
+    parties, most_votes = _invited(config, ledger, members, nodes)
     standpoint = _Standpoint(ledger)
     standing = Standing(standpoint, pool if config.pool else None)
     given = Collecting(transport, config, members, run_dir, standing, greeting, log, keys)
@@ -162,16 +162,17 @@ def _run(
     conclude(config, run_dir, ledger, log, told)
 
 
-def _invited(config: FederationConfig, members: Sequence[Member], nodes: KnownNodes | None) -> tuple[int, int]:
+def _invited(
+    config: FederationConfig, ledger: Ledger, members: Sequence[Member], nodes: KnownNodes | None
+) -> tuple[int, int]:
     """Parties that might take part, and the most votes that they may give on a query: before anybody looked at a row.
 
-    members: those that enrolled, which policies decide. nodes: of a deployment, all that may come, whose weights are
-    not known before they do.
+    members: those that enrolled, which policies decide; the ledger knows the weights of earlier ones. nodes: of a
+    deployment, all that may come, whose weights are not known before they do.
     """
-    names = {member.party for member in members}
-    away = 0 if nodes is None else len({*nodes.names()} - names)
-    most = away * config.most_weight * config.teachers_per_party
-    return len(names) + away, sum(member.votes for member in members) + most
+    weights = {**ledger.weights(), **{member.party: member.weight for member in members}}
+    away = 0 if nodes is None else len({*nodes.names()} - set(weights))
+    return len(weights) + away, (sum(weights.values()) + away * config.most_weight) * config.teachers_per_party
 
 
 def _agreed(config: FederationConfig, ledger: Ledger, keys: VoteKeys | None) -> dict[str, int]:
