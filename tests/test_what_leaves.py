@@ -253,7 +253,7 @@ CLAIMS = tuple(
         rf"\bone {NOUN}\b{NEAR}{{0,10}}\b{LEAVES}\b",
         rf"\bthe {NOUN} (?:alone |only )?{LEAVES}\b",
         rf"\b(?:sees?|{LEAVES})\b{NEAR}{{0,20}}\b{NOUN} (?:alone|only)\b",
-        rf"^\W*(?:the )?{NOUN} (?:alone|only)$",
+        rf"^\W*(?:the )?{NOUN} only$",
         r"\bnever (?:crosses|leaves?)\b:?(?:(?!exact)[^.|])*\bcounts\b",
     )
 )
