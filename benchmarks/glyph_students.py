@@ -8,13 +8,16 @@ of them vote in a minute. Judges are the public test rows; nothing was chosen on
 
 It prints for each division what one teacher, the plurality and a model of all rows have right, what labels by hand
 teach; and for each epsilon and way what was promised (worst case), asked, answered and confirmed, how many labels are
-right, and the student's accuracy with its 95 % interval over the test rows. Processor seconds, peak of memory.
+right, and the student's accuracy with its 95 % interval over the test rows. Processor seconds, peak of memory. Over
+all seeds of a division it makes a table of docs/papers.md (docs/figures.py).
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import resource
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import eigh
 
+from benchmarks.cells import command_of, spread
 from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.rows.representation import represent
@@ -31,6 +35,7 @@ from consilium.simulations.study.case import Case, make_case
 from consilium.simulations.study.replay import replay
 from consilium.simulations.study.said import Said
 from consilium.student.run import inputs, train
+from docs.figures import figure
 
 COMPONENTS = 512
 BLOCK = 4000
@@ -97,13 +102,44 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="from 0")
     parser.add_argument("--divisions", nargs="+", choices=list(DIVISIONS), default=list(DIVISIONS))
     wanted, _ = parser.parse_known_args()
+    command = command_of("benchmarks.glyph_students", sys.argv[1:])
     for division in wanted.divisions:
-        for seed in range(wanted.seeds):
-            shown(division, seed, wanted.epsilons)
+        together([taught(division, seed, wanted.epsilons) for seed in range(wanted.seeds)], division, command)
 
 
-def shown(division: str, seed: int, epsilons: Sequence[float]) -> None:
-    """Print one division with one seed."""
+@dataclass(frozen=True)
+class Taught:
+    """One student. way: what it learnt from. right: share of its labels. hits: bool (test rows,), where it is right."""
+
+    way: str
+    epsilon: str
+    asked: int
+    answered: int
+    right: float
+    hits: np.ndarray = field(repr=False)
+
+
+def together(seeds: Sequence[Sequence[Taught]], division: str, command: str) -> None:
+    """A row for each way and epsilon: mean and standard deviation over the seeds, interval over all their test rows."""
+    columns = ("released", "epsilon, worst case", "asked", "answered", "labels right, %", "student, %", "interval")
+    split = "judged on the public test rows, on which nothing was chosen; each seed has public families of its own"
+    name = "papers/glyph-students"
+    if division != next(iter(DIVISIONS)):
+        name += "-" + re.sub("[^a-z0-9]+", "-", division)
+    with figure(name, command, columns, split=split, seeds=range(len(seeds))) as table:
+        table.seconds = time.process_time()
+        for way, epsilon in dict.fromkeys((each.way, each.epsilon) for of_seed in seeds for each in of_seed):
+            same = [each for of_seed in seeds for each in of_seed if (each.way, each.epsilon) == (way, epsilon)]
+            low, high = mean_interval(np.concatenate([each.hits for each in same]).astype(np.float64))
+            counts = (spread([getattr(each, count) for each in same], 0) for count in ("asked", "answered"))
+            right, student = ([100 * float(share) for share in shares] for shares in (
+                [each.right for each in same], [each.hits.mean() for each in same]))  # fmt: skip
+            interval = f"{100 * low:.1f} to {100 * high:.1f}"
+            table.add(way, epsilon, *counts, spread(right, 1), spread(student, 1), interval)
+
+
+def taught(division: str, seed: int, epsilons: Sequence[float]) -> list[Taught]:
+    """Students of one division with one seed, and print them."""
     start = time.process_time()
     shared = [DIVISIONS[division], "federation.minimum_parties=150"]
     case = make_case(load_scenario("glyphs", shared), seed, 0.0)
@@ -120,23 +156,28 @@ def shown(division: str, seed: int, epsilons: Sequence[float]) -> None:
     said = Summed(np.zeros((0, 1, 0), dtype=np.uint8), sums=votes[:pool])
     ways = WAYS if division == next(iter(DIVISIONS)) else {way: WAYS[way] for way in FEW_WAYS}
     print("| epsilon | way | promised | asked | answered | confirmed | labels right | student |\n" + "|---" * 8 + "|")
+    students = []
     for epsilon in epsilons:
         for way, keys in ways.items():
             own = case.of(load_scenario("glyphs", [*shared, f"federation.privacy.epsilon={epsilon}", *keys]))
             found = replay(own, said)
             answered = found.outcomes == Outcome.ANSWERED
             right = (found.labels == case.pool_y[found.rows])[answered].mean() if answered.any() else 0.0
+            scores = found.student.predict_proba(case.test_x)
             cells = [
                 f"{found.to_student.epsilon:.3f}",
                 str(int((found.outcomes != Outcome.NOT_ASKED).sum())),
                 str(int(answered.sum())),
                 str(int((found.outcomes == Outcome.REINFORCED).sum())),
                 f"{right:.3f}",
-                told(found.student.predict_proba(case.test_x), judged),
+                told(scores, judged),
             ]
+            hits = scores.argmax(axis=1) == judged
+            students.append(Taught(way, f"{epsilon:.2f}", int(cells[1]), int(cells[2]), float(right), hits))
             print(f"| {epsilon:g} | {way} | {' | '.join(cells)} |", flush=True)
-    by_hand(case, votes[:pool])
+    students += by_hand(case, votes[:pool])
     print(f"together {time.process_time() - start:.0f} s of one processor, {peak()} MB", flush=True)
+    return students
 
 
 def heard(case: Case) -> tuple[np.ndarray, float, np.ndarray]:
@@ -166,20 +207,23 @@ def heard(case: Case) -> tuple[np.ndarray, float, np.ndarray]:
     return votes, float(np.mean(right)), scores
 
 
-def by_hand(case: Case, votes: np.ndarray) -> None:
-    """Print what true labels teach the student `graph`, and what the plurality's labels of the whole pool do."""
+def by_hand(case: Case, votes: np.ndarray) -> list[Taught]:
+    """What true labels teach the student `graph`, and what the plurality's labels of the pool do; printed, too."""
     spec = load_scenario("glyphs", [f"student={{{_GRAPH}}}"]).student
     rows, judging = inputs(spec, case.config.rows, case.pool_x), inputs(spec, case.config.rows, case.test_x)
     lot = np.random.default_rng(case.seed).permutation(len(rows))
     found = []
     for count, labels, name in (
-        *((count, case.pool_y, f"{count} by hand") for count in BY_HAND if count <= len(rows)),
-        (len(rows), votes.argmax(axis=1), f"{len(rows)} by the plurality"),
+        *((count, case.pool_y, f"labels by hand: {count:,}") for count in BY_HAND if count <= len(rows)),
+        (len(rows), votes.argmax(axis=1), "the plurality's, on the whole pool"),
     ):
         known, rest = lot[:count], lot[count:]
         model = train(rows[known], labels[known], rows[rest], len(case.classes), spec, case.seed)
-        found.append(f"{name} {told(model.predict_proba(judging), case.test_y)}")
-    print("; ".join(found))
+        hits = model.predict_proba(judging).argmax(axis=1) == case.test_y
+        right = float((labels[known] == case.pool_y[known]).mean())
+        found.append(Taught(name, "none", count, count, right, hits))
+        print(f"{name} {hits.mean():.3f}")
+    return found
 
 
 def told(scores: np.ndarray, y: np.ndarray) -> str:

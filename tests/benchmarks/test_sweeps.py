@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.composition import laplace_and_gauss, sigma_for
+from benchmarks.glyph_students import Taught, together
 from benchmarks.orders import GRIDS, at_edge, renyi, sequences
 from benchmarks.papers import Kept
 from benchmarks.private_labels import MECHANISMS, PRIVATE, interval, label_sets, table
@@ -134,3 +135,19 @@ def test_tables_of_teachers_and_of_private_labels_are_figures(tmp_path: Path, mo
         ("by lot, true", "100", "90.00", "82.00", "+2.00 ± 12.71"),
     ]
     assert len(labels.rows) == 4 and labels.seeds == (0, 1)
+
+
+def test_students_of_glyphs_over_seeds_are_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RECORD, str(tmp_path))
+    hits = (np.array([True, True, True, False]), np.array([True, True, False, False]))
+    seeds = [
+        [Taught("GNMax", "1.00", 500, 500, 0.9, each), Taught("labels by hand: 150", "none", 150, 150, 1, each)]
+        for each in hits
+    ]
+    together(seeds, "by family", "python -m benchmarks.glyph_students --seeds 2")
+    made = read(tmp_path / "papers" / "glyph-students-by-family.json")
+    assert made.rows[0] == ("GNMax", "1.00", "500", "500", "90.0", "62.5 ± 17.7", "29.0 to 96.0") and made.seeds == (
+        0,
+        1,
+    )
+    assert made.rows[1][:5] == ("labels by hand: 150", "none", "150", "150", "100.0")
