@@ -283,15 +283,16 @@ def vote_odds(sigma: float, histograms: int = 1) -> float:
 
 
 def one_histogram(sigma: float) -> str:
-    """What one noisy histogram says of the vote of one teacher, in a sentence; noise N(0, sigma^2) on each count.
+    """What one noisy histogram says of the vote of one teacher whose party has weight 1; noise N(0, sigma^2) on each
+    count. A vote of weight w is one with noise sigma / w.
 
     >>> print(one_histogram(112.1))
-    One teacher's vote changes a count by 1. Whatever it voted, one histogram fits any other vote nearly as well: the \
-vote that it gave makes it at most 1.04 times as likely as another would, save with a chance of 1 in 1,000.
+    A teacher's vote that counts once changes a count by 1. Whatever it was, one histogram fits any other vote nearly as \
+well: the vote that was given makes it at most 1.04 times as likely as another would, save with a chance of 1 in 1,000.
     """
     nearly = "nearly as well" if vote_odds(sigma) < 1.25 else "too"
     return (
-        f"One teacher's vote changes a count by 1. Whatever it voted, one histogram fits any other vote {nearly}: the"
-        f" vote that it gave makes it at most {rounded_up(vote_odds(sigma))} times as likely as another would, save"
-        f" with a chance of 1 in {round(1 / SAVE_WITH):,}."
+        f"A teacher's vote that counts once changes a count by 1. Whatever it was, one histogram fits any other vote"
+        f" {nearly}: the vote that was given makes it at most {rounded_up(vote_odds(sigma))} times as likely as another"
+        f" would, save with a chance of 1 in {round(1 / SAVE_WITH):,}."
     )
