@@ -286,9 +286,8 @@ def one_histogram(sigma: float) -> str:
     """What one noisy histogram says of the vote of one teacher whose party has weight 1; noise N(0, sigma^2) on each
     count. A vote of weight w is one with noise sigma / w.
 
-    >>> print(one_histogram(112.1))
-    A teacher's vote that counts once changes a count by 1. Whatever it was, one histogram fits any other vote nearly as \
-well: the vote that was given makes it at most 1.04 times as likely as another would, save with a chance of 1 in 1,000.
+    >>> one_histogram(112.1).split(": ")[1]
+    'the vote that was given makes it at most 1.04 times as likely as another would, save with a chance of 1 in 1,000.'
     """
     nearly = "nearly as well" if vote_odds(sigma) < 1.25 else "too"
     return (
