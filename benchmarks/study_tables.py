@@ -11,7 +11,7 @@ Only what guarantees the same is tested (`summaries.questions`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,8 +40,8 @@ SPLIT = {
 }
 MEANS = "Mean over seeds ± half of its 95 % interval, over seeds and {unit} together"
 DIFFERENCES = (
-    "Mean difference at the same seed, with its 95 % interval over seeds and {unit} together; * p below .05,"
-    " corrected (Holm) for the comparisons of the family"
+    "Mean difference at the same seed, with its 95 % interval over seeds and {unit} together; *: p below .05, corrected"
+    " (Holm) within its family"
 )
 
 
@@ -66,12 +66,12 @@ class StudyTables:
 
     @property
     def unit(self) -> str:
-        """What may be other test rows: "test rows", or owners that they came from."""
+        """What might have been others: test rows, by what these came from where it is more than rows."""
         table = paired(
             self.view.frame, self.view.metric or "", self.view.reference or "", row_scores=self.view.row_scores
         )
         units = sorted({unit for unit in table["unit"].to_list() if unit})
-        return " or ".join("test rows" if unit == "row" else f"{unit}s of test rows" for unit in units) or "test rows"
+        return "test rows" if units in ([], ["row"]) else f"test rows (by {', '.join(units)})"
 
     def mean(self, at: Point, method: str, metric: str = "") -> str:
         """`.766 ± .021`, or a dash."""
@@ -94,20 +94,53 @@ class StudyTables:
 
         self.figure(name, ["", *points.values()], fill, MEANS)
 
-    def contrasts(self, name: str, kinds: Iterable[str]) -> None:
-        """What was tested, a line each, family after family."""
+    def rivals(self, name: str, points: Mapping[Point, str]) -> None:
+        """Methods of the same guarantee less the reference: methods down, points across; what is no test is a dash."""
+        asked = [question for question in questions(self.view) if question.kind == "methods" and question.tested]
+        found = {(each.method, each.at): each for question in asked for each in question.tested}
+        rows = [method for method in self.view.methods if any(method == of for of, _ in found)]
+        lines = [(f"{title(method)} less {title(asked[0].method)}", method) for method in rows] if asked else []
+        cells = {method: [found.get((method, at)) for at in points] for method in rows}
+        self._contrasts(name, ["", *points.values()], [(line, cells[method]) for line, method in lines], asked)
 
+    def divisions(self, name: str, axis: str, points: Mapping[str, str]) -> None:
+        """Each method at other points of the axis in place of the natural one: methods down, points across."""
+        asked = [question for question in questions(self.view) if (question.kind, question.axis) == ("divisions", axis)]
+        place = self.view.axes.index(axis)
+        lines = []
+        for question in asked:
+            found = {each.at[place]: each for each in question.tested}
+            lines.append((title(question.method), [found.get(point) for point in points]))
+        heads = [f"{label} in place of {asked[0].against}" for label in points.values()] if asked else []
+        self._contrasts(name, ["", *heads], lines, asked)
+
+    def ends(self, name: str, axis: str) -> None:
+        """Methods at the last point of a numeric axis in place of the first: the other axes down, methods across."""
+        asked = [question for question in questions(self.view) if (question.kind, question.axis) == ("ends", axis)]
+        place = self.view.axes.index(axis)
+        by_point: dict[Point, list[Contrast | None]] = {}
+        for number, question in enumerate(asked):
+            for each in question.tested:
+                rest = (*each.at[:place], *each.at[place + 1 :])
+                by_point.setdefault(rest, [None] * len(asked))[number] = each
+        lines = [(", ".join(rest), found) for rest, found in by_point.items()]
+        first, last = self.view.order[axis][0], self.view.order[axis][-1]
+        others = ", ".join(other for other in self.view.axes if other != axis)
+        heads = [others, *(f"{title(question.method)}, {axis} {last} in place of {first}" for question in asked)]
+        self._contrasts(name, heads, lines, asked)
+
+    def _contrasts(
+        self,
+        name: str,
+        columns: Sequence[str],
+        lines: Sequence[tuple[str, Sequence[Contrast | None]]],
+        families: Sequence[Question],
+    ) -> None:
         def fill(table: Table) -> None:
-            for question in questions(self.view):
-                for each in question.tested if question.kind in kinds else ():
-                    table.add(question.family, *self._sides(question, each), difference(each))
+            for label, found in lines:
+                table.add(label, *(None if each is None else difference(each) for each in found))
 
-        self.figure(name, ["family", "", "less", "difference"], fill, DIFFERENCES)
-
-    def _sides(self, question: Question, each: Contrast) -> tuple[str, str]:
-        if question.kind == "methods":
-            return f"{title(each.method)}, {self.view.label(each.at)}", title(each.against)
-        return self.view.label(each.at), each.against
+        self.figure(name, columns, fill, f"{DIFFERENCES}: {'; '.join(question.family for question in families)}")
 
 
 def digits(value: float, places: int = 3) -> str:
@@ -139,7 +172,8 @@ METHODS = {
     "plurality": "clear plurality",
     "pate": "**PATE{}**",
     "noisy_average": "**noisy average{}**",
-    "fedavg epsilon=1.0": "**FedAvg, a party, epsilon 1**",
+    "fedavg epsilon=1.0": "**FedAvg{}**",
+    "fedavg, private": "**FedAvg, private**",
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
     "pooled": "pooled",
@@ -159,8 +193,8 @@ def hospitals(study: StudyTables) -> None:
     """Methods, divisions, what a division changes."""
     points = {(point,): point for point in ("natural", "shuffled", "matched", "iid", "skewed", "country")}
     study.methods("results/hospitals", labels(study.view, ", epsilon 1"), points)
-    study.contrasts("results/hospitals-divisions", ["divisions"])
-    study.contrasts("results/hospitals-methods", ["methods"])
+    study.divisions("results/hospitals-divisions", "division", {at[0]: at[0] for at in list(points)[1:]})
+    study.rivals("results/hospitals-methods", points)
     told = {
         "natural": "natural",
         "shuffled": "shuffled: the same sizes by lot",
@@ -192,22 +226,22 @@ def measured(study: StudyTables, at: Point) -> list[str]:
 
 
 def lead(study: StudyTables, at: Point) -> str:
-    """Median of the votes by which the winner leads."""
-    return study.plain(at, "teachers", "gap_p50", 0)
+    """Votes by which the winner leads, in the mean."""
+    return study.plain(at, "teachers", "gap_mean", 0)
 
 
 def heart(study: StudyTables) -> None:
     """Methods at each promise; PATE against methods of the same guarantee."""
     points = {at: at[0] for at in study.view.points}
     study.methods("results/four-hospitals", labels(study.view, ""), points)
-    study.contrasts("results/four-hospitals-methods", ["methods"])
+    study.rivals("results/four-hospitals-methods", points)
 
 
 def writers(study: StudyTables) -> None:
     """Methods and divisions."""
     points = {(point,): point for point in ("natural", "iid", "matched")}
     study.methods("results/writers", labels(study.view, ", epsilon 1"), points)
-    study.contrasts("results/writers-divisions", ["divisions"])
+    study.divisions("results/writers-divisions", "division", {"iid": "iid", "matched": "matched"})
     columns = ["Hellinger distance of labels (by chance alone)", "MMD² of features", "classifier, AUC"]
     columns += ["kappa of teachers", "teachers of others on a writer's images, less the writer's own"]
 
@@ -222,7 +256,7 @@ def stroke_skew(study: StudyTables) -> None:
     """Methods and divisions."""
     points = {at: at[0] for at in study.view.points}
     study.methods("results/known-from-scripts-confirmed-or-refuted", labels(study.view, ", epsilon .99"), points)
-    study.contrasts("results/skewed-hospitals-divisions", ["divisions"])
+    study.divisions("results/skewed-hospitals-divisions", "division", {at[0]: at[0] for at in list(points)[1:]})
 
 
 def naturals(study: StudyTables) -> None:
@@ -254,7 +288,8 @@ def naturals(study: StudyTables) -> None:
             table.add(name, *("–" if each is None else difference(each) for each in cells))
 
     heads = [f"{label} less PATE, epsilon {epsilon[:1]}" for label in rivals.values() for epsilon in (low, high)]
-    note = DIFFERENCES + f", {sum(question.kind == 'methods' and len(question.tested) for question in questions(view))}"
+    families = [question.family for question in questions(view) if question.kind == "methods"]
+    note = f"{DIFFERENCES}: {'; '.join(families)}"
     study.figure("results/natural-divisions-methods", ["division", *heads], fill_contrasts, note)
 
 
@@ -286,8 +321,7 @@ def skew(study: StudyTables) -> None:
                 table.add(parties, digits(float(alpha), 2).rstrip("0").rstrip("."), *others[:2], *pate, others[2])
 
     study.figure("results/skew-number-of-parties-mechanism", columns, fill, MEANS)
-    study.contrasts("results/skew-methods", ["methods"])
-    study.contrasts("results/skew-ends", ["ends"])
+    study.ends("results/skew-ends", "alpha")
 
 
 def papers(study: StudyTables) -> None:
