@@ -70,8 +70,9 @@ class LabelTerms:
 class Histograms:
     """Noisy histograms of votes, in the order of the queries; all 0 for a query that was not asked.
 
-    counts: int64 (queries, classes), negative ones among them. votes: int64 (queries,), how many were counted, noise
-    aside. sigmas: float64 (queries,), of the Gaussian noise on each count of a query, in votes.
+    counts: int64 (queries, classes), negative ones among them. votes: int64 (queries,), the most that may have been
+    counted: how many were follows from private rows. sigmas: float64 (queries,), of the Gaussian noise on each count of
+    a query, in votes; where parties add it, of as many as may have taken part.
     """
 
     counts: np.ndarray = field(repr=False)
