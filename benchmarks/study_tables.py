@@ -21,7 +21,7 @@ import polars as pl
 from consilium.simulations.study.report.folder import open_folder
 from consilium.simulations.study.report.told import read_told
 from consilium.simulations.study.summaries.differences import paired
-from consilium.simulations.study.summaries.questions import Contrast, Question, questions
+from consilium.simulations.study.summaries.questions import Family, MeanContrast, questions
 from consilium.simulations.study.summaries.tidy import title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 from docs.figures import Table, figure
@@ -116,7 +116,7 @@ class StudyTables:
         """Methods at the last point of a numeric axis in place of the first: the other axes down, methods across."""
         asked = [question for question in questions(self.view) if (question.kind, question.axis) == ("ends", axis)]
         place = self.view.axes.index(axis)
-        by_point: dict[Point, list[Contrast | None]] = {}
+        by_point: dict[Point, list[MeanContrast | None]] = {}
         for number, question in enumerate(asked):
             for each in question.tested:
                 rest = (*each.at[:place], *each.at[place + 1 :])
@@ -131,8 +131,8 @@ class StudyTables:
         self,
         name: str,
         columns: Sequence[str],
-        lines: Sequence[tuple[str, Sequence[Contrast | None]]],
-        families: Sequence[Question],
+        lines: Sequence[tuple[str, Sequence[MeanContrast | None]]],
+        families: Sequence[Family],
     ) -> None:
         def fill(table: Table) -> None:
             for label, found in lines:
@@ -159,7 +159,7 @@ def signed(value: float) -> str:
     return ("+" if float(f"{value:.3f}") > 0 else "") + digits(value)
 
 
-def difference(each: Contrast) -> str:
+def difference(each: MeanContrast) -> str:
     """`+.011 (+.004 to +.019)*`."""
     ends = "" if each.low is None or each.high is None else f" ({signed(each.low)} to {signed(each.high)})"
     return f"{signed(each.difference)}{ends}{'*' if each.significant else ''}"

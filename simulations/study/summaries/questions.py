@@ -34,7 +34,7 @@ SAME_EPSILON = 1e-3
 Kind = Literal["methods", "divisions", "ends"]
 
 
-class Standing(StrEnum):
+class Likeness(StrEnum):
     """What may be made of a contrast."""
 
     TESTED = "tested"
@@ -49,7 +49,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True)
-class Contrast:
+class MeanContrast:
     """`difference` of the means, of `method` at the point `at` less `against`: another method at the same point, or
     another point of the question's axis. low, high: its interval; over, unit, units: what that is over, see `paired`.
     p: of this contrast alone, p_holm: in its family; both None where it is not tested."""
@@ -64,7 +64,7 @@ class Contrast:
     over: str
     unit: str
     units: int
-    standing: Standing
+    standing: Likeness
     p: float | None = None
     p_holm: float | None = None
 
@@ -75,7 +75,7 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Question:
+class Family:
     """One family of contrasts. axis: along which, "" between methods. method: the reference, or whose points are
     compared. against: the reference, or the axis's point that the others stand in place of. private: whether the
     method has a guarantee."""
@@ -85,12 +85,12 @@ class Question:
     method: str
     against: str
     private: bool
-    contrasts: tuple[Contrast, ...] = field(repr=False)
+    contrasts: tuple[MeanContrast, ...] = field(repr=False)
 
     @property
-    def tested(self) -> list[Contrast]:
+    def tested(self) -> list[MeanContrast]:
         """Those that are corrected together."""
-        return [each for each in self.contrasts if each.standing is Standing.TESTED]
+        return [each for each in self.contrasts if each.standing is Likeness.TESTED]
 
     @property
     def family(self) -> str:
@@ -110,14 +110,14 @@ class Question:
     @property
     def count(self) -> str:
         """
-        >>> Question("methods", "", "pate", "pate", True, ()).count
+        >>> Family("methods", "", "pate", "pate", True, ()).count
         '0 comparisons'
         """
         count = len(self.tested)
         return f"{count} {'comparison' if count == 1 else 'comparisons'}"
 
 
-def questions(view: StudyView) -> list[Question]:
+def questions(view: StudyView) -> list[Family]:
     """All that a study asks of its leading metric; none where it has none, or one method at one point.
 
     Raises
@@ -126,7 +126,7 @@ def questions(view: StudyView) -> list[Question]:
     """
     if view.metric is None:
         return []
-    found: list[Question] = []
+    found: list[Family] = []
     if view.reference is not None:
         found.append(compared(view, view.metric, view.reference))
     followed = _followed(view)
@@ -140,12 +140,12 @@ def questions(view: StudyView) -> list[Question]:
     return [question for question in found if question.contrasts]
 
 
-def compared(view: StudyView, metric: str, reference: str) -> Question:
+def compared(view: StudyView, metric: str, reference: str) -> Family:
     """Every other method against the reference, at every point."""
     table = paired(view.frame, metric, reference, row_scores=view.row_scores)
     rows = sorted(table.to_dicts(), key=lambda row: view.methods.index(row["method"]))
     found = _contrasts(view, metric, rows, "method", reference)
-    return Question("methods", "", reference, reference, reference in view.private, found)
+    return Family("methods", "", reference, reference, reference in view.private, found)
 
 
 def along_axis(
@@ -156,17 +156,17 @@ def along_axis(
     method: str,
     kind: Kind = "divisions",
     points: Collection[str] = (),
-) -> Question:
+) -> Family:
     """Other points of an axis in place of `against`, by one method. points: of the axis; all, where empty."""
     frame = view.frame.filter(pl.col("method") == method)
     if points:
         frame = frame.filter(pl.col(axis).is_in(list(points)))
     rows = paired(frame, metric, against, along=axis, row_scores=view.row_scores).to_dicts()
     found = _contrasts(view, metric, rows, axis, against)
-    return Question(kind, axis, method, against, method in view.private, found)
+    return Family(kind, axis, method, against, method in view.private, found)
 
 
-def contrast_frame(view: StudyView, asked: Sequence[Question]) -> pl.DataFrame:
+def contrast_frame(view: StudyView, asked: Sequence[Family]) -> pl.DataFrame:
     """A row for each contrast: family, comparisons, axis, the axes, method, against, difference, low, high, seeds,
     over, unit, units, standing, p, p_holm, significant."""
     rows = [
@@ -224,11 +224,11 @@ def _followed(view: StudyView) -> list[str]:
 
 def _contrasts(
     view: StudyView, metric: str, rows: Sequence[Mapping[str, Any]], along: str, against: str
-) -> tuple[Contrast, ...]:
+) -> tuple[MeanContrast, ...]:
     """rows: of `paired`. In the order of the points; what does not depend on the axis is no contrast."""
     place = {at: index for index, at in enumerate(view.points)}
     values, stated = _values(view, metric), stated_terms(view)
-    made: list[Contrast] = []
+    made: list[MeanContrast] = []
     seen: set[object] = set()
     for row in sorted(rows, key=lambda row: place[tuple(row[axis] for axis in view.axes)]):
         at, method = tuple(row[axis] for axis in view.axes), row["method"]
@@ -239,11 +239,11 @@ def _contrasts(
             continue
         standing = _standing(stated.get((at, method)), stated.get(other), row["p"])
         key = (method, row.get(along), standing, both)
-        standing = Standing.REPEATED if key in seen else standing
+        standing = Likeness.REPEATED if key in seen else standing
         seen.add(key)
-        p = row["p"] if standing is Standing.TESTED else None
+        p = row["p"] if standing is Likeness.TESTED else None
         known = {name: row[name] for name in ("difference", "low", "high", "seeds", "over", "unit", "units")}
-        made.append(Contrast(at, method, against, **known, standing=standing, p=p))
+        made.append(MeanContrast(at, method, against, **known, standing=standing, p=p))
     corrected = holm([each.p for each in made])
     return tuple(replace(each, p_holm=p) for each, p in zip(made, corrected, strict=True))
 
@@ -277,13 +277,13 @@ def stated_terms(view: StudyView) -> dict[tuple[Point, str], list[Terms]]:
     return found
 
 
-def _standing(mine: Sequence[Terms] | None, others: Sequence[Terms] | None, p: float | None) -> Standing:
+def _standing(mine: Sequence[Terms] | None, others: Sequence[Terms] | None, p: float | None) -> Likeness:
     pairs = list(_pairs(mine or (), others or ()))
     if not pairs or any(first[2] is None or second[2] is None for first, second in pairs):
-        return Standing.UNKNOWN
+        return Likeness.UNKNOWN
     if not all(_alike(first, second) for first, second in pairs):
-        return Standing.NOT_ALIKE
-    return Standing.TOO_LITTLE if p is None else Standing.TESTED
+        return Likeness.NOT_ALIKE
+    return Likeness.TOO_LITTLE if p is None else Likeness.TESTED
 
 
 def _pairs(mine: Sequence[Terms], others: Sequence[Terms]) -> Iterator[tuple[Terms, Terms]]:

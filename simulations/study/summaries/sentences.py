@@ -12,7 +12,7 @@ import polars as pl
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.across import goes_with, set_axis
 from consilium.simulations.study.summaries.gains import ALONE, AT_HOME, party_gains, worst_decile
-from consilium.simulations.study.summaries.questions import Contrast, Question, Standing, compared, questions
+from consilium.simulations.study.summaries.questions import Family, Likeness, MeanContrast, compared, questions
 from consilium.simulations.study.summaries.tidy import title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 from consilium.simulations.study.summaries.words import metric_words, range_text, short, signed_text, value_text
@@ -81,12 +81,12 @@ def _costs(view: StudyView) -> list[str]:
     return found
 
 
-def _once(question: Question, method: str) -> list[Contrast]:
+def _once(question: Family, method: str) -> list[MeanContrast]:
     """Contrasts of this method, those that were made before left out."""
-    return [each for each in question.contrasts if each.method == method and each.standing is not Standing.REPEATED]
+    return [each for each in question.contrasts if each.method == method and each.standing is not Likeness.REPEATED]
 
 
-def _spanned(view: StudyView, gaps: Sequence[Contrast], text: Callable[[float], str]) -> str:
+def _spanned(view: StudyView, gaps: Sequence[MeanContrast], text: Callable[[float], str]) -> str:
     """The difference with its interval; of several points the least and the largest, with where they are."""
     if len(gaps) == 1:
         return _told(gaps[0], text)
@@ -98,25 +98,25 @@ def _spanned(view: StudyView, gaps: Sequence[Contrast], text: Callable[[float], 
     )
 
 
-def _told(contrast: Contrast, text: Callable[[float], str]) -> str:
+def _told(contrast: MeanContrast, text: Callable[[float], str]) -> str:
     ends = range_text(contrast.low, contrast.high)
     return text(contrast.difference) + (f" ({ends})" if ends else "")
 
 
-def _turned(contrast: Contrast) -> Contrast:
+def _turned(contrast: MeanContrast) -> MeanContrast:
     """The other side less this one."""
     low = None if contrast.high is None else -contrast.high
     high = None if contrast.low is None else -contrast.low
     return replace(contrast, difference=-contrast.difference, low=low, high=high)
 
 
-def _rivals(view: StudyView, question: Question) -> Iterator[str]:
+def _rivals(view: StudyView, question: Family) -> Iterator[str]:
     """The reference against every other method: first what was tested, with what that shows, then gaps to what
     guarantees something else."""
     gaps = []
     for rival in [each for each in view.methods if each in {contrast.method for contrast in question.contrasts}]:
         rows = [_turned(each) for each in _once(question, rival)]
-        alike = [each for each in rows if each.standing in (Standing.TESTED, Standing.TOO_LITTLE)]
+        alike = [each for each in rows if each.standing in (Likeness.TESTED, Likeness.TOO_LITTLE)]
         others = [each for each in rows if each not in alike]
         if alike:
             yield _rival(view, question, rival, alike)
@@ -127,7 +127,7 @@ def _rivals(view: StudyView, question: Question) -> Iterator[str]:
     yield from gaps
 
 
-def _rival(view: StudyView, question: Question, rival: str, rows: Sequence[Contrast]) -> str:
+def _rival(view: StudyView, question: Family, rival: str, rows: Sequence[MeanContrast]) -> str:
     told = f"{title(question.method)} against {title(rival)} ({metric_words(view.metric or '')}): "
     if len(rows) == 1:
         return f"{told}{_told(rows[0], signed_text)}, {_verdict(rows[0])}{_corrected(question)}."
@@ -139,32 +139,32 @@ def _rival(view: StudyView, question: Question, rival: str, rows: Sequence[Contr
     )
 
 
-def _gap(view: StudyView, question: Question, rival: str, rows: Sequence[Contrast]) -> str:
+def _gap(view: StudyView, question: Family, rival: str, rows: Sequence[MeanContrast]) -> str:
     why = _WHY_NOT[rows[0].standing]
     told = f"{title(question.method)} less {title(rival)} ({metric_words(view.metric or '')}; {why}): "
     return f"{told}{_spanned(view, rows, signed_text)}."
 
 
 _WHY_NOT = {
-    Standing.NOT_ALIKE: "not like with like, not tested: the guarantees differ",
-    Standing.UNKNOWN: "not tested: the guarantees are not known",
+    Likeness.NOT_ALIKE: "not like with like, not tested: the guarantees differ",
+    Likeness.UNKNOWN: "not tested: the guarantees are not known",
 }
 
 
-def _corrected(question: Question) -> str:
+def _corrected(question: Family) -> str:
     count = len(question.tested)
     return "" if count < 2 else f" (Holm over {count} comparisons with {question.rivals})"
 
 
-def _verdict(row: Contrast) -> str:
+def _verdict(row: MeanContrast) -> str:
     if row.standing in _WHY_NOT:
         return _WHY_NOT[row.standing]
-    if row.standing is Standing.TOO_LITTLE:
+    if row.standing is Likeness.TOO_LITTLE:
         return f"not tested ({row.seeds} seed{'' if row.seeds == 1 else 's, all alike'})"
     return f"{'significant' if row.significant else 'not significant'} over {row.seeds} seeds"
 
 
-def _largest(view: StudyView, question: Question) -> list[str]:
+def _largest(view: StudyView, question: Family) -> list[str]:
     rows = [row for row in question.tested if row.significant]
     if not rows:
         return []
@@ -177,7 +177,7 @@ def _largest(view: StudyView, question: Question) -> list[str]:
     ]
 
 
-def _not_significant(view: StudyView, question: Question) -> list[str]:
+def _not_significant(view: StudyView, question: Family) -> list[str]:
     tested = question.tested
     unclear = [row for row in tested if not row.significant]
     if not tested:
@@ -192,17 +192,17 @@ def _not_significant(view: StudyView, question: Question) -> list[str]:
     ]
 
 
-def _nothing_tested(question: Question) -> str:
+def _nothing_tested(question: Family) -> str:
     standings = {each.standing for each in question.contrasts}
-    if Standing.UNKNOWN in standings:
+    if Likeness.UNKNOWN in standings:
         return "Nothing was tested: these results do not say what methods guarantee. Run the study again."
-    if Standing.TOO_LITTLE in standings:
+    if Likeness.TOO_LITTLE in standings:
         alone = all(each.seeds < 2 for each in question.contrasts)
         return f"No comparison could be tested: {'every point has one seed' if alone else 'all seeds are alike'}."
     return f"Nothing was tested between methods: none has the guarantee of {title(question.method)}."
 
 
-def _in_place(view: StudyView, asked: Sequence[Question]) -> list[str]:
+def _in_place(view: StudyView, asked: Sequence[Family]) -> list[str]:
     """Other divisions in place of the natural one: the plurality and the private methods."""
     found = []
     families = [question for question in asked if question.kind == "divisions"]
@@ -216,7 +216,7 @@ def _in_place(view: StudyView, asked: Sequence[Question]) -> list[str]:
     return found
 
 
-def _along(view: StudyView, asked: Sequence[Question]) -> list[str]:
+def _along(view: StudyView, asked: Sequence[Family]) -> list[str]:
     """From one end of a numeric axis to the other."""
     found = []
     ends = [question for question in asked if question.kind == "ends"]
@@ -230,7 +230,7 @@ def _along(view: StudyView, asked: Sequence[Question]) -> list[str]:
     return found
 
 
-def _changed(view: StudyView, question: Question, point: str) -> str:
+def _changed(view: StudyView, question: Family, point: str) -> str:
     """What this point of the question's axis changes; empty where nothing was compared there."""
     place = view.axes.index(question.axis)
     rows = [each for each in _once(question, question.method) if each.at[place] == point]
@@ -239,11 +239,11 @@ def _changed(view: StudyView, question: Question, point: str) -> str:
     count = len(question.tested)
     over = f" of {count} comparisons" if count > 1 else ""
     if len(rows) == 1:
-        verdict = _verdict(rows[0]) + (over if rows[0].standing is Standing.TESTED else "")
+        verdict = _verdict(rows[0]) + (over if rows[0].standing is Likeness.TESTED else "")
         return f"{title(question.method)} {_told(rows[0], signed_text)}, {verdict}"
-    tested = [each for each in rows if each.standing is Standing.TESTED]
+    tested = [each for each in rows if each.standing is Likeness.TESTED]
     clear = f"significant at {sum(each.significant for each in tested)} of {len(tested)}{over}"
-    untested = next((each for each in rows if each.standing is not Standing.TESTED), None)
+    untested = next((each for each in rows if each.standing is not Likeness.TESTED), None)
     verdict = clear if tested or untested is None else _verdict(untested)
     return f"{title(question.method)} {_spanned(view, rows, signed_text)}, {verdict}"
 

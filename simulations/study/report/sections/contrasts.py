@@ -8,10 +8,10 @@ from consilium.simulations.study.report.charts.forest import ForestRow, forest_a
 from consilium.simulations.study.report.exhibits import Entry, PictureExhibit, Section, TableExhibit
 from consilium.simulations.study.report.sections.methods import MOST_PANELS, TESTED, contrast_entry
 from consilium.simulations.study.summaries.questions import (
-    Contrast,
+    Family,
     Kind,
-    Question,
-    Standing,
+    Likeness,
+    MeanContrast,
     contrast_frame,
     questions,
 )
@@ -42,11 +42,11 @@ def contrasts_section(view: StudyView) -> Section | None:
     return Section("contrasts", "What a division changes", [sentence], found)
 
 
-def _rows(question: Question) -> list[Contrast]:
-    return [each for each in question.contrasts if each.standing is not Standing.REPEATED]
+def _rows(question: Family) -> list[MeanContrast]:
+    return [each for each in question.contrasts if each.standing is not Likeness.REPEATED]
 
 
-def _place(view: StudyView, question: Question, contrast: Contrast) -> str:
+def _place(view: StudyView, question: Family, contrast: MeanContrast) -> str:
     """Which point stands in place of which, and at which points of the further axes along which anything changes."""
     point = contrast.at[view.axes.index(question.axis)]
     others = [axis for axis in view.telling(question.method) if axis != question.axis and len(view.order[axis]) > 1]
@@ -56,7 +56,7 @@ def _place(view: StudyView, question: Question, contrast: Contrast) -> str:
     return ", ".join([changed, *([view.label(contrast.at, others)] if others else [])])
 
 
-def _table(view: StudyView, kind: Kind, asked: Sequence[Question]) -> TableExhibit:
+def _table(view: StudyView, kind: Kind, asked: Sequence[Family]) -> TableExhibit:
     lines = tuple(
         (f"{title(question.method)}: {_place(view, question, each)}", _entries(question, each))
         for question in asked
@@ -71,13 +71,13 @@ def _table(view: StudyView, kind: Kind, asked: Sequence[Question]) -> TableExhib
     return TableExhibit(name, heading, reading, contrast_frame(view, asked), headings, lines)
 
 
-def _entries(question: Question, contrast: Contrast) -> tuple[Entry, ...]:
+def _entries(question: Family, contrast: MeanContrast) -> tuple[Entry, ...]:
     faint = not contrast.significant
     p = [Entry("–" if value is None else f"{value:.2g}", faint=faint) for value in (contrast.p, contrast.p_holm)]
     return (contrast_entry(contrast), *p, Entry(f"{len(question.tested)}" if contrast.p is not None else "–"))
 
 
-def _picture(view: StudyView, kind: Kind, asked: Sequence[Question]) -> PictureExhibit:
+def _picture(view: StudyView, kind: Kind, asked: Sequence[Family]) -> PictureExhibit:
     panels = [
         (title(question.method), [_drawn(view, question, each) for each in _rows(question)]) for question in asked
     ][:MOST_PANELS]
@@ -96,7 +96,7 @@ def _picture(view: StudyView, kind: Kind, asked: Sequence[Question]) -> PictureE
     )
 
 
-def _drawn(view: StudyView, question: Question, contrast: Contrast) -> ForestRow:
+def _drawn(view: StudyView, question: Family, contrast: MeanContrast) -> ForestRow:
     ends = None if contrast.low is None or contrast.high is None else (contrast.low, contrast.high)
     text = signed_text(contrast.difference) + (f" ({range_text(*ends)})" if ends else "")
     label = _place(view, question, contrast).replace(f" in place of {question.against}", "")

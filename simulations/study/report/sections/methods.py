@@ -11,9 +11,9 @@ from consilium.simulations.study.report.charts.forest import ForestRow, forest_a
 from consilium.simulations.study.report.exhibits import Entry, PictureExhibit, Section, TableExhibit
 from consilium.simulations.study.report.sections.tables import ACROSS, figures_table, means_data
 from consilium.simulations.study.summaries.questions import (
-    Contrast,
-    Question,
-    Standing,
+    Family,
+    Likeness,
+    MeanContrast,
     Terms,
     compared,
     contrast_frame,
@@ -188,17 +188,17 @@ def _differences(view: StudyView) -> list[TableExhibit]:
     return [*_tables(view, question, alike, tested=True), *_tables(view, question, gaps, tested=False)]
 
 
-_ALIKE = (Standing.TESTED, Standing.TOO_LITTLE, Standing.REPEATED)
+_ALIKE = (Likeness.TESTED, Likeness.TOO_LITTLE, Likeness.REPEATED)
 
 
-def _tables(view: StudyView, question: Question, rows: Sequence[Contrast], tested: bool) -> list[TableExhibit]:
+def _tables(view: StudyView, question: Family, rows: Sequence[MeanContrast], tested: bool) -> list[TableExhibit]:
     names = [name for name in view.methods if any(each.method == name for each in rows)]
     parts = [names[at : at + ACROSS] for at in range(0, len(names), ACROSS)]
     return [_difference_table(view, question, rows, some, part, tested) for part, some in enumerate(parts)]
 
 
 def _difference_table(
-    view: StudyView, question: Question, rows: Sequence[Contrast], names: Sequence[str], part: int, tested: bool
+    view: StudyView, question: Family, rows: Sequence[MeanContrast], names: Sequence[str], part: int, tested: bool
 ) -> TableExhibit:
     cells = {(each.at, each.method): each for each in rows}
     points = [at for at in view.points if any((at, name) in cells for name in names)]
@@ -213,7 +213,7 @@ def _difference_table(
             " corrected."
         )
     else:
-        unknown = any(each.standing is Standing.UNKNOWN for each in rows)
+        unknown = any(each.standing is Likeness.UNKNOWN for each in rows)
         heading, name = f"Gaps to {reference}: not like with like", "gaps"
         reading += (
             "These results do not say what methods guarantee, so nothing is tested: run the study again."
@@ -231,7 +231,7 @@ def _difference_table(
 TESTED = "Significant: p below 0.05 after Holm’s correction over the family."
 
 
-def contrast_entry(contrast: Contrast | None) -> Entry:
+def contrast_entry(contrast: MeanContrast | None) -> Entry:
     """The difference, below it its interval, and what may be made of it."""
     if contrast is None:
         return Entry("–")
@@ -239,9 +239,9 @@ def contrast_entry(contrast: Contrast | None) -> Entry:
     if contrast.significant:
         return Entry(text, under)
     standing = contrast.standing
-    said = "not significant" if standing is Standing.TESTED else standing.value
-    if standing is Standing.TOO_LITTLE:
+    said = "not significant" if standing is Likeness.TESTED else standing.value
+    if standing is Likeness.TOO_LITTLE:
         said = "one seed: not tested" if contrast.seeds < 2 else "the same at every seed: not tested"
-    if standing is Standing.REPEATED:
+    if standing is Likeness.REPEATED:
         said = "the same as above: counted once"
     return Entry(text, "; ".join(part for part in (under, said) if part), faint=True)

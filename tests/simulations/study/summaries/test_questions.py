@@ -12,9 +12,9 @@ import pytest
 from consilium.simulations.study.spec import FACTS
 from consilium.simulations.study.summaries import findings
 from consilium.simulations.study.summaries.questions import (
-    Contrast,
-    Question,
-    Standing,
+    Family,
+    Likeness,
+    MeanContrast,
     compared,
     contrast_frame,
     holm,
@@ -69,12 +69,12 @@ def view_of(*parts: pl.DataFrame, order: Mapping[str, Sequence[str]] | None = No
     return study_view(pl.concat(parts), order or {})
 
 
-def asked(view: StudyView, kind: str, method: str) -> Question:
+def asked(view: StudyView, kind: str, method: str) -> Family:
     (found,) = [each for each in questions(view) if (each.kind, each.method) == (kind, method)]
     return found
 
 
-def standings(question: Question) -> dict[tuple[str, ...], Standing]:
+def standings(question: Family) -> dict[tuple[str, ...], Likeness]:
     return {(*each.at, each.method): each.standing for each in question.contrasts}
 
 
@@ -84,26 +84,26 @@ TWO = {"pate": values(0.8), "fedavg": values(0.7, 1)}
 @pytest.mark.parametrize(
     ("other", "standing"),
     [
-        (ONE, Standing.TESTED),
-        ((1.0004, 1e-5, "party", "replace"), Standing.TESTED),  # noise that was calibrated to the same
-        ((1.01, 1e-5, "party", "replace"), Standing.NOT_ALIKE),
-        (EIGHT, Standing.NOT_ALIKE),
-        (RECORD, Standing.NOT_ALIKE),
-        ((1.0, 1e-3, "party", "replace"), Standing.NOT_ALIKE),
-        ((1.0, 1e-5, "party", "add_or_remove"), Standing.NOT_ALIKE),
-        (NONE, Standing.NOT_ALIKE),
-        (UNKNOWN, Standing.UNKNOWN),
+        (ONE, Likeness.TESTED),
+        ((1.0004, 1e-5, "party", "replace"), Likeness.TESTED),  # noise that was calibrated to the same
+        ((1.01, 1e-5, "party", "replace"), Likeness.NOT_ALIKE),
+        (EIGHT, Likeness.NOT_ALIKE),
+        (RECORD, Likeness.NOT_ALIKE),
+        ((1.0, 1e-3, "party", "replace"), Likeness.NOT_ALIKE),
+        ((1.0, 1e-5, "party", "add_or_remove"), Likeness.NOT_ALIKE),
+        (NONE, Likeness.NOT_ALIKE),
+        (UNKNOWN, Likeness.UNKNOWN),
     ],
     ids=str,
 )
-def test_only_equal_guarantees_are_tested(other: Terms, standing: Standing) -> None:
+def test_only_equal_guarantees_are_tested(other: Terms, standing: Likeness) -> None:
     """The difference is the same, and clear, in all cases; what is not tested has no p, and no star anywhere."""
     view = view_of(at_point(TWO, {"pate": ONE, "fedavg": other}))
     question = asked(view, "methods", "pate")
     (contrast,) = question.contrasts
     assert contrast.standing is standing and contrast.difference == pytest.approx(-0.1, abs=0.01)
     assert contrast.low is not None and contrast.high is not None and contrast.high < 0
-    tested = standing is Standing.TESTED
+    tested = standing is Likeness.TESTED
     assert (contrast.p is not None, contrast.p_holm is not None, contrast.significant) == (tested, tested, tested)
     assert len(question.tested) == tested
     (told,) = [each for each in findings(view.frame) if each.startswith("PATE against") or each.startswith("PATE less")]
@@ -114,7 +114,7 @@ def test_names_decide_nothing() -> None:
     """The very same figures under names that say another epsilon."""
     named = {"pate": values(0.8), "fedavg epsilon=8.0": values(0.7, 1)}
     alike = view_of(at_point(named, {"pate": ONE, "fedavg epsilon=8.0": ONE}))
-    assert [each.standing for each in asked(alike, "methods", "pate").contrasts] == [Standing.TESTED]
+    assert [each.standing for each in asked(alike, "methods", "pate").contrasts] == [Likeness.TESTED]
 
 
 def test_a_table_of_0_9_is_read_and_nothing_in_it_is_tested() -> None:
@@ -122,7 +122,7 @@ def test_a_table_of_0_9_is_read_and_nothing_in_it_is_tested() -> None:
     view = study_view(frame, {})
     assert view.axes == ("division",)
     found = [each for question in questions(view) for each in question.contrasts]
-    assert found and {each.standing for each in found} == {Standing.UNKNOWN}
+    assert found and {each.standing for each in found} == {Likeness.UNKNOWN}
     told = findings(frame)
     assert "Nothing was tested: these results do not say what methods guarantee. Run the study again." in told
     assert not any("significant over" in each or "better at" in each for each in told)
@@ -130,7 +130,7 @@ def test_a_table_of_0_9_is_read_and_nothing_in_it_is_tested() -> None:
 
 def test_methods_without_a_guarantee_are_alike_in_that() -> None:
     view = view_of(figures({"pooled": values(0.8), "local": values(0.7, 1)}))
-    assert [each.standing for each in asked(view, "methods", "pooled").contrasts] == [Standing.TESTED]
+    assert [each.standing for each in asked(view, "methods", "pooled").contrasts] == [Likeness.TESTED]
 
 
 def test_heart_does_not_set_epsilon_8_beside_1() -> None:
@@ -142,9 +142,9 @@ def test_heart_does_not_set_epsilon_8_beside_1() -> None:
     ]
     question = asked(view_of(*parts), "methods", "pate")
     assert {at: standing for (at, _), standing in standings(question).items()} == {
-        "a hospital, 1": Standing.TESTED,
-        "a hospital, 8": Standing.NOT_ALIKE,
-        "a record, 1": Standing.NOT_ALIKE,
+        "a hospital, 1": Likeness.TESTED,
+        "a hospital, 8": Likeness.NOT_ALIKE,
+        "a record, 1": Likeness.NOT_ALIKE,
     }
     told = findings(pl.concat(parts))
     largest = [each for each in told if each.startswith("The largest significant difference")]
@@ -171,7 +171,7 @@ def mechanisms() -> list[pl.DataFrame]:
 def test_what_a_mechanism_does_not_change_is_compared_once() -> None:
     view = view_of(*mechanisms(), order={"mechanism": ["lnmax", "gnmax", "histogram"]})
     plurality, pate = (asked(view, "divisions", name) for name in ("plurality", "pate"))
-    assert [each.standing for each in plurality.contrasts] == [Standing.TESTED, *[Standing.REPEATED] * 2]
+    assert [each.standing for each in plurality.contrasts] == [Likeness.TESTED, *[Likeness.REPEATED] * 2]
     assert (len(plurality.tested), len(pate.tested)) == (1, 3)
     (kept,) = plurality.tested
     assert kept.p_holm == kept.p and all(each.p is None for each in plurality.contrasts[1:])
@@ -197,7 +197,7 @@ def test_along_epsilon_nothing_is_tested() -> None:
         for index, (level, own) in enumerate(((0.7, ONE), (0.8, EIGHT)))
     ]
     (contrast,) = asked(view_of(*parts), "ends", "pate").contrasts
-    assert (contrast.standing, contrast.p) == (Standing.NOT_ALIKE, None)
+    assert (contrast.standing, contrast.p) == (Likeness.NOT_ALIKE, None)
     assert contrast.low is not None and contrast.low > 0.05
     (told,) = [each for each in findings(pl.concat(parts)) if each.startswith("From epsilon 1.0 to 8.0")]
     assert "the guarantees differ" in told and "significant" not in told
@@ -232,6 +232,6 @@ def test_the_frame_has_every_contrast_with_its_family() -> None:
 def test_any_two_points_and_any_reference_can_be_asked() -> None:
     view = study_view(MadeUp(parties=3).frame(), {})
     found = compared(view, "brier", "pooled")
-    assert {each.standing for each in found.contrasts if each.method == "pate"} == {Standing.NOT_ALIKE}
-    assert {each.standing for each in found.contrasts if each.method == "local"} == {Standing.TESTED}
-    assert all(isinstance(each, Contrast) for each in found.contrasts)
+    assert {each.standing for each in found.contrasts if each.method == "pate"} == {Likeness.NOT_ALIKE}
+    assert {each.standing for each in found.contrasts if each.method == "local"} == {Likeness.TESTED}
+    assert all(isinstance(each, MeanContrast) for each in found.contrasts)
