@@ -228,8 +228,13 @@ class _Servicer:
         replies: queue.SimpleQueue[pb.AskReply | None],
         pending: PendingRequest,
     ) -> None:
-        def progress(stage: str, done: int, total: int) -> None:
-            replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=done, total=total)))
+        begun: set[str] = set()
+
+        def progress(stage: str, _done: int, _total: int) -> None:
+            """That a stage has begun. How many parties are in it, and have answered, may follow from their rows."""
+            if stage not in begun:
+                begun.add(stage)
+                replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=0, total=1)))
 
         try:
             answers: Answers = service.ask(received.queries, progress, received.probabilities)

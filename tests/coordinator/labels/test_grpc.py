@@ -58,6 +58,28 @@ def test_the_socket_gives_what_the_process_gives(service) -> None:
     assert service.finished.is_set()
 
 
+@pytest.mark.parametrize("parties", [3, 5])
+def test_a_student_learns_of_stages_and_not_of_the_number_of_parties(service, parties: int) -> None:
+    """As many messages, with the same numbers, however many take part; the control is the process itself."""
+    collect, x = service._collector, make_rows(5, 3)[0]
+
+    def telling(queries, query_set, progress, phase=1):
+        for stage in ("vote", "secure sum: share"):
+            for done in range(1, parties + 1):
+                progress(stage, done, parties)
+        return collect(queries, query_set, progress, phase)
+
+    telling.settle = collect.settle  # pyright: ignore[reportFunctionMemberAccess]
+    service._collector = telling
+    stages = []
+    with serving(service, "127.0.0.1:0", 100_000) as address, LabelChannel(address) as channel:
+        channel.ask(x, lambda *progress: stages.append(progress))
+    assert stages == [("vote", 0, 1), ("secure sum: share", 0, 1)]
+    inside = []
+    service.ask(x + 1, lambda *progress: inside.append(progress))
+    assert ("vote", parties, parties) in inside
+
+
 @pytest.mark.slow
 def test_many_rows_travel_in_blocks(service) -> None:
     x, _ = make_rows(2 * BLOCK_BYTES // 12 + 10, 3)
