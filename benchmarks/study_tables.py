@@ -151,12 +151,12 @@ def digits(value: float, places: int = 3) -> str:
     return sign + text.removeprefix("0" if places and float(text) < 1 else "")
 
 
-def signed(value: float) -> str:
+def signed(value: float, places: int = 3) -> str:
     """
-    >>> signed(0.012), signed(-0.012), signed(0.0)
-    ('+.012', '−.012', '.000')
+    >>> signed(0.012), signed(-0.012), signed(0.0), signed(7.56, 1)
+    ('+.012', '−.012', '.000', '+7.6')
     """
-    return ("+" if float(f"{value:.3f}") > 0 else "") + digits(value)
+    return ("+" if float(f"{value:.{places}f}") > 0 else "") + digits(value, places)
 
 
 def difference(each: MeanContrast) -> str:
@@ -325,6 +325,7 @@ def skew(study: StudyTables) -> None:
 def papers(study: StudyTables) -> None:
     """Mechanisms at equal epsilon, and their differences at the same point and seed."""
     view = study.view
+    later = "Confident, then Interactive"
     confident = {"100": "Confident, 60 votes", "250": "Confident, 150 votes", "1000": "Confident, 600 votes"}
     columns = ["epsilon", "parties"]
     for name in ("LNMax", "GNMax", "Confident"):
@@ -346,36 +347,39 @@ def papers(study: StudyTables) -> None:
                     at = (epsilon, parties, mechanism)
                     spent = [study.plain(at, "pate", f"epsilon_{name}", 2) for name in ("data_dependent", "published")]
                     cells += [right(at), auc(at), " / ".join(spent)]
-                last = (epsilon, parties, "Confident, then Interactive")
+                last = (epsilon, parties, later)
                 cells += [right(last), auc(last), auc((epsilon, parties, "histogram"))]
                 cells.append(study.mean((epsilon, parties, "histogram"), "plurality"))
                 table.add(digits(float(epsilon), 1).removesuffix(".0"), f"{int(parties):,}", *cells)
 
     study.figure("papers/mechanisms-at-equal-epsilon", columns, fill, MEANS)
-    pairs = [("GNMax", "LNMax"), ("Confident", "GNMax"), ("histogram", "GNMax")]
+    pairs = [("GNMax", "LNMax"), ("Confident", "GNMax"), (later, "GNMax"), ("histogram", "GNMax")]
     points = [(epsilon, parties) for epsilon in view.order["epsilon"] for parties in view.order["parties"]]
     heads = [f"epsilon {digits(float(epsilon), 1).removesuffix('.0')}, {int(parties):,}" for epsilon, parties in points]
 
     def fill_pairs(table: Table) -> None:
-        for more, less in pairs:
-            named = {parties: confident[parties] if more == "Confident" else more for _, parties in points}
-            cells = [mechanisms(view, epsilon, parties, named[parties], less) for epsilon, parties in points]
-            table.add(f"{more} less {less}", *cells)
+        for metric, told, scale in (("labels_right", "labels right, points, over seeds alone", 100), ("auc", "AUC", 1)):
+            for more, less in pairs if metric == "auc" else pairs[:-1]:
+                named = {parties: confident[parties] if more == "Confident" else more for _, parties in points}
+                cells = [mechanisms(view, metric, at, named[at[1]], less, scale) for at in points]
+                table.add(f"{more} less {less}: {told}", *cells)
 
-    note = "AUC: mean difference at the same seed, with its 95 % interval over seeds and {unit} together; not corrected"
+    note = "Mean difference at the same seed, with its 95 % interval over seeds and {unit} together; not corrected"
     study.figure("papers/mechanisms-at-equal-epsilon-2", ["", *heads], fill_pairs, note)
 
 
-def mechanisms(view: StudyView, epsilon: str, parties: str, more: str, less: str) -> str:
-    """AUC of PATE by one mechanism less that by another."""
+def mechanisms(view: StudyView, metric: str, at: tuple[str, str], more: str, less: str, scale: int) -> str:
+    """PATE by one mechanism less PATE by another. at: epsilon, parties. scale: 100 for points."""
     frame = view.frame.filter(
-        (pl.col("epsilon") == epsilon) & (pl.col("parties") == parties) & (pl.col("method") == "pate")
+        (pl.col("epsilon") == at[0]) & (pl.col("parties") == at[1]) & (pl.col("method") == "pate")
     )
-    rows = paired(frame, "auc", less, along="mechanism", row_scores=view.row_scores)
+    rows = paired(frame, metric, less, along="mechanism", row_scores=view.row_scores)
     rows = rows.filter(pl.col("mechanism") == more).to_dicts()
     if not rows:
         return ""
-    return f"{signed(rows[0]['difference'])} ({signed(rows[0]['low'])} to {signed(rows[0]['high'])})"
+    parts = [scale * rows[0][name] for name in ("difference", "low", "high")]
+    texts = [signed(part, 3 if scale == 1 else 1) for part in parts]
+    return f"{texts[0]} ({texts[1]} to {texts[2]})"
 
 
 TABLES = {
