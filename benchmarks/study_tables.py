@@ -72,9 +72,9 @@ class StudyTables:
         return "test rows" if units in ([], ["row"]) else f"test rows (by {', '.join(units)})"
 
     def mean(self, at: Point, method: str, metric: str = "") -> str:
-        """`.766 ± .021`, or a dash."""
+        """`.766 ± .021`; a dash where some seeds have none, as of fewer labels by hand than there are rows."""
         row = self.view.means.get((at, method, metric or self.view.metric or ""))
-        if row is None:
+        if row is None or row["seeds"] < len(self.view.seeds):
             return "–"
         return digits(row["mean"]) + ("" if row["low"] is None else f" ± {digits((row['high'] - row['low']) / 2)}")
 
