@@ -180,7 +180,8 @@ def subject_of(file: str, overrides: Sequence[str], seed: int, epsilon: float | 
     if epsilon is not None:
         federation = {key: value for key, value in federation.items() if key not in ("mechanism", "caps")}
         privacy = {**federation.get("privacy", {}), "epsilon": epsilon}
-        for planned in ("federation.mechanism", "federation.caps"):
-            content["provenance"] = without(content.get("provenance", []), planned)
+        if "provenance" in content:
+            for planned in ("federation.mechanism", "federation.caps"):
+                content["provenance"] = without(content["provenance"], planned)
         content = {**content, "federation": {**federation, "mechanism": {"name": AUTO}, "privacy": privacy}}
     return PlannedKits(content, path) if kits else PlannedScenario(content, f"scenario {file}", seed)

@@ -85,7 +85,7 @@ def test_a_plan_for_rows_that_stand_twice_uses_up_its_promise(tmp_path: Path, li
     run_alone(make_case(known, 0, 0.0), tmp_path / "run")
     closed = json.loads((tmp_path / "run" / "coordinator.json").read_text())
     assert closed["asked"] == known.federation.caps.queries
-    promised, spent = (closed["privacy"][name]["epsilon"] for name in ("promised", "worst_case"))
+    promised, spent = (closed["privacy"][name]["epsilon"] for name in ("promised", "spent"))
     assert 3.9 < spent <= promised <= 4.0
 
 

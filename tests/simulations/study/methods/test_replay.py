@@ -195,7 +195,5 @@ def test_rows_with_equal_values_are_one_query() -> None:
     changed = make_case(few("federation.mechanism={name='gnmax', sigma=8.0}"), SEED, 0.0)
     pool = replace(changed.partition, queries=changed.partition.queries[twice])
     found = replay(replace(changed, partition=pool), Said(ensemble.pool.said[:, :, twice]))
-    labels = dict(zip(found.rows.tolist(), found.labels.tolist(), strict=True))
-    assert sorted(labels) == list(range(40)) and len(found.voted_rows) == 20
-    assert [labels[row] for row in range(20)] == [labels[row + 20] for row in range(20)]
+    assert sorted(row % 20 for row in found.rows.tolist()) == list(range(20)) and len(found.voted_rows) == 20
     assert found.spent["spent"].epsilon < found.promised.epsilon  # half of what was asked cost nothing
